@@ -20,6 +20,7 @@ import pytest
 from tests.architecture.sources import ROOT, parsed, relative, tracked_files
 
 RULES = (ROOT / "docs" / "rules.md").read_text()
+BESIDE = (ROOT / "tests" / "spark" / "README.md").read_text()
 FOLDERS = {"spark_pulsar", "tests", "benchmarks", "jobs"}
 SUFFIXES = {".py", ".md", ".conf", ".go", ".xml", ".json"}
 
@@ -115,6 +116,13 @@ def test_every_rule_that_is_cited_is_defined() -> None:
             wrong |= wrong_where_rules_are_named(citation, rules)
         dangling += [f"{relative(path)}: {each}" for each in sorted(wrong)]
     assert not dangling, "docs/rules.md has no such row"
+
+
+def test_every_rule_of_the_connector_has_a_test_and_a_reason() -> None:
+    rules = {name for name in rows_of(RULES) if name.startswith("CONN-")}
+    covered = {name for path, text in files() for cited in COVERS.findall(text) for name in named_in(cited)}
+    assert not sorted(rules - covered), "no test says `# covers`"
+    assert not sorted(rules - set(named_in(BESIDE))), "tests/spark/README.md does not say beside what"
 
 
 def test_rules_refer_to_rules() -> None:

@@ -43,3 +43,10 @@ def flows(spark: SparkSession, broker: Broker, tmp_path: Path) -> Iterator[Flows
     """Readers, writers and queries on the session and the broker under test; queries are stopped at the end."""
     with Flows(spark, broker, tmp_path) as ready:
         yield ready
+
+
+@pytest.fixture
+def rolling(spark: SparkSession, rolling_broker: Broker, tmp_path: Path) -> Iterator[Flows]:
+    """Flows on a broker whose ledgers have ten entries, and whose trimming runs each second."""
+    with Flows(spark, rolling_broker, tmp_path) as ready:
+        yield ready

@@ -21,7 +21,7 @@ EVENT_TIME_MS = 1_357_010_640_123
 
 
 def test_the_columns_are_those_of_the_jvm_connector(flows: Flows) -> None:
-    # covers case 8 of spark-connectors.md 6.2, without .schema
+    # covers CONN-19; case 8 of spark-connectors.md 6.2, without .schema
     topic = flows.broker.topic("columns")
     flows.send(topic, ["x"])
     frame = flows.batch(topic)
@@ -57,6 +57,7 @@ def test_every_column_says_what_the_official_reader_says(flows: Flows, producer:
 
 @pytest.mark.parametrize("codec", ["LZ4", "ZLib", "ZSTD", "SNAPPY"])
 def test_compressed_entries(flows: Flows, codec: str) -> None:
+    # covers CONN-20
     topic = flows.broker.topic("compressed")
     kind = getattr(pulsar.CompressionType, codec)
     flows.send(topic, ["x" * 1000] * 20, compression_type=kind, **BATCHED)
@@ -201,6 +202,7 @@ def test_text_that_is_none_is_an_error_that_names_the_column(flows: Flows) -> No
 
 
 def test_errors_come_at_the_call_site(flows: Flows) -> None:
+    # covers CONN-21
     with pytest.raises(AnalysisException, match="did you mean startingOffsets"):
         flows.batch("t", startingOffset="earliest")
     with pytest.raises(AnalysisException, match=r"service.url is required"):

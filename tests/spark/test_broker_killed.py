@@ -98,6 +98,7 @@ def test_rows_of_another_source_are_all_written(flows: Flows) -> None:
 
 
 def test_from_topic_to_topic(flows: Flows) -> None:
+    # covers CONN-26
     source, target = kept_topic(flows), kept_topic(flows)
     total = 4 * KILLS * ROWS
     flows.send(source, texts(total, prefix=""), batching_enabled=True, batching_max_messages=100)

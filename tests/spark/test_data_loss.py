@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pulsar
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
 
 from spark_pulsar.connector.errors import DataLossError
 from spark_pulsar.connector.offset_planner import OffsetPlanner, plan_batch
@@ -20,19 +18,12 @@ from spark_pulsar.connector.options import Options, parse_options
 from spark_pulsar.connector.planning import TopicRange
 from spark_pulsar.connector.reading import read_range
 from spark_pulsar.connector.schema import Projection
-from tests.brokers import Broker, topic_path
+from tests.brokers import topic_path
 from tests.eventually import eventually
 from tests.spark.flows import Flows, texts, values
 
 HOLDER = "holder"
 """A subscription that keeps entries from being trimmed until it is moved."""
-
-
-@pytest.fixture
-def rolling(spark: SparkSession, rolling_broker: Broker, tmp_path: Path) -> Iterator[Flows]:
-    """Flows on a broker whose ledgers have ten entries, and whose trimming runs each second."""
-    with Flows(spark, rolling_broker, tmp_path) as ready:
-        yield ready
 
 
 def ledgers(flows: Flows, topic: str) -> list[int]:
@@ -221,6 +212,30 @@ def test_a_checkpoint_of_before_is_read(rolling: Flows, caplog: pytest.LogCaptur
     trim_front(rolling, topic, 30)
     assert Run(rolling, topic).next(old)[1] == texts(10, 30)  # nothing is known for certain
     assert f"{topic}: the query had read all that was known" in caplog.text
+
+
+def test_each_partition_warns_when_it_first_has_news(rolling: Flows, caplog: pytest.LogCaptureFixture) -> None:
+    topic = rolling.broker.topic("each", partitions=2)
+    parts = [f"{topic}-partition-{index}" for index in range(2)]
+    for part in parts:
+        hold(rolling, part)
+        rolling.send(part, texts(5))
+    run = Run(rolling, topic)
+    end, _ = run.next(run.planner.initial())
+    for part in parts:
+        rolling.send(part, texts(20, 5))
+        trim_front(rolling, part, 20)
+        status, answer = rolling.broker.rest("DELETE", f"{topic_path(part)}/truncate")
+        assert status == 204, (status, answer)
+        eventually(lambda at=part: rolling.wire().last_message_id(at) is None, 60)
+    run = Run(rolling, topic)
+    assert run.planner.latest(end, None) is end  # nothing was known to be unread
+    for part in parts:
+        rolling.send(part, ["after"])
+        assert f"{part}: the query had read all that was known" not in caplog.text
+        end, read = run.next(end)
+        assert read == ["after"]
+        assert f"{part}: the query had read all that was known" in caplog.text
 
 
 def test_a_topic_emptied_of_what_was_unread_is_told_once(rolling: Flows) -> None:

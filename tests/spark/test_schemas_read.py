@@ -88,6 +88,7 @@ def rows_of(flows: Flows, frame: DataFrame, checkpoint: str) -> list[Row]:
 
 
 def test_primitives(flows: Flows) -> None:
+    # covers CONN-7, CONN-19
     cases: list[tuple[SchemaType, bytes, str, Any]] = [
         (SchemaType.STRING, "gruß".encode(), "string", "gruß"),
         (SchemaType.BOOLEAN, b"\x01", "boolean", True),
@@ -138,6 +139,7 @@ def test_primitives(flows: Flows) -> None:
 
 @pytest.mark.parametrize("kind", [JsonSchema, AvroSchema])
 def test_records_of_the_official_client_are_flattened(flows: Flows, kind: Any) -> None:
+    # covers CONN-19
     topic = flows.broker.topic(partitions=2)
     producer = flows.official().create_producer(topic, schema=kind(Flight))
     for number in range(5):
@@ -198,6 +200,7 @@ def test_logical_types_and_unions_of_avro(flows: Flows) -> None:
 
 
 def test_each_message_is_decoded_by_the_version_that_it_carries(flows: Flows) -> None:
+    # covers CONN-7
     first = record(A, {"name": "gone", "type": "string", "default": ""})
     second = record(
         A, {"name": "b", "type": ["null", "string"], "default": None}, {"name": "c", "type": "int", "default": 9}
@@ -301,6 +304,7 @@ def test_rows_that_do_not_decode(flows: Flows) -> None:
 
 @pytest.mark.parametrize("encoding", ["INLINE", "SEPARATED"])
 def test_key_and_value_are_two_columns(flows: Flows, encoding: str) -> None:
+    # covers CONN-19
     properties = {"key.schema.type": "INT32", "value.schema.type": "AVRO", "kv.encoding.type": encoding}
     topic = flows.broker.topic()
     schema = Schema(SchemaType.KEY_VALUE, join_key_and_value(b"", record(A)), properties)
@@ -317,6 +321,7 @@ def test_key_and_value_are_two_columns(flows: Flows, encoding: str) -> None:
 
 
 def test_messages_of_protobuf_are_flattened(flows: Flows) -> None:
+    # covers CONN-19
     files = FileDescriptorSet()
     pulsar_api_pb2.DESCRIPTOR.CopyToProto(files.file.add())
     definition = {

@@ -65,6 +65,7 @@ def flights(flows: Flows) -> DataFrame:
 
 @pytest.mark.parametrize(("kind", "schema"), [("AVRO", AvroSchema(Flight)), ("JSON", JsonSchema(Flight))])
 def test_records_arrive_at_official_consumers(flows: Flows, flights: DataFrame, kind: str, schema: Any) -> None:
+    # covers CONN-23
     topic = flows.broker.topic(kind.lower(), partitions=2)
     flows.write(flights.withColumn("__key", F.lit("k")), topic, schemaType=kind)
     found = of_schema(flows, topic)
@@ -123,6 +124,7 @@ TYPES = (
 
 @pytest.mark.parametrize("kind", ["AVRO", "JSON"])
 def test_rows_come_back_as_they_were(flows: Flows, kind: str) -> None:
+    # covers CONN-23
     topic, copy = flows.broker.topic("there-and-back"), flows.broker.topic("copy")
     at = datetime.datetime(2013, 1, 1, 3, 24, 0, 123_456)
     row = (
@@ -156,6 +158,7 @@ def test_primitives_come_back_as_they_were(flows: Flows) -> None:
 
 
 def test_a_struct_is_the_record_and_null_a_tombstone(flows: Flows) -> None:
+    # covers CONN-7
     topic = flows.broker.topic("struct")
     frame = flows.rows(
         "value struct<a:int,b:string>, __key string", [((1, "x"), "k"), (None, "k"), ((None, None), "k")]

@@ -149,6 +149,7 @@ def test_single_partition(flows: Flows) -> None:
 
 @pytest.mark.parametrize("codec", ["LZ4", "ZLIB", "ZSTD", "SNAPPY"])
 def test_compression(flows: Flows, codec: str) -> None:
+    # covers CONN-20
     topic = flows.broker.topic("compressed")
     flows.write(flows.rows("value string", [("x" * 5000,)] * 30), topic, compressionType=codec)
     assert received(flows, topic) == ["x" * 5000] * 30
@@ -159,6 +160,7 @@ def test_compression(flows: Flows, codec: str) -> None:
 
 
 def test_without_batching_each_message_is_an_entry(flows: Flows) -> None:
+    # covers CONN-7, CONN-24
     topic = flows.broker.topic("unbatched")
     rows = [("a", "k", {"p": "q"}), (None, None, None), ("", "", {})]
     frame = flows.rows("value string, __key string, __messageProperties map<string,string>", rows).coalesce(1)
@@ -290,7 +292,7 @@ def _kill_workers_once(flag: Path) -> Any:
 
 
 def test_killed_workers_lose_no_row(flows: Flows, tmp_path: Path) -> None:
-    # covers case 4 of spark-connectors.md 6.2: kill -9 of a worker mid-write; at least once, so rows may repeat
+    # covers CONN-24; case 4 of spark-connectors.md 6.2: kill -9 of a worker mid-write; rows may repeat
     source, target, checkpoint = flows.broker.topic("source"), flows.broker.topic("killed"), flows.checkpoint()
     flows.send(source, texts(5000), batching_enabled=True, batching_max_messages=100, max_pending_messages=10_000)
     rows = flows.stream(source, maxMessagesPerTrigger=2000).select("value")
@@ -311,7 +313,7 @@ def test_killed_workers_lose_no_row(flows: Flows, tmp_path: Path) -> None:
 
 
 def test_a_batch_that_failed_after_writing_is_written_again(flows: Flows) -> None:
-    # covers case 4 of spark-connectors.md 6.2: failure after the write; at least once
+    # covers CONN-24; case 4 of spark-connectors.md 6.2: failure after the write; at least once
     source, target, checkpoint = flows.broker.topic("source"), flows.broker.topic("again"), flows.checkpoint()
     flows.send(source, texts(20))
     failures = []

@@ -173,6 +173,7 @@ def publish(client: PulsarClient, topic: str, *payloads: bytes) -> None:
 
 
 def test_a_poll_waits_and_is_woken_by_a_message(broker: Broker, client: PulsarClient) -> None:
+    # covers CONN-28
     topic = broker.topic("news")
     publish(client, topic, b"0")
     planner = OffsetPlanner(client, options_of(broker, topic, startingOffsets="earliest"))

@@ -193,6 +193,7 @@ def test_available_now_with_a_topic_deleted_meanwhile(flows: Flows, fail_on_data
 
 
 def test_what_was_published_first_is_read_first(flows: Flows) -> None:
+    # covers CONN-1
     topic, begin_ms = flows.broker.topic("oldest", partitions=2), 1_790_000_000_000
     flows.send_at(f"{topic}-partition-0", {f"a{ms}": begin_ms + ms for ms in range(40)})
     flows.send_at(f"{topic}-partition-1", {f"b{ms}": begin_ms + ms for ms in range(30, 40)})

@@ -46,6 +46,7 @@ def test_names_are_matched_without_case() -> None:
 
 
 def test_an_unknown_option_names_near_matches() -> None:
+    # covers CONN-21
     with pytest.raises(OptionError, match=r"unknown option startingOffset; did you mean startingOffsets"):
         parse(topic="t", startingOffset="earliest")
     with pytest.raises(OptionError, match=r"unknown option frobnicate .*options are: service.url"):
@@ -54,6 +55,7 @@ def test_an_unknown_option_names_near_matches() -> None:
 
 @pytest.mark.parametrize("name", sorted(UNSUPPORTED))
 def test_options_of_other_connectors_are_named_with_the_alternative(name: str) -> None:
+    # covers CONN-21
     hint = UNSUPPORTED[name]
     reason = f"option {name} is {hint if hint.startswith('not needed') else f'not supported yet: {hint}'}"
     with pytest.raises(OptionError, match=re.escape(reason)):
