@@ -23,6 +23,8 @@ _MODES: Final = {
     "non-persistent": CommandGetTopicsOfNamespace.NON_PERSISTENT,
     "all": CommandGetTopicsOfNamespace.ALL,
 }
+_MOST_REMEMBERED: Final = 16_384
+"""Topics whose brokers are remembered at most, those looked up last."""
 
 
 def full_name(topic: str) -> str:
@@ -48,6 +50,13 @@ class TopicDirectory:
         """Looks `topic` up again next time."""
         with self._lock:
             self._targets.pop(topic, None)
+
+    def _remember(self, topic: str, target: Target) -> None:
+        with self._lock:
+            self._targets.pop(topic, None)
+            self._targets[topic] = target
+            if len(self._targets) > _MOST_REMEMBERED:
+                self._targets.pop(next(iter(self._targets)))
 
     def connect(self, topic: str, deadline: Deadline) -> PipelinedRequest[Connection]:
         """Returns the shared connection to the broker of `topic` (a full name of one partition)."""
@@ -78,8 +87,7 @@ class TopicDirectory:
             proxied = response.proxy_through_service_url and broker != service
             found = Target(service, str(broker)) if proxied else Target(broker)
             if response.response == CommandLookupTopicResponse.Connect:
-                with self._lock:
-                    self._targets[topic] = found
+                self._remember(topic, found)
                 return found
             target, authoritative = found, response.authoritative
             connection = self._pool.shared(target, deadline)

@@ -25,6 +25,13 @@ class Probes:
         self._lock = threading.Lock()
         self._readers: dict[str, Attachment] = {}
 
+    def forget(self, topic: str) -> None:
+        """Closes the reader of a topic that is asked about no more."""
+        with self._lock:
+            reader = self._readers.pop(topic, None)
+        if reader is not None:
+            reader.abandon()
+
     def last_message_id(self, topic: str, deadline: Deadline) -> PipelinedRequest[MessageId | None]:
         """Returns the id of the last message, None when the topic is empty. TopicNotFound when there is no such
         topic."""

@@ -99,7 +99,8 @@ class OffsetPlanner:
         self._planned: Mapping[str, ReadPosition] = {}
         self._acknowledged: dict[str, ReadPosition] = {}
         self._held: set[str] = set()
-        self._is_first = True
+        self._unproved: set[str] | None = None
+        """Partitions of the first offset of this run, from the checkpoint, as long as nothing of them was planned."""
         self._before_waiting: dict[str, ReadPosition] | None = None
 
     @naming(_OPERATION)
@@ -179,14 +180,16 @@ class OffsetPlanner:
 
     def _first_entries(self, start: SourceOffset, end: Mapping[str, ReadPosition]) -> dict[str, ReadPosition]:
         """Returns the first entries of the next micro-batch's ranges, where `start` does not say them."""
+        if self._unproved is None:
+            self._unproved = set() if start.fresh else set(start.positions)
         ranges = plan(start, SourceOffset(end)).ranges
         first = first_entries(self._client, ranges, self._options.operation_timeout_ms)
         if start.fresh:
             self._report_losses(_named_starts_gone(self._client, self._options, ranges, first))
-        elif self._is_first:
-            for topic, at in passed_over(self._client, ranges, first).items():
-                LOG.warning(_UNKNOWN_LOSS, topic, start.positions[topic], at)
-        self._is_first = False
+        unproved = [work for work in ranges if work.topic in self._unproved]
+        for topic, at in passed_over(self._client, unproved, first).items():
+            LOG.warning(_UNKNOWN_LOSS, topic, start.positions[topic], at)
+        self._unproved.difference_update(work.topic for work in ranges)
         return first
 
     def _await_news(self, positions: Mapping[str, ReadPosition]) -> None:
@@ -317,7 +320,9 @@ class OffsetPlanner:
             self._held.update(moved)
 
     def _forget_vanished(self, topics: Collection[str]) -> None:
-        """Forgets the subscriptions of partitions that are gone: one that is made again has none."""
+        """Forgets partitions that are gone: what is connected for them, and subscriptions, for one that is made again
+        has none."""
+        self._client.forget(self._newest.keys() - set(topics))
         self._held.intersection_update(topics)
         self._acknowledged = {topic: at for topic, at in self._acknowledged.items() if topic in topics}
 

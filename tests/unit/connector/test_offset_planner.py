@@ -18,7 +18,7 @@ from spark_pulsar.connector.schema import Projection
 from spark_pulsar.connector.small_batches import SmallBatches
 from spark_pulsar.model.errors import TopicNotFound
 from spark_pulsar.model.ids import MessageId, Position
-from spark_pulsar.wire.commands import last_message_id, partition_metadata, success
+from spark_pulsar.wire.commands import last_message_id, partition_metadata, success, topics_of_namespace
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from tests.unit.client.peer import Caller, Peer, message
 
@@ -85,6 +85,33 @@ def test_first_entries_that_do_not_come_are_an_error_in_time(peer: Peer) -> None
         with pytest.raises(OperationTimeout, match=r"first entries of .*-0 and 6 more .*set by operationTimeoutMs"):
             planner.latest(planner.initial(), None)
         assert time.monotonic() - begun < 5
+
+
+def test_topics_that_vanish_from_a_pattern_are_forgotten(peer: Peer) -> None:
+    listed = [KEPT, f"{KEPT}-too"]
+    peer.handlers[BaseCommand.GET_TOPICS_OF_NAMESPACE] = lambda caller, command, _: caller.send(
+        topics_of_namespace(command.getTopicsOfNamespace.request_id, listed, "")
+    )
+    peer.last = MessageId(-1, -1)
+    options = {"service.url": peer.url, "topicsPattern": "kept.*", "failOnDataLoss": "false"}
+
+    def looked_up() -> int:
+        return sum(1 for command in peer.of(BaseCommand.LOOKUP) if command.lookupTopic.topic == f"{KEPT}-too")
+
+    with PulsarClient(ClientConfig(peer.url)) as client:
+        planner = OffsetPlanner(client, parse_options(options))
+        end = planner.latest(SourceOffset({}), None)
+        assert set(end.positions) == set(listed)
+        reader = next(one.subscribe for one in peer.of(BaseCommand.SUBSCRIBE) if one.subscribe.topic == f"{KEPT}-too")
+        listed.pop()
+        end = planner.latest(end, None)
+        [closed] = peer.wait_for(BaseCommand.CLOSE_CONSUMER)
+        assert closed.close_consumer.consumer_id == reader.consumer_id
+        assert looked_up() == 1
+        listed.append(f"{KEPT}-too")
+        assert set(planner.latest(end, None).positions) == set(listed)
+        assert looked_up() == 2
+        planner.close()
 
 
 def test_a_topic_made_again_gets_its_subscription_at_once(peer: Peer) -> None:
