@@ -17,11 +17,11 @@ import fastavro
 import pyarrow as pa
 
 from spark_pulsar.connector.options import parse_options
-from spark_pulsar.connector.schemas.columns import value_columns
+from spark_pulsar.connector.schemas.decoding.messages import MessageDecoder
 from spark_pulsar.connector.schemas.definition import Definition
-from spark_pulsar.connector.schemas.derive_avro import derive_record
-from spark_pulsar.connector.schemas.derive_rows import derive_row_schema
-from spark_pulsar.connector.schemas.messages import MessageDecoder
+from spark_pulsar.connector.schemas.deriving.avro_definition import derive_record
+from spark_pulsar.connector.schemas.deriving.row_schema import derive_row_schema
+from spark_pulsar.connector.schemas.types.columns import value_columns
 from spark_pulsar.model.schemas import Schema, SchemaType
 
 ROWS = 100_000

@@ -101,7 +101,7 @@ def _decoding(
     if projection.decoding is None:
         yield lambda batch: batch
         return
-    from spark_pulsar.connector.schemas.batches import BatchDecoder
+    from spark_pulsar.connector.schemas.decoding.batches import BatchDecoder
 
     with BatchDecoder(client, work.topic, work.end.ledger_id, projection.decoding, projection.names) as decoder:
         yield decoder.decode

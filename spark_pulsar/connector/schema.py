@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.connector.decode_mode import DecodeMode
 from spark_pulsar.connector.errors import SchemaError
-from spark_pulsar.connector.schemas.plan import Decoding
+from spark_pulsar.connector.schemas.decoding.plan import Decoding
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -146,8 +146,8 @@ def _check_plain(name: str, kind: str, known: Mapping[str, Column]) -> None:
 def _decoded_projection(schema: Any, definition: Definition | None, mode: DecodeMode) -> Projection:
     """Checks the schema of a read of a topic with a schema: `value` is the raw payload where it is asked for as bytes
     and the topic's schema has no such column."""
-    from spark_pulsar.connector.schemas.columns import value_columns
-    from spark_pulsar.connector.schemas.spark_types import asked_for, spark_name
+    from spark_pulsar.connector.schemas.types.columns import value_columns
+    from spark_pulsar.connector.schemas.types.spark_types import asked_for, spark_name
 
     there = {} if definition is None else {each.name: each.type for each in value_columns(definition)}
     plain = {name: column for name, column in _READ.items() if name not in there}
@@ -181,8 +181,8 @@ def read_ddl(definition: Definition | None, mode: DecodeMode = FAILING) -> str:
     """Returns the schema of a read when the user gives none, of topics with this schema."""
     if definition is None and not mode.columns():
         return READ_DDL
-    from spark_pulsar.connector.schemas.columns import value_columns
-    from spark_pulsar.connector.schemas.spark_types import ddl
+    from spark_pulsar.connector.schemas.types.columns import value_columns
+    from spark_pulsar.connector.schemas.types.spark_types import ddl
 
     there = value_columns(definition)
     added = [(name, kind) for name, kind, _ in mode.columns()]

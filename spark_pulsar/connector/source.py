@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from spark_pulsar.connector.offset_planner import OffsetPlanner
     from spark_pulsar.connector.schemas.definition import Definition
-    from spark_pulsar.connector.schemas.derive_rows import RowSchema
+    from spark_pulsar.connector.schemas.deriving.row_schema import RowSchema
 
 LOG: Final = logging.getLogger("spark_pulsar")
 
@@ -257,14 +257,14 @@ class Written(WriterCommitMessage):
 
 def _row_schema(schema: StructType, options: Options) -> RowSchema | None:
     """Checks the columns of a write, and agrees with the topic, if the options name one, on the schema of the rows."""
-    from spark_pulsar.connector.schemas.derive_rows import derive_row_schema
+    from spark_pulsar.connector.schemas.deriving.row_schema import derive_row_schema
     from spark_pulsar.connector.timeouts import naming
 
     check_writable(schema, options.topic, has_schema=options.schema_type != NO_SCHEMA)
     rows = derive_row_schema(schema.jsonValue()["fields"], options)
     if rows is None or options.topic is None:
         return rows
-    from spark_pulsar.connector.schemas.derive_registered import agreed_schema
+    from spark_pulsar.connector.schemas.deriving.registration import agreed_schema
     from spark_pulsar.connector.worker import own_client
 
     with naming("operationTimeoutMs"), own_client(options) as client:

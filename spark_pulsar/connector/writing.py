@@ -18,7 +18,7 @@ from spark_pulsar.client.publisher import Publisher
 from spark_pulsar.connector.errors import OptionError
 from spark_pulsar.connector.options import Options
 from spark_pulsar.connector.routing import KeylessRouter
-from spark_pulsar.connector.schemas.derive_registered import agreed_schema, refused
+from spark_pulsar.connector.schemas.deriving.registration import agreed_schema, refused
 from spark_pulsar.connector.timeouts import naming
 from spark_pulsar.connector.values import struct_to_json
 from spark_pulsar.model.errors import IncompatibleSchema
@@ -29,7 +29,7 @@ from spark_pulsar.wire.pulsar_api_pb2 import NONE, CompressionType, MessageMetad
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from spark_pulsar.connector.schemas.derive_rows import RowSchema
+    from spark_pulsar.connector.schemas.deriving.row_schema import RowSchema
     from spark_pulsar.wire.columns.encode import EncodedBatch
 
 GATHER_ROWS: Final = 20_000

@@ -14,8 +14,8 @@ from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.connector.errors import SchemaError
 from spark_pulsar.connector.option_table import BATCH_WRITE
 from spark_pulsar.connector.options import Options, parse_options
-from spark_pulsar.connector.schemas.derive_registered import agreed_schema
-from spark_pulsar.connector.schemas.derive_rows import RowSchema, derive_row_schema
+from spark_pulsar.connector.schemas.deriving.registration import agreed_schema
+from spark_pulsar.connector.schemas.deriving.row_schema import RowSchema, derive_row_schema
 from spark_pulsar.connector.writing import publish
 from spark_pulsar.model.schemas import Compatibility, Schema, SchemaType
 from tests.brokers import Broker

@@ -16,10 +16,10 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_pulsar.connector.schemas.derive_avro import derive_record
-from spark_pulsar.connector.schemas.encode_avro import encode_avro
-from spark_pulsar.connector.schemas.encode_columns import binary_array
-from spark_pulsar.connector.schemas.encode_json import encode_json
+from spark_pulsar.connector.schemas.deriving.avro_definition import derive_record
+from spark_pulsar.connector.schemas.encoding.avro_payloads import encode_avro
+from spark_pulsar.connector.schemas.encoding.columns import binary_array
+from spark_pulsar.connector.schemas.encoding.json_payloads import encode_json
 
 EPOCH = datetime.date(1970, 1, 1)
 TEXT = st.text(max_size=12)

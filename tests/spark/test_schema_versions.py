@@ -23,10 +23,10 @@ from spark_pulsar.connector.planning import TopicRange
 from spark_pulsar.connector.reading import read_range
 from spark_pulsar.connector.schema import Projection
 from spark_pulsar.connector.schemas import lookup
-from spark_pulsar.connector.schemas.columns import value_columns
+from spark_pulsar.connector.schemas.decoding.plan import Decoding
 from spark_pulsar.connector.schemas.definition import Definition
 from spark_pulsar.connector.schemas.lookup import common_definition, definition_at
-from spark_pulsar.connector.schemas.plan import Decoding
+from spark_pulsar.connector.schemas.types.columns import value_columns
 from spark_pulsar.model.schemas import Schema, SchemaType
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests.brokers import Broker, topic_path

@@ -1,0 +1,168 @@
+"""Bounds of Avro payloads: arrays whose items take no bytes may declare billions of them in a few.
+
+The library makes an object of each. Payloads of the few definitions that have such arrays are therefore walked before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from spark_pulsar.connector.schemas.payloads.decoder import UndecodablePayload
+from spark_pulsar.model.avro import AvroType
+
+MAX_EMPTY_ITEMS: Final = 1_000
+"""Items without bytes in all arrays of one payload."""
+
+_FIXED_BYTES: Final = {"null": 0, "boolean": 1, "float": 4, "double": 8}
+_VARINT_BYTES: Final = 10
+
+Walk = Callable[["_Payload", int], int]
+"""Returns the place behind the value that begins at one."""
+
+
+def has_empty_items(avro: AvroType) -> bool:
+    """Tells whether a definition has arrays whose items may take no bytes."""
+    seen: set[AvroType] = set()
+    known: dict[AvroType, bool] = {}
+    waiting = [avro]
+    while waiting:
+        each = waiting.pop()
+        if each in seen:
+            continue
+        seen.add(each)
+        if each.kind == "array" and each.items is not None and _is_empty(each.items, known):
+            return True
+        waiting += [*each.branches, *(field.type for field in each.fields), *([each.items] if each.items else [])]
+    return False
+
+
+def _is_empty(avro: AvroType, known: dict[AvroType, bool]) -> bool:
+    """Tells whether values of a type take no bytes; those of a record that begins with itself never end."""
+    if avro.kind != "record":
+        return avro.kind == "null" or (avro.kind == "fixed" and avro.size_bytes == 0)
+    if avro not in known:
+        known[avro] = False  # while inside of it
+        known[avro] = all(_is_empty(field.type, known) for field in avro.fields)
+    return known[avro]
+
+
+class EmptyItemsBound:
+    """Walk over payloads of one definition that counts items without bytes."""
+
+    def __init__(self, avro: AvroType) -> None:
+        self._walks: dict[AvroType, Walk] = {}
+        self._empty: dict[AvroType, bool] = {}
+        self._walk = self._of(avro)
+
+    def check(self, payload: bytes, row: int) -> None:
+        """Raises UndecodablePayload, with the row, for a payload that declares more than MAX_EMPTY_ITEMS items without
+        bytes, and for one that ends early."""
+        try:
+            self._walk(_Payload(payload), 0)
+        except _Unwalkable as error:
+            raise UndecodablePayload(f"it is no AVRO of its schema: {error}", row) from None
+        except RecursionError:
+            raise UndecodablePayload("it is no AVRO of its schema: it is nested too deep", row) from None
+
+    def _of(self, avro: AvroType) -> Walk:
+        """Returns the walk of a type; types may contain themselves."""
+        if avro.kind not in ("record", "array", "map", "union"):
+            return _leaf(avro)
+        if avro not in self._walks:
+            self._walks[avro] = lambda payload, at: self._walks[avro](payload, at)
+            self._walks[avro] = self._made(avro)
+        return self._walks[avro]
+
+    def _made(self, avro: AvroType) -> Walk:
+        if avro.kind == "record":
+            fields = [self._of(field.type) for field in avro.fields]
+
+            def record(payload: _Payload, at: int) -> int:
+                for field in fields:
+                    at = field(payload, at)
+                return at
+
+            return record
+        if avro.kind == "union":
+            branches = [self._of(branch) for branch in avro.branches]
+
+            def union(payload: _Payload, at: int) -> int:
+                number, at = payload.number(at)
+                if not 0 <= number < len(branches):
+                    raise _Unwalkable("it names a branch that the union has not")
+                return branches[number](payload, at)
+
+            return union
+        assert avro.items is not None
+        return _blocks(self._of(avro.items), avro.kind == "map", _is_empty(avro.items, self._empty))
+
+
+def _blocks(item: Walk, has_keys: bool, is_empty: bool) -> Walk:
+    """Returns the walk of an array or map."""
+
+    def blocks(payload: _Payload, at: int) -> int:
+        while True:
+            count, at = payload.number(at)
+            if count < 0:
+                count = -count
+                _, at = payload.number(at)  # bytes of the block
+            if count == 0:
+                return at
+            if is_empty and not has_keys:
+                payload.count_empty(count)
+                continue
+            for _ in range(count):
+                if has_keys:
+                    at = payload.behind_bytes(at)
+                at = item(payload, at)
+
+    return blocks
+
+
+def _leaf(avro: AvroType) -> Walk:
+    """Returns the walk of a type without parts."""
+    width = avro.size_bytes if avro.kind == "fixed" else _FIXED_BYTES.get(avro.kind)
+    if width is not None:
+        return lambda payload, at: payload.behind(at, width)
+    if avro.kind in ("bytes", "string"):
+        return lambda payload, at: payload.behind_bytes(at)
+    return lambda payload, at: payload.number(at)[1]
+
+
+class _Unwalkable(ValueError):
+    """Error of a payload that is none of its definition, or declares too much."""
+
+
+class _Payload:
+    """A payload and the items without bytes that it has declared so far."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._empty_items = 0
+
+    def behind(self, at: int, size: int) -> int:
+        """Returns the place behind bytes."""
+        if not 0 <= size <= len(self._data) - at:
+            raise _Unwalkable("it ends early")
+        return at + size
+
+    def behind_bytes(self, at: int) -> int:
+        """Returns the place behind bytes and their length."""
+        size, at = self.number(at)
+        return self.behind(at, size)
+
+    def number(self, at: int) -> tuple[int, int]:
+        """Reads a number: it and the place behind it."""
+        value = 0
+        for i, octet in enumerate(self._data[at : at + _VARINT_BYTES]):
+            value |= (octet & 0x7F) << (7 * i)
+            if octet < 0x80:
+                return (value >> 1) ^ -(value & 1), at + i + 1
+        raise _Unwalkable("it ends early")
+
+    def count_empty(self, count: int) -> None:
+        """Counts items without bytes. Raises _Unwalkable for too many."""
+        self._empty_items += count
+        if self._empty_items > MAX_EMPTY_ITEMS:
+            raise _Unwalkable(f"it declares {self._empty_items} items that take no bytes, more than {MAX_EMPTY_ITEMS}")

@@ -1,0 +1,91 @@
+"""Record batches of a task: kernels' columns go in, the columns of the read come out, undecodable rows go their way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.connector.decode_mode import DEADLETTER, ERROR_COLUMN, FAILFAST, PERMISSIVE
+from spark_pulsar.connector.errors import UndecodableMessageError
+from spark_pulsar.connector.schemas.decoding.dead_letters import DeadLetters, told_id
+from spark_pulsar.connector.schemas.decoding.messages import Decoded, MessageDecoder
+from spark_pulsar.connector.schemas.decoding.plan import SCHEMA_VERSION, Decoding
+from spark_pulsar.connector.schemas.lookup import definition_at
+
+
+class BatchDecoder:
+    """Decodes the record batches of one topic partition. A context manager: its end closes the dead letter topic."""
+
+    def __init__(
+        self, client: PulsarClient, topic: str, ledger_id: int, decoding: Decoding, names: Sequence[str]
+    ) -> None:
+        """`ledger_id` is that of the end of the range: a ledger that the topic has had since it was made."""
+        self._topic = topic
+        self._decoding = decoding
+        self._names = names
+        self._messages: MessageDecoder | None = None
+        planned = decoding.definition
+        if planned is not None and decoding.wanted:
+            wanted = pa.schema([pa.field(name, kind) for name, kind in decoding.wanted])
+            self._messages = MessageDecoder(
+                planned,
+                wanted,
+                lambda version: definition_at(client, topic, version, ledger_id=ledger_id, planned=planned),
+            )
+        self._letters = DeadLetters(client, decoding.mode.dead_letter_topic or "", topic)
+
+    def __enter__(self) -> BatchDecoder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._letters.__exit__(kind, error, trace)
+
+    def decode(self, batch: Any) -> Any:
+        """Returns the batch with the columns of the read. Raises UndecodableMessageError in mode FAILFAST."""
+        keys = batch.column("__key") if self._decoding.has_separate_keys else None
+        decoded = Decoded({})
+        if self._messages is not None:
+            decoded = self._messages.decode(batch.column("value"), keys, batch.column(SCHEMA_VERSION))
+        columns, errors, mode = decoded.columns, decoded.errors, self._decoding.mode
+        if errors and mode.mode == FAILFAST:
+            self._fail(batch, errors)
+        if mode.mode == PERMISSIVE:
+            reasons: list[str | None] = [None] * len(batch)
+            for row, reason in errors.items():
+                reasons[row] = reason
+            columns[ERROR_COLUMN] = pa.array(reasons, pa.string())
+            columns[mode.corrupt_record] = _only(batch.column("value"), errors)
+        arrays = [columns[name] if name in columns else batch.column(name) for name in self._names]
+        whole = pa.RecordBatch.from_arrays(arrays, names=list(self._names))
+        if errors and mode.mode == DEADLETTER:
+            self._letters.publish(batch, errors)
+            good = np.ones(len(batch), np.bool_)
+            good[list(errors)] = False
+            return whole.filter(pa.array(good))
+        return whole
+
+    def _fail(self, batch: Any, errors: dict[int, str]) -> None:
+        row = min(errors)
+        at = told_id(batch.column("__messageId")[row].as_py())
+        more = f" (and {len(errors) - 1} more of {len(batch)})" if len(errors) > 1 else ""
+        raise UndecodableMessageError(
+            f"{self._topic}: message {at}{more} does not decode by the topic's schema: {errors[row]}. Set mode to "
+            "PERMISSIVE for nulls and an error column, or to DEADLETTER, with deadLetterTopic, to go on without it"
+        )
+
+
+def _only(payloads: Any, errors: dict[int, str]) -> Any:
+    """Returns the payloads of the rows with errors, null in all others."""
+    if not errors:
+        return pa.nulls(len(payloads), pa.binary())
+    places: list[int | None] = [None] * len(payloads)
+    for row in errors:
+        places[row] = row
+    return payloads.take(pa.array(places, pa.int64()))

@@ -1,0 +1,182 @@
+"""Registration of a row schema with its topic, before the first row: on the driver, when a write is planned.
+
+A topic that has a schema which says the same as that of the DataFrame keeps it: rows are written as the topic's
+definition says, and no new version is made because a column's order or nullability differs. Any other schema becomes
+the topic's next version, if its strategy of compatibility lets it; else the refusal tells which fields differ.
+
+Spark plans each micro-batch anew, mostly in one process, which remembers what was agreed. Tasks register the schema
+again as each producer does, so that a topic that does not exist yet, or was deleted since, has it before its first
+message.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Final
+
+from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.connector.errors import SchemaError
+from spark_pulsar.connector.schemas.definition import Definition
+from spark_pulsar.connector.schemas.deriving.fit import differences, fits
+from spark_pulsar.connector.schemas.deriving.row_schema import RECORDS, RowSchema
+from spark_pulsar.model.errors import IncompatibleSchema, PulsarError, TopicNotFound
+from spark_pulsar.model.names import TopicName
+from spark_pulsar.model.schemas import Compatibility, Schema
+
+_STRATEGY: Final = re.compile(r"strategy (?:is )?(\w+)")
+_MOST_REMEMBERED: Final = 256
+_MOST_VERSIONS: Final = 50
+_VERSION_BYTES: Final = 8
+_MOST_REASON: Final = 300
+_AGREED: Final[OrderedDict[tuple[str, str, bytes, str], RowSchema]] = OrderedDict()
+"""Schemas that this process has agreed upon, by service, topic and derived definition; longest unused first."""
+
+
+def agreed_schema(client: PulsarClient, topic: str, rows: RowSchema) -> RowSchema:
+    """Returns the schema with which rows are written: the topic's where it says the same, else the derived one, which
+    is registered. SchemaError when the topic cannot have it, with what differs."""
+    if not rows.is_registered:
+        return rows
+    key = (client.config.service_url, topic, rows.schema.data, repr(rows))
+    agreed = _AGREED.get(key)
+    if agreed is None:
+        agreed = _AGREED[key] = _agree(client, topic, rows)
+        if len(_AGREED) > _MOST_REMEMBERED:
+            _AGREED.popitem(last=False)
+    else:
+        _AGREED.move_to_end(key)
+    return agreed
+
+
+def _agree(client: PulsarClient, topic: str, rows: RowSchema) -> RowSchema:
+    try:
+        partition = client.partitions_of(topic)[0]
+        found = client.schema_of(topic)
+        adopted = None if found is None else adopt(Definition.of(found), rows)
+        if adopted is not None:
+            return adopted
+        _check_parts(client, topic, client.register_schema(partition, rows.schema, rows.schema.type.name), rows)
+    except TopicNotFound:
+        return rows  # the first producer makes the topic and registers
+    except IncompatibleSchema as refusal:
+        raise refused(client, topic, rows, refusal) from None
+    return rows
+
+
+def _check_parts(client: PulsarClient, topic: str, version: bytes, rows: RowSchema) -> None:
+    """Checks that a version of a KEY_VALUE schema has the types and the encoding of the rows: brokers take those of
+    equal definitions for equal, and primitives have none. Raises SchemaError."""
+    found = None if rows.key is None else client.schema_of(topic, version)
+    if found is None or rows.key is None:
+        return
+    key, value, encoding = Definition.of(found).key_value()
+    there = f"key {key.type.name}, value {value.type.name}, {encoding.value}"
+    wanted = f"key {rows.key.schema.type.name}, value {rows.value.schema.type.name}, {rows.encoding.value}"
+    if there != wanted:
+        raise SchemaError(
+            f"the KEY_VALUE schema of {topic} is {there}, that of the DataFrame {wanted}; set keySchemaType, "
+            "valueSchemaType and keyValueEncodingType as the topic's, or use a new topic"
+        )
+
+
+def adopt(topic: Definition, rows: RowSchema) -> RowSchema | None:
+    """Returns the rows with the topic's definition where it says the same; None where it does not."""
+    if topic.type is not rows.schema.type:
+        return None
+    if rows.key is None:
+        return rows.with_schemas(topic.schema) if _says_the_same(topic, rows.value.schema) else None
+    key, value, encoding = topic.key_value()
+    same = _says_the_same(key, rows.key.schema) and _says_the_same(value, rows.value.schema)
+    return rows.with_schemas(value.schema, key.schema) if same and encoding is rows.encoding else None
+
+
+def _says_the_same(topic: Definition, schema: Schema) -> bool:
+    if topic.type is not schema.type:
+        return False
+    if schema.type not in RECORDS:
+        return True
+    try:
+        topic.avro()  # within bounds
+        return fits(json.loads(topic.schema.data), json.loads(schema.data))
+    except (SchemaError, ValueError, RecursionError):
+        return False
+
+
+def refused(client: PulsarClient, topic: str, rows: RowSchema, refusal: IncompatibleSchema) -> SchemaError:
+    """Returns the error that tells how the rows differ from the topic's schema, and what decides that they may not."""
+    namespace = TopicName.parse(topic).namespace_name
+    strategy = _strategy(refusal)
+    known = f"schema compatibility strategy {strategy.name}" if strategy else "schema compatibility strategy"
+    told = [f"the schema {rows.schema.type.name} of the DataFrame was refused for {topic}"]
+    told += _told_differences(client, topic, rows, strategy)
+    if "auto updating is disabled" in refusal.message:
+        told.append(
+            "clients may add no schema there: upload it first, or allow it with pulsar-admin namespaces "
+            f"set-is-allow-auto-update-schema --enable {namespace}"
+        )
+    else:
+        told.append(
+            f"the {known} decides; it is set with pulsar-admin namespaces set-schema-compatibility-strategy "
+            f"--compatibility ... {namespace}, for one topic with pulsar-admin topicPolicies "
+            "set-schema-compatibility-strategy, and by schemaCompatibilityStrategy in the broker's configuration"
+        )
+    reason = " ".join(refusal.message.split())
+    told.append(f"the broker said: {reason if len(reason) <= _MOST_REASON else reason[:_MOST_REASON] + '...'}")
+    return SchemaError("; ".join(told))
+
+
+def _strategy(refusal: PulsarError) -> Compatibility | None:
+    found = _STRATEGY.search(refusal.message)
+    name = found[1] if found else ""
+    return Compatibility[name] if name in Compatibility.__members__ else None
+
+
+def _told_differences(client: PulsarClient, topic: str, rows: RowSchema, strategy: Compatibility | None) -> list[str]:
+    """Compares with the topic's last schema, and where a transitive strategy asks for them, with older ones: what the
+    strategy forbids, or else everything that differs from the last one."""
+    try:
+        found = client.schema_of(topic)
+        if found is None:
+            return []
+        last = Definition.of(found)
+        for topic_schema in _followed(client, topic, last, strategy):
+            if told := _compared(topic_schema, rows, strategy):
+                return told
+        return _compared(last, rows, None)
+    except (PulsarError, SchemaError):
+        return []  # the refusal itself is what counts
+
+
+def _followed(
+    client: PulsarClient, topic: str, last: Definition, strategy: Compatibility | None
+) -> Iterator[Definition]:
+    """Yields the schemas that a new one must be compatible with, newest first."""
+    yield last
+    if strategy is None or not strategy.is_transitive or len(last.version) != _VERSION_BYTES:
+        return
+    newest = int.from_bytes(last.version, "big")
+    for version in range(newest - 1, max(-1, newest - 1 - _MOST_VERSIONS), -1):
+        older = client.schema_of(topic, version.to_bytes(_VERSION_BYTES, "big"))
+        if older is not None:
+            yield Definition.of(older)
+
+
+def _compared(topic: Definition, rows: RowSchema, strategy: Compatibility | None) -> list[str]:
+    version = f"version {int.from_bytes(topic.version, 'big')}" if topic.version else "its schema"
+    if topic.type is not rows.schema.type:
+        return [f"{version} of the topic's schema is {topic.type.name}: use schemaType {topic.type.name}"]
+    if rows.key is None:
+        pairs: list[tuple[str, Definition, Schema]] = [("", topic, rows.value.schema)]
+    else:
+        key, value, _ = topic.key_value()
+        pairs = [("key: ", key, rows.key.schema), ("value: ", value, rows.value.schema)]
+    texts: list[str] = []
+    for name, one, schema in pairs:
+        if one.type is not schema.type:
+            texts.append(f"{name}{one.type.name} on the topic, but {schema.type.name} in the DataFrame")
+        elif schema.type in RECORDS:
+            texts += [f"{name}{text}" for text in differences(one.avro(), Definition(schema).avro(), strategy)]
+    return [f"compared with {version} of the topic's schema, {'; '.join(texts)}"] if texts else []

@@ -1,0 +1,51 @@
+"""Columns that the schema of a topic gives to a read: fields of a record, `key` and `value`, or `value` alone."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pyarrow as pa
+
+from spark_pulsar.connector.errors import SchemaError
+from spark_pulsar.connector.schemas.definition import Definition
+from spark_pulsar.connector.schemas.types.arrow_types import PRIMITIVES, RAW, arrow_type
+from spark_pulsar.model.schemas import SchemaType
+
+VALUE: Final = "value"
+KEY: Final = "key"
+
+
+def value_type(definition: Definition) -> Any:
+    """Returns the Arrow type of the payloads of a schema; a struct for a record. Raises SchemaError for a type that
+    cannot be read."""
+    kind = definition.type
+    if kind in PRIMITIVES:
+        return PRIMITIVES[kind]
+    if kind is SchemaType.AVRO:
+        return arrow_type(definition.avro())
+    if kind is SchemaType.JSON:
+        found = definition.avro()
+        if found.kind != "record":
+            raise SchemaError(f"a JSON schema must define a record, not {found.kind}{RAW}")
+        return arrow_type(found)
+    if kind is SchemaType.PROTOBUF_NATIVE:
+        from spark_pulsar.connector.schemas.types.protobuf_types import message_type
+
+        return message_type(definition)
+    raise SchemaError(f"schemas of type {kind.name} cannot be read{RAW}")
+
+
+def is_record(definition: Definition) -> bool:
+    """Tells whether the columns are the fields of a record."""
+    return definition.type is not SchemaType.KEY_VALUE and pa.types.is_struct(value_type(definition))
+
+
+def value_columns(definition: Definition | None) -> Any:
+    """Returns the columns of a read that its schema gives, as Arrow fields; without a schema `value` as bytes."""
+    if definition is None:
+        return pa.schema([pa.field(VALUE, pa.binary())])
+    if definition.type is SchemaType.KEY_VALUE:
+        key, value, _ = definition.key_value()
+        return pa.schema([pa.field(KEY, value_type(key)), pa.field(VALUE, value_type(value))])
+    kind = value_type(definition)
+    return pa.schema(list(kind) if pa.types.is_struct(kind) else [pa.field(VALUE, kind)])

@@ -1,0 +1,110 @@
+"""Types of PROTOBUF_NATIVE schemas: the descriptor that a schema holds, and the struct of its message."""
+
+from __future__ import annotations
+
+import base64
+import json
+from graphlib import CycleError, TopologicalSorter
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError
+
+from spark_pulsar.connector.errors import SchemaError
+from spark_pulsar.connector.schemas.definition import MAX_DEFINITION_BYTES
+from spark_pulsar.connector.schemas.types.arrow_types import MAX_TYPES, RAW
+
+if TYPE_CHECKING:
+    from spark_pulsar.connector.schemas.definition import Definition
+
+_SCALARS: Final[dict[int, Any]] = {
+    FieldDescriptor.CPPTYPE_INT32: pa.int32(),
+    FieldDescriptor.CPPTYPE_INT64: pa.int64(),
+    FieldDescriptor.CPPTYPE_UINT32: pa.int64(),
+    FieldDescriptor.CPPTYPE_UINT64: pa.decimal128(20, 0),
+    FieldDescriptor.CPPTYPE_DOUBLE: pa.float64(),
+    FieldDescriptor.CPPTYPE_FLOAT: pa.float32(),
+    FieldDescriptor.CPPTYPE_BOOL: pa.bool_(),
+    FieldDescriptor.CPPTYPE_ENUM: pa.string(),
+    FieldDescriptor.CPPTYPE_STRING: pa.string(),
+}
+
+
+def root_message(definition: Definition) -> Any:
+    """Returns the descriptor of the message of a PROTOBUF_NATIVE schema. Raises SchemaError when there is none."""
+    data = definition.schema.data
+    if len(data) > MAX_DEFINITION_BYTES:
+        raise SchemaError(f"the PROTOBUF_NATIVE schema has {len(data)} bytes, more than {MAX_DEFINITION_BYTES}")
+    try:
+        found = json.loads(data)
+        files = FileDescriptorSet.FromString(base64.b64decode(found["fileDescriptorSet"], validate=True))
+        pool = DescriptorPool()
+        _add(pool, {each.name: each for each in files.file})
+        return pool.FindMessageTypeByName(found["rootMessageTypeName"])
+    except (ValueError, TypeError, KeyError, RecursionError, DecodeError) as error:
+        raise SchemaError(f"the PROTOBUF_NATIVE schema cannot be read: {error}{RAW}") from error
+
+
+def _add(pool: DescriptorPool, files: dict[str, FileDescriptorProto]) -> None:
+    """Adds files to a pool, each behind those that it imports."""
+    imports = {name: [other for other in each.dependency if other in files] for name, each in files.items()}
+    try:
+        for name in TopologicalSorter(imports).static_order():
+            pool.AddSerializedFile(files[name].SerializeToString())
+    except CycleError as error:
+        raise ValueError(f"files import each other: {', '.join(sorted(set(error.args[1])))}") from error
+
+
+def message_type(definition: Definition) -> Any:
+    """Returns the struct of the message of a schema. Raises SchemaError, also for a message that contains itself."""
+    return _Typing().message(root_message(definition), "")
+
+
+class _Typing:
+    def __init__(self) -> None:
+        self._count = 0
+        self._inside: list[str] = []
+
+    def message(self, descriptor: Any, path: str) -> Any:
+        """Returns the struct of a message."""
+        if descriptor.full_name in self._inside:
+            raise SchemaError(
+                f"field {path.lstrip('.')} contains the message {descriptor.full_name} that it is a part of; "
+                f"Spark has no recursive types{RAW}"
+            )
+        self._inside.append(descriptor.full_name)
+        fields = [pa.field(each.name, self._field(each, f"{path}.{each.name}")) for each in descriptor.fields]
+        self._inside.pop()
+        return pa.struct(fields)
+
+    def _field(self, field: Any, path: str) -> Any:
+        self._count += 1
+        if self._count > MAX_TYPES:
+            raise SchemaError(f"the schema has more than {MAX_TYPES} types{RAW}")
+        if is_map(field):
+            key, value = (field.message_type.fields_by_name[name] for name in ("key", "value"))
+            return pa.map_(self._single(key, path), self._single(value, f"{path}[]"))
+        single = self._single(field, path)
+        return pa.list_(single) if is_repeated(field) else single
+
+    def _single(self, field: Any, path: str) -> Any:
+        if field.cpp_type == FieldDescriptor.CPPTYPE_MESSAGE:
+            return self.message(field.message_type, path)
+        return pa.binary() if field.type == FieldDescriptor.TYPE_BYTES else _SCALARS[field.cpp_type]
+
+
+def is_repeated(field: Any) -> bool:
+    """Tells whether a field is a list or a map."""
+    return bool(field.is_repeated)
+
+
+def is_map(field: Any) -> bool:
+    """Tells whether a field is a map."""
+    return (
+        field.cpp_type == FieldDescriptor.CPPTYPE_MESSAGE
+        and is_repeated(field)
+        and bool(field.message_type.GetOptions().map_entry)
+    )
