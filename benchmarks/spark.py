@@ -360,15 +360,18 @@ def latency(console: Console, directory: Path, found: list[Peer], args: argparse
     command = [python, str(program), json.dumps(wanted)]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     answer = json.loads(done.stdout.splitlines()[-1])
-    names = [peer.name for peer in found]
-    table = Table("figure", *names, *(["ratio"] if against_kafka else []), title=f"Spark {answer['spark']}, medians")
+    medians = {
+        name: {figure: statistics.median(values) for figure, values in figures.items()}
+        for name, figures in answer["figures"].items()
+    }
+    table = Table("figure", *medians, *(["ratio"] if against_kafka else []), title=f"Spark {answer['spark']}, medians")
     met = True
-    for figure in answer["figures"][names[0]]:
-        values = [statistics.median(answer["figures"][name][figure]) for name in names]
-        ratio = values[0] / values[1] if against_kafka else None
-        table.add_row(figure, *(f"{value:,.1f}" for value in values), *([f"{ratio:.2f}"] if ratio is not None else []))
+    for figure, value in medians[found[0].name].items():
+        texts = [f"{of[figure]:,.1f}" if figure in of else "–" for of in medians.values()]
+        ratio = value / medians[found[1].name][figure] if against_kafka else None
+        table.add_row(figure, *texts, *([f"{ratio:.2f}"] if ratio is not None else []))
         met = met and (ratio is None or ratio <= LATENCY_TARGETS.get(figure, ratio))
-        met = met and values[0] <= IDLE_TARGETS.get(figure, values[0])
+        met = met and value <= IDLE_TARGETS.get(figure, value)
     console.print(table)
     console.print(
         f"targets: {LATENCY_TARGETS} × Kafka's, {IDLE_TARGETS}: {'met' if met else 'MISSED'}", highlight=False

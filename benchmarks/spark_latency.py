@@ -2,6 +2,8 @@
 """Small micro-batches and idle queries, measured in one Spark session; `spark.py --latency` and `--idle` start it.
 
 rows     1,000 fresh rows every 400 ms into `noop`: the parts of `durationMs` of each micro-batch
+few      10 rows every 400 ms: the whole of a micro-batch
+floor    the same parts of Spark's source `rate-micro-batch`, which makes 1,000 rows of nothing: no source takes less
 delay    20 messages a second: from a client's send to the row in `foreachBatch`
 idle     a query of 4 partitions without new messages: processor time of all its processes and of the broker
 """
@@ -26,11 +28,12 @@ from pyspark.sql.streaming import StreamingQuery
 
 import spark_pulsar
 
-ROWS, EVERY_S, BATCHES = 1_000, 0.4, 40
+ROWS, FEW_ROWS, EVERY_S, BATCHES = 1_000, 10, 0.4, 40
 DELAYS, DELAY_EVERY_S = 240, 0.05
 IDLE_SETTLE_S, IDLE_S, IDLE_PARTITIONS = 15.0, 60.0, 4
 VALUE = b"x" * 100
 PARTS = ("triggerExecution", "addBatch", "walCommit", "commitOffsets", "latestOffset", "queryPlanning")
+FLOOR = "floor"
 _numbers = itertools.count()
 
 Figures = dict[str, dict[str, list[float]]]
@@ -121,8 +124,8 @@ def awaiting(query: StreamingQuery, rows: int) -> None:
         time.sleep(0.05)
 
 
-def rows(spark: SparkSession, source: Source, directory: Path) -> dict[str, float]:
-    """Medians of the parts of a micro-batch."""
+def rows(spark: SparkSession, source: Source, directory: Path, count: int) -> dict[str, float]:
+    """Medians of the parts of a micro-batch of `count` rows."""
     topic = source.new_topic()
     source.send(topic, [VALUE])
     writer = source.read(spark, [topic]).writeStream.format("noop")
@@ -130,15 +133,35 @@ def rows(spark: SparkSession, source: Source, directory: Path) -> dict[str, floa
     awaiting(query, 1)
     for number in range(1, BATCHES + 1):
         begun = time.monotonic()
-        source.send(topic, [VALUE] * ROWS)
+        source.send(topic, [VALUE] * count)
         time.sleep(max(0.0, EVERY_S - (time.monotonic() - begun)))
-        awaiting(query, 1 + number * ROWS)
+        awaiting(query, 1 + number * count)
     query.stop()
-    done = [progress for progress in query.recentProgress if progress["numInputRows"] == ROWS]
+    return _parts(query, count)
+
+
+def floor(spark: SparkSession, directory: Path) -> dict[str, float]:
+    """Medians of the parts of a micro-batch whose source has nothing to do."""
+    reader = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS).option("numPartitions", 1)
+    writer = reader.load().writeStream.format("noop").trigger(processingTime=f"{EVERY_S} seconds")
+    query = writer.option("checkpointLocation", str(directory / f"floor-{next(_numbers)}")).start()
+    awaiting(query, BATCHES * ROWS)
+    query.stop()
+    return {f"rows: {part}": value for part, value in _parts(query, ROWS).items()}
+
+
+def _parts(query: StreamingQuery, count: int) -> dict[str, float]:
+    done = [progress for progress in query.recentProgress if progress["numInputRows"] == count]
     if len(done) < BATCHES // 2:
-        raise RuntimeError(f"only {len(done)} of {BATCHES} micro-batches had {ROWS} rows: the machine is too busy")
+        raise RuntimeError(f"only {len(done)} of {BATCHES} micro-batches had {count} rows: the machine is too busy")
     done = done[len(done) // 4 :]
-    return {f"rows: {part}": statistics.median(each["durationMs"].get(part, 0) for each in done) for part in PARTS}
+    return {part: statistics.median(each["durationMs"].get(part, 0) for each in done) for part in PARTS}
+
+
+def small(spark: SparkSession, source: Source, directory: Path) -> dict[str, float]:
+    """Parts of small micro-batches, and the whole of smaller ones."""
+    parts = {f"rows: {part}": value for part, value in rows(spark, source, directory, ROWS).items()}
+    return parts | {"few: triggerExecution": rows(spark, source, directory, FEW_ROWS)["triggerExecution"]}
 
 
 def delay(spark: SparkSession, source: Source, directory: Path) -> dict[str, float]:
@@ -202,6 +225,11 @@ def _spark_processor_s() -> dict[int, float]:
     return found
 
 
+def _note(kept: dict[str, list[float]], found: dict[str, float]) -> None:
+    for figure, value in found.items():
+        kept[figure].append(value)
+
+
 def main() -> None:
     """Measures what the JSON text in the first argument says, and prints the figures as JSON."""
     wanted = json.loads(sys.argv[1])
@@ -209,19 +237,20 @@ def main() -> None:
     spark = session(wanted["jars"])
     kinds = {"ours": Ours, "kafka": Kafka}
     sources = {name: kinds[name](peer["url"]) for name, peer in wanted["peers"].items()}
-    figures: Figures = {name: defaultdict(list) for name in sources}
+    figures: Figures = {name: defaultdict(list) for name in (*sources, FLOOR)}
     for turn in range(wanted["rounds"]):
         for name, source in sources.items():
             found: dict[str, float] = {}
             if wanted["latency"]:
-                found |= rows(spark, source, directory) | delay(spark, source, directory)
+                found |= small(spark, source, directory) | delay(spark, source, directory)
             if wanted["idle"]:
                 found |= idle(spark, source, directory, wanted["peers"][name]["pid"])
-            for figure, value in found.items():
-                figures[name][figure].append(value)
+            _note(figures[name], found)
             told = ", ".join(f"{figure} {value:.1f}" for figure, value in found.items())
             load = os.getloadavg()[0]
             print(f"round {turn + 1} {name}: {told} (load {load:.1f})", file=sys.stderr, flush=True)
+        if wanted["latency"]:
+            _note(figures[FLOOR], floor(spark, directory))
     print(json.dumps({"spark": spark.version, "figures": figures}), flush=True)
     spark.stop()
 
