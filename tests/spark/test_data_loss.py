@@ -65,7 +65,9 @@ def read_one_batch(flows: Flows, topic: str, checkpoint: str, **options: Any) ->
     )
     query = flows.start(writer.option("checkpointLocation", checkpoint).trigger(processingTime="1 hour"))
     eventually(lambda: (Path(checkpoint) / "commits" / "0").exists() or not query.isActive, 120)
+    failure = query.exception()
     query.stop()
+    assert failure is None, failure
     return seen
 
 
