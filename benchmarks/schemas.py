@@ -1,7 +1,7 @@
 """Decoding and encoding of payloads by their schema, in rows a second of processor time on one core.
 
-`--against spark` adds Spark's `from_avro` and `from_json` (Spark's own time of a `local[1]` job; spark-avro comes from
-Maven Central)."""
+`--against spark` adds the same through Spark, from and to a topic, beside `from_avro`, `from_json`, `to_avro` and
+`to_json`: see `spark_schemas.py`. Spark's module for AVRO comes from Maven Central."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import json
 import struct
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import fastavro
@@ -108,41 +109,13 @@ def written_by_fastavro(schema: Any, batch: pa.Table) -> list[bytes]:
     return payloads
 
 
-def of_spark(payloads: list[bytes], texts: list[bytes], rounds: int) -> dict[str, float]:
-    """Rows a second of `from_avro` and `from_json` into noop on one core."""
-    import pyspark
-    from pyspark.sql import SparkSession
-    from pyspark.sql.avro.functions import from_avro
-    from pyspark.sql.functions import col, from_json
-
-    package = f"org.apache.spark:spark-avro_2.13:{pyspark.__version__}"
-    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-    spark = builder.config("spark.jars.packages", package).getOrCreate()
-    table = pa.table({"avro": pa.array(payloads, pa.binary()), "json": pa.array([text.decode() for text in texts])})
-    frame = spark.createDataFrame(table).repartition(1).cache()
-    frame.count()
-    ddl = "id bigint, carrier string, tail string, minutes int, distance double, at bigint"
-    found = {}
-    for name, column in (
-        ("from_avro", from_avro(col("avro"), json.dumps(RECORD))),
-        ("from_json", from_json(col("json"), ddl)),
-        ("nothing", col("avro")),
-    ):
-        best = float("inf")
-        for _ in range(rounds + 3):
-            begun = time.perf_counter()
-            frame.select(column.alias("x")).write.format("noop").mode("overwrite").save()
-            best = min(best, time.perf_counter() - begun)
-        found[name] = ROWS / best
-    spark.stop()
-    return found
-
-
 def main() -> None:
     """Prints a line for each schema."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--against", choices=["spark"])
     arguments.add_argument("--rounds", type=int, default=5)
+    arguments.add_argument("--rows", type=int, default=2_000_000, help="through Spark")
+    arguments.add_argument("--data", type=Path, default=Path("data"), help="directory on the disk to use")
     given = arguments.parse_args()
     data = json.dumps(RECORD).encode()
     avro, texts = avro_payloads(), [json.dumps(row).encode() for row in rows()]
@@ -157,8 +130,9 @@ def main() -> None:
     for name, rows_a_second in encoding(given.rounds).items():
         print(f"{name:>10}: {rows_a_second:>14,.0f} rows/s of one core, encoded")
     if given.against:
-        for name, rows_a_second in of_spark(avro, texts, given.rounds).items():
-            print(f"{name:>10}: {rows_a_second:>14,.0f} rows/s of Spark local[1]")
+        import spark_schemas
+
+        spark_schemas.measure(given.rows, given.rounds, given.data)
 
 
 if __name__ == "__main__":

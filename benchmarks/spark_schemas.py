@@ -1,0 +1,160 @@
+"""Records of ten fields read from a topic through Spark: as columns by our source, and as bytes with Spark's own
+`from_avro` and `from_json` behind it. All in turns on two topics of each schema, in one session of `local[2]`, into
+`noop`; medians. `bytes` is the same topics' payloads alone, which is what both ways begin with. The way back beside
+it: the same records into a topic with `schemaType`, and by `to_avro` and `to_json` as bytes."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import statistics
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from load import peers
+from load.spark_avro import spark_avro_jar
+from pyspark.sql import DataFrame, SparkSession, functions
+from pyspark.sql.avro.functions import from_avro, to_avro
+
+from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.client.config import ClientConfig
+
+RECORD = (
+    "id",
+    "concat('carrier-', id % 17) AS carrier",
+    "IF(id % 5 = 0, NULL, concat('N', id % 9999)) AS tail",
+    "int(id % 500) AS delay",
+    "id * 1000 AS distance",
+    "double(id) / 7 AS speed",
+    "timestamp_millis(1357010640000 + id) AS at",
+    "date_add(date'2026-01-01', int(id % 365)) AS day",
+    "id % 3 = 0 AS late",
+    "concat('gate ', id % 60) AS gate",
+)
+PAIRS = (
+    ("AVRO as columns", "from_avro"),
+    ("JSON as columns", "from_json"),
+    ("schemaType AVRO", "to_avro"),
+    ("schemaType JSON", "to_json"),
+)
+"""Ours and Spark's own."""
+_TOPICS = 2
+"""Topics that a read has, one task each."""
+_TOPIC = "persistent://public/default/bench-schemas"
+
+
+class SchemaBench:
+    """The ways to read and to write on one broker."""
+
+    def __init__(self, spark: SparkSession, service_url: str, rows: int) -> None:
+        self.spark = spark
+        self.service_url = service_url
+        self.rows = rows
+        self._numbers = itertools.count()
+        self.topics = {kind: [f"{_TOPIC}-{kind.lower()}-{i}" for i in range(_TOPICS)] for kind in ("AVRO", "JSON")}
+        with PulsarClient(ClientConfig(service_url=service_url)) as client:
+            for kind, topics in self.topics.items():
+                for topic in topics:
+                    self.write(self.records(rows // _TOPICS), topic, schemaType=kind)
+                client.ensure_subscription(topics, "keep", initial="earliest")
+            found = client.schema_of(self.topics["AVRO"][0])
+        assert found is not None
+        self.definition = found.schema.data.decode()
+        self.ddl = ", ".join(f"{each.name} {each.dataType.simpleString()}" for each in self.records(1).schema)
+
+    def records(self, rows: int) -> DataFrame:
+        return self.spark.range(0, rows, 1, 2).selectExpr(*RECORD)
+
+    def write(self, frame: DataFrame, topic: str, **options: str) -> None:
+        writer = frame.write.format("pulsar").mode("append").option("service.url", self.service_url)
+        writer.option("topic", topic).options(**options).save()
+
+    def ways(self) -> dict[str, Callable[[], None]]:
+        """What is timed, by name."""
+        avro, text = from_avro(functions.col("value"), self.definition), functions.col("value").cast("string")
+        # Pulsar's JSON has numbers there, as its definition says; from_json has no way from them to times.
+        parsed = functions.from_json(text, self.ddl.replace("timestamp", "bigint").replace("day date", "day int"))
+        record = functions.struct("*")
+        return {
+            "bytes (AVRO)": lambda: noop(self._payloads("AVRO")),
+            "AVRO as columns": lambda: noop(self._columns("AVRO")),
+            "from_avro": lambda: noop(self._payloads("AVRO").select(avro.alias("x")).select("x.*")),
+            "bytes (JSON)": lambda: noop(self._payloads("JSON")),
+            "JSON as columns": lambda: noop(self._columns("JSON")),
+            "from_json": lambda: noop(self._payloads("JSON").select(parsed.alias("x")).select("x.*")),
+            "schemaType AVRO": lambda: self.write(self.records(self.rows), self._fresh(), schemaType="AVRO"),
+            "to_avro": lambda: self.write(
+                self.records(self.rows).select(to_avro(record).alias("value")), self._fresh()
+            ),
+            "schemaType JSON": lambda: self.write(self.records(self.rows), self._fresh(), schemaType="JSON"),
+            "to_json": lambda: self.write(
+                self.records(self.rows).selectExpr("to_json(struct(*)) AS value"), self._fresh()
+            ),
+        }
+
+    def _fresh(self) -> str:
+        return f"{_TOPIC}-{next(self._numbers)}"
+
+    def _reader(self, kind: str) -> Any:
+        reader = self.spark.read.format("pulsar").option("service.url", self.service_url)
+        return reader.option("topics", ",".join(self.topics[kind]))
+
+    def _payloads(self, kind: str) -> DataFrame:
+        return self._reader(kind).option("useTopicSchema", "false").schema("value binary").load()
+
+    def _columns(self, kind: str) -> DataFrame:
+        return self._reader(kind).schema(self.ddl).load()
+
+
+def noop(frame: DataFrame) -> None:
+    """Reads all of a frame."""
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def session() -> SparkSession:
+    """`local[2]`, no UI, with Spark's module for AVRO."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[2]").config("spark.jars", spark_avro_jar())
+    builder = builder.config("spark.ui.enabled", "false").config("spark.driver.memory", "1g")
+    spark = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+
+def check(bench: SchemaBench) -> None:
+    """Asserts that both ways read the same, in a few rows."""
+    avro = from_avro(functions.col("value"), bench.definition)
+    names = ("id", "carrier", "tail", "delay", "distance", "speed", "at", "day", "late", "gate")
+    ours = bench._columns("AVRO").orderBy("id").select(*names).limit(100).collect()
+    theirs = bench._payloads("AVRO").select(avro.alias("x")).select("x.*").orderBy("id").select(*names).limit(100)
+    assert ours == theirs.collect()
+    assert ours == bench._columns("JSON").orderBy("id").select(*names).limit(100).collect()
+
+
+def measure(rows: int, rounds: int, data: Path) -> None:
+    """Prints rows a second of each way, and the ratios of ours to Spark's own."""
+    spark = session()
+    try:
+        with peers.ours(data) as broker:
+            bench = SchemaBench(spark, broker.service_url, rows)
+            check(bench)
+            found: dict[str, list[float]] = defaultdict(list)
+            for turn in range(-2, rounds):  # the JVM compiles while it runs
+                for name, way in bench.ways().items():
+                    begun = time.perf_counter()
+                    way()
+                    if turn >= 0:
+                        found[name].append(rows / (time.perf_counter() - begun))
+    finally:
+        spark.stop()
+    print(f"Spark {spark.version}, local[2], {rows:,} records of {len(RECORD)} fields, medians of {rounds}:")
+    for name, values in found.items():
+        print(
+            f"{name:>16}: {statistics.median(values):>12,.0f} rows/s ({', '.join(f'{each:,.0f}' for each in values)})"
+        )
+    for ours, theirs in PAIRS:
+        print(f"{ours:>16} ÷ {theirs}: {statistics.median(found[ours]) / statistics.median(found[theirs]):.2f}")
