@@ -1,14 +1,18 @@
-"""Bounds of Avro payloads: arrays whose items take no bytes may declare billions of them in a few.
+"""Bounds of Avro payloads: no bytes may still be billions of values, and the library makes an object of each.
 
-The library makes an object of each. Payloads of the few definitions that have such arrays are therefore walked before.
+Arrays declare items without bytes in a few bytes: payloads of the few definitions that have such arrays are walked
+before. Records double their fields with each level that names the one below twice: too many are refused.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Final
 
+from spark_pulsar.connector.errors import SchemaError
 from spark_pulsar.connector.schemas.payloads.decoder import UndecodablePayload
+from spark_pulsar.connector.schemas.types.arrow_types import MAX_TYPES
 from spark_pulsar.model.avro import AvroType
 
 MAX_EMPTY_ITEMS: Final = 1_000
@@ -19,6 +23,22 @@ _VARINT_BYTES: Final = 10
 
 Walk = Callable[["_Payload", int], int]
 """Returns the place behind the value that begins at one."""
+
+
+def check_values(avro: AvroType) -> None:
+    """Raises SchemaError for a definition whose every payload has more than MAX_TYPES values."""
+    if _least_values(avro, {}) > MAX_TYPES:
+        raise SchemaError(f"the schema that it was written with has more than {MAX_TYPES} values in each payload")
+
+
+def _least_values(avro: AvroType, known: dict[AvroType, float]) -> float:
+    """Returns the number of values that every payload has: fields of records, and those of records inside."""
+    if avro.kind != "record":
+        return 1
+    if avro not in known:
+        known[avro] = math.inf  # while inside of it
+        known[avro] = 1 + sum(_least_values(field.type, known) for field in avro.fields)
+    return known[avro]
 
 
 def has_empty_items(avro: AvroType) -> bool:

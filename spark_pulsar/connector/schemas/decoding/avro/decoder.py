@@ -12,7 +12,7 @@ import fastavro._read_py
 import pyarrow as pa
 
 from spark_pulsar.connector.errors import SchemaError
-from spark_pulsar.connector.schemas.decoding.avro.bounds import EmptyItemsBound, has_empty_items
+from spark_pulsar.connector.schemas.decoding.avro.bounds import EmptyItemsBound, check_values, has_empty_items
 from spark_pulsar.connector.schemas.decoding.avro.column_plan import ColumnPlan
 from spark_pulsar.connector.schemas.decoding.avro.defaults import set_defaults
 from spark_pulsar.connector.schemas.decoding.avro.depth import is_deep
@@ -51,6 +51,7 @@ class AvroDecoder:
     def __init__(self, reader: Definition, writer: Definition, wanted: Any) -> None:
         avro = reader.avro()
         written = writer.avro()
+        check_values(written)
         self._record = RecordType(avro, wanted, [written])
         self._columns = ColumnPlan.of(avro, written, self._record)
         # that in Python is slow, but tells a payload that is nested too deep, where the compiled one has no more stack

@@ -77,12 +77,29 @@ def test_a_field_that_is_skipped_is_bounded() -> None:
     assert "items that take no bytes" in out.errors[1]
 
 
+def doubled(levels: int) -> dict[str, Any]:
+    """A record of 2 to the power of so many records without bytes."""
+    found = EMPTY
+    for level in range(levels):
+        fields = [{"name": "x", "type": found}, {"name": "y", "type": found["name"]}]
+        found = {"type": "record", "name": f"L{level}", "fields": fields}
+    return found
+
+
+@pytest.mark.parametrize(("levels", "value"), [(3, 7), (60, None)])
+def test_an_older_version_may_not_have_billions_of_fields(levels: int, value: int | None) -> None:
+    fields = [{"name": "d", "type": doubled(levels)}, {"name": "z", "type": "int"}]
+    data = json.dumps({"type": "record", "name": "R", "fields": fields}).encode()
+    older = Definition(Schema(SchemaType.AVRO, data), "R", bytes(8))
+    newer = definition("int", version=1)
+    decoder = MessageDecoder(newer, pa.schema([pa.field("z", pa.int32())]), [older, newer].__getitem__)
+    out = decoder.decode(pa.array([b"\x0e"], pa.binary()), None, pa.array([0]))
+    assert out.columns["z"].to_pylist() == [value]
+    assert value is not None or "more than 10000 values in each payload" in out.errors[0]
+
+
 def test_definitions_that_refer_to_the_same_type_many_times_are_judged_at_once() -> None:
-    levels = EMPTY
-    for level in range(60):
-        fields = [{"name": "x", "type": levels}, {"name": "y", "type": levels["name"]}]
-        levels = {"type": "record", "name": f"L{level}", "fields": fields}
-    assert has_empty_items(avro.parse(json.dumps({"type": "array", "items": levels}).encode()))
+    assert has_empty_items(avro.parse(json.dumps({"type": "array", "items": doubled(60)}).encode()))
     node = {"type": "record", "name": "N", "fields": [{"name": "next", "type": ["null", "N"]}]}
     assert not has_empty_items(avro.parse(json.dumps({"type": "array", "items": node}).encode()))
 
