@@ -34,6 +34,10 @@ CLIENT_VERSION: Final = "spark-pulsar-0.1.0"
 _READ_AT_LEAST_BYTES: Final = 64 * 1024
 _READ_AT_MOST_BYTES: Final = 1024 * 1024
 _READ_ALONE_BYTES: Final = 4 * 1024
+_READ_ON_AFTER_MS: Final = 1_000
+_READ_ON_BYTES: Final = 16 * 1024 * 1024
+"""What a connection that is held back reads on at most, piece by piece, to find a challenge for fresh credentials: as
+much as a broker has written, and the systems of both sides hold, when it sends one."""
 
 
 class Connection:
@@ -55,6 +59,7 @@ class Connection:
         self._router = Demultiplexer(address, self._on_connected, lambda: self._send_soon(pong()), self._on_challenge)
         self._may_read = threading.Event()
         self._may_read.set()
+        self._read_on_bytes = 0
         self._pong_owed = False
         self._last_received_ms = self._last_ping_ms = monotonic_ms()
         self._reader = threading.Thread(target=self._read, name=f"pulsar-reader-{address}", daemon=True)
@@ -220,11 +225,16 @@ class Connection:
         self._router.detach_producer(producer_id)
 
     def pause_reading(self) -> None:
-        """Reads nothing more for now, so that the broker is held back by TCP. PINGs go on."""
+        """Reads nothing more for now, so that the broker is held back by TCP. PINGs go on.
+
+        With credentials that a broker may ask for again a little is read on, slowly: it would close a connection that
+        does not answer.
+        """
         self._may_read.clear()
 
     def resume_reading(self) -> None:
         """Reads again."""
+        self._read_on_bytes = 0
         self._may_read.set()
 
     # ---- the end
@@ -263,7 +273,7 @@ class Connection:
         size = _READ_AT_LEAST_BYTES
         while self._router.lost is None:
             tick_ms = self._keep_alive()
-            if not self._may_read.wait(tick_ms / 1000) or not self._stream.wait_to_receive(tick_ms):
+            if not self._waits_to_read(tick_ms) or not self._stream.wait_to_receive(tick_ms):
                 continue
             missing = self._splitter.missing_bytes
             # The rest of a begun frame comes by itself: joining it with all that follows would copy that too.
@@ -278,7 +288,14 @@ class Connection:
             elif wanted == size and len(data) < size // 8:
                 size = max(size // 2, _READ_AT_LEAST_BYTES)
             self._last_received_ms = monotonic_ms()
+            if not self._may_read.is_set():
+                self._read_on_bytes += len(data)
             self._router.dispatch(self._splitter.feed(data))
+
+    def _waits_to_read(self, tick_ms: int) -> bool:
+        """Waits until the connection is not held back; true also when it is, and may read on for a challenge."""
+        reads_on = self._credentials.method != "none" and self._read_on_bytes < _READ_ON_BYTES
+        return self._may_read.wait((min(tick_ms, _READ_ON_AFTER_MS) if reads_on else tick_ms) / 1000) or reads_on
 
     def _keep_alive(self) -> int:
         """Sends a PING when it is time and notices a dead peer; returns how long to wait at most until the next

@@ -22,7 +22,7 @@ def dial(address: Address, config: ClientConfig, step: Deadline) -> Stream:
     for host in {address.host, reached.host}:
         _check_name(host, where)
     try:
-        sock = socket.create_connection(reached, timeout=_seconds(step))
+        sock = _connected(reached, step)
     except TimeoutError:
         raise
     except OSError as error:
@@ -37,6 +37,27 @@ def dial(address: Address, config: ClientConfig, step: Deadline) -> Stream:
     except BaseException:
         sock.close()
         raise
+
+
+def _connected(reached: Address, step: Deadline) -> socket.socket:
+    """Returns a socket that is connected to one of the addresses that a name stands for, tried in turn. All together
+    have the time of one, so that one which does not answer keeps none of the others from being tried."""
+    found = socket.getaddrinfo(reached.host, reached.port, type=socket.SOCK_STREAM)
+    problems: list[OSError] = []
+    for index, (family, kind, protocol, _, address) in enumerate(found):
+        sock = None
+        try:
+            sock = socket.socket(family, kind, protocol)
+            sock.settimeout(_seconds(step) / (len(found) - index))
+            sock.connect(address)
+        except OSError as error:
+            problems.append(error)
+            if sock is not None:
+                sock.close()
+        else:
+            return sock
+    told = [problem for problem in problems if not isinstance(problem, TimeoutError)]
+    raise told[-1] if told else TimeoutError("timed out")
 
 
 def _shake_hands(context: ssl.SSLContext, sock: socket.socket, host: str, where: str) -> ssl.SSLSocket:

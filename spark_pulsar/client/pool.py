@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.client.connection import Connection
 from spark_pulsar.client.deadlines import Deadline
-from spark_pulsar.client.errors import ClientClosed, ConnectFailed, ConnectionLost, OperationTimeout
+from spark_pulsar.client.errors import ClientClosed, ConnectFailed, ConnectionLost, OperationTimeout, TlsError
 from spark_pulsar.client.service_url import Address
 
 _IDLE_EXCLUSIVE_CONNECTIONS: Final = 4
@@ -41,16 +41,17 @@ class ConnectionPool:
         """Returns a shared connection to the service URL, trying its hosts in turn, beginning with the one that last
         worked.
 
-        Raises ConnectionLost when none can be reached, OperationTimeout at the deadline.
+        Raises ConnectionLost when none can be reached, TlsError when all of them fail for that, OperationTimeout at the
+        deadline.
         """
         addresses = self.config.addresses
-        problems: list[ConnectionLost | OperationTimeout] = []
+        problems: list[ConnectionLost | OperationTimeout | TlsError] = []
         for step in range(len(addresses)):
             index = (self._service_index + step) % len(addresses)
             target = Target(addresses[index])
             try:
                 connection = self.shared(target, deadline)
-            except (ConnectionLost, OperationTimeout) as error:  # lost: it took the connection, and closed it
+            except (ConnectionLost, OperationTimeout, TlsError) as error:  # lost: it took the connection, and closed it
                 problems.append(error)
                 continue
             self._service_index = index
@@ -59,7 +60,10 @@ class ConnectionPool:
             raise deadline.error(problems[-1])
         if len(problems) == 1:
             raise problems[0]
-        raise ConnectFailed("; ".join(str(problem) for problem in problems))
+        told = "; ".join(dict.fromkeys(str(problem) for problem in problems))
+        if all(isinstance(problem, TlsError) for problem in problems):
+            raise TlsError(told)
+        raise ConnectFailed(told)
 
     def shared(self, target: Target, deadline: Deadline) -> Connection:
         """Returns the shared connection to `target`, opened when missing or broken."""

@@ -256,14 +256,23 @@ def _canonical(lower: str, as_given: str) -> str:
         raise OptionError(f"option {name} is {told}")
     for prefix in UNSUPPORTED_PREFIXES:
         if lower.startswith(prefix):
+            if near := _near(lower.removeprefix(prefix), prefix, 0.75):
+                raise OptionError(f"unknown option {as_given}; did you mean {near}?")
             raise OptionError(
                 f"option {as_given}: settings under {prefix}* are not supported yet; "
                 "see connectionTimeoutMs, operationTimeoutMs, compressionType, batchingMaxMessages and their neighbours"
             )
-    near = difflib.get_close_matches(lower, list(_BY_LOWER), n=3, cutoff=0.6)
-    hint = f"did you mean {' or '.join(_BY_LOWER[name].name for name in near)}?" if near else ""
+    near = _near(lower, "", 0.6)
+    hint = f"did you mean {near}?" if near else ""
     known = ", ".join(option.name for option in OPTIONS)
     raise OptionError(f"unknown option {as_given}{'; ' + hint if hint else ''} (options are: {known})")
+
+
+def _near(lower: str, prefix: str, cutoff: float) -> str:
+    """Names the options behind `prefix` that a name without it is close to; empty for none."""
+    known = {name.removeprefix(prefix): option for name, option in _BY_LOWER.items() if name.startswith(prefix)}
+    near = difflib.get_close_matches(lower, list(known), n=3, cutoff=cutoff)
+    return " or ".join(known[name].name for name in near)
 
 
 def _topic(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 import ssl
 import threading
 from concurrent.futures import Future
@@ -26,6 +27,8 @@ _LONGEST_REQUEST_MS: Final = 10_000
 _USED_SHARE: Final = 0.9
 _DATA_URL: Final = "data:application/json;base64,"
 _KNOWN: Final = frozenset({"type", "issuerUrl", "privateKey", "audience", "scope", "trustCertsFilePath"})
+_NAME: Final = re.compile(r"[a-z]{2,16}(?:[A-Z][a-z]{1,12}){0,3}")
+"""What looks like the name of a parameter. All else may be a secret that was put in the wrong place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +209,8 @@ def _flow(text: Secret) -> _Flow:
     if params.get("type", CLIENT_CREDENTIALS) != CLIENT_CREDENTIALS:
         raise ValueError(f"the OAuth 2.0 flow {params['type']!r} is not supported; {CLIENT_CREDENTIALS} is")
     if unknown := sorted(set(params) - _KNOWN):
-        raise ValueError(f"unknown parameter {', '.join(unknown)}; known are {', '.join(sorted(_KNOWN))}")
+        shown = ", ".join(name if _NAME.fullmatch(name) else "(no name, not shown)" for name in unknown)
+        raise ValueError(f"unknown parameter {shown}; known are {', '.join(sorted(_KNOWN))}")
     issuer, key = params.get("issuerUrl", ""), params.get("privateKey", "")
     if urlsplit(issuer).scheme not in ("https", "http") or not urlsplit(issuer).hostname:
         raise ValueError("issuerUrl is missing or no https:// address")

@@ -12,10 +12,11 @@ from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.errors import CredentialsError, OperationTimeout
 from spark_pulsar.client.secret import Secret
 from spark_pulsar.model.errors import AuthenticationError
+from spark_pulsar.model.ids import MessageId
 from spark_pulsar.wire import commands
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from tests.eventually import eventually
-from tests.unit.client.peer import Caller, Peer
+from tests.unit.client.peer import Caller, Peer, message
 
 MakeClient = Callable[..., PulsarClient]
 TOPIC = "persistent://public/default/t"
@@ -52,6 +53,26 @@ def test_a_challenge_is_answered_with_what_the_file_holds_now(
     eventually(lambda: not peer.callers[0].open)
     assert client.partition_count(TOPIC) == 0
     assert peer.of(BaseCommand.CONNECT)[1].connect.auth_data == b"third"
+
+
+def test_a_reader_that_is_held_back_answers_a_challenge(peer: Peer, client_of: MakeClient) -> None:
+    entries = 200
+    peer.last = MessageId(1, entries - 1)
+    payload = b"x" * 1_000
+    peer.handlers[BaseCommand.FLOW] = lambda caller, command, _: (
+        [caller.send(message(command.flow.consumer_id, MessageId(1, each), payload)) for each in range(entries)]
+        and caller.send(commands.auth_challenge("token", REFRESH, "peer", 19))
+    )
+    client = client_of(peer.url, authentication=Authentication("token", Secret("token:abc")))
+    with client.fetch(TOPIC, MessageId(1, 0), MessageId(1, entries), max_queued_bytes=5_000) as fetch:
+        block = fetch.next_block(5_000)
+        assert block is not None
+        assert peer.wait_for(BaseCommand.AUTH_RESPONSE)  # while nothing more is taken
+        read = list(block.entry_ids)
+        while not fetch.finished:
+            block = fetch.next_block(5_000)
+            read += [] if block is None else block.entry_ids
+    assert read == list(range(entries))
 
 
 def test_a_challenge_in_the_handshake(peer: Peer, client_of: MakeClient) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -65,6 +67,51 @@ def test_no_time_left_to_connect_names_what_it_was_for(peer: Peer) -> None:
 def test_the_next_host_is_tried(silent_port: int, peer: Peer, client_of: MakeClient) -> None:
     client = client_of(f"pulsar://127.0.0.1:{silent_port},127.0.0.1:{peer.port}")
     assert client.partition_count(TOPIC) == 0
+
+
+@pytest.fixture
+def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
+    """Names that stand for several addresses, as those of a load balancer do."""
+    known: dict[str, list[str]] = {}
+    resolve = socket.getaddrinfo
+
+    def resolved(host: str, port: int, *others: int, **more: int) -> list[tuple[object, ...]]:
+        return [found for address in known.get(host, [host]) for found in resolve(address, port, *others, **more)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolved)
+    return known
+
+
+@contextlib.contextmanager
+def deaf(port: int, addresses: list[str]) -> Iterator[None]:
+    """Addresses that answer no attempt to connect: their queues are full."""
+    with contextlib.ExitStack() as stack:
+        for address in addresses:
+            listener = stack.enter_context(socket.socket())
+            listener.bind((address, port))
+            listener.listen(0)
+            for _ in range(2):
+                caller = stack.enter_context(socket.socket())
+                caller.setblocking(False)
+                with contextlib.suppress(BlockingIOError):
+                    caller.connect((address, port))
+        yield
+
+
+def test_addresses_of_one_name_share_the_time_to_connect(
+    peer: Peer, client_of: MakeClient, names: dict[str, list[str]]
+) -> None:
+    silent = ["127.0.0.2", "127.0.0.3", "127.0.0.4"]
+    with deaf(peer.port, silent):
+        names["pulsar.test"] = [*silent, "127.0.0.1"]
+        url = f"pulsar://pulsar.test:{peer.port}"
+        config = ClientConfig(url, connect_timeout_ms=800)
+        Connection.open(config.addresses[0], "", config, Deadline(5_000, "trying", url)).close()
+        names["pulsar.test"] = silent
+        begun = time.monotonic()
+        with pytest.raises(ConnectFailed, match="no answer within 800 ms"):
+            Connection.open(config.addresses[0], "", config, Deadline(5_000, "trying", url))
+        assert time.monotonic() - begun < 1.6  # not three times the time-out
 
 
 def test_a_peer_that_never_greets(peer: Peer, client_of: MakeClient) -> None:

@@ -118,6 +118,20 @@ def test_a_port_without_tls(client_of: MakeClient) -> None:
         thread.join()
 
 
+def test_the_next_host_is_tried_when_one_fails_at_tls(
+    peer: SecuredPeer, authority: Authority, trust: TlsConfig, client_of: MakeClient
+) -> None:
+    wrong = SecuredPeer(*authority.issue("elsewhere.pulsar.test"))
+    try:
+        both = f"pulsar+ssl://127.0.0.1:{wrong.port},127.0.0.1:{peer.port}"
+        assert client_of(both, tls=trust).partition_count(TOPIC) == 0
+        twice = f"pulsar+ssl://127.0.0.1:{wrong.port},localhost:{wrong.port}"
+        with pytest.raises(TlsError, match=r"127.0.0.1:\d+ is not accepted.*; .*localhost:\d+ is not accepted"):
+            client_of(twice, tls=trust).partition_count(TOPIC)
+    finally:
+        wrong.close()
+
+
 def test_a_peer_that_never_shakes_hands(client_of: MakeClient) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"pulsar+ssl://127.0.0.1:{silent.getsockname()[1]}"

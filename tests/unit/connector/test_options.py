@@ -53,6 +53,13 @@ def test_an_unknown_option_names_near_matches() -> None:
         parse(topic="t", frobnicate="1")
 
 
+def test_a_misspelt_setting_of_the_client_names_near_matches() -> None:
+    with pytest.raises(OptionError, match=r"unknown option pulsar.client.tlsTrustCertFilePath; did you mean .*CertsF"):
+        parse_options(URL | {"pulsar.client.tlsTrustCertFilePath": "/a"})
+    with pytest.raises(OptionError, match=r"did you mean pulsar.client.authParams\?"):
+        parse_options(URL | {"pulsar.client.authParam": "x"})
+
+
 @pytest.mark.parametrize("name", sorted(UNSUPPORTED))
 def test_options_of_other_connectors_are_named_with_the_alternative(name: str) -> None:
     # covers CONN-21

@@ -154,13 +154,22 @@ def test_parameters_are_checked_at_once(params: str, reason: str) -> None:
         credentials(params)
 
 
+def test_what_may_be_a_secret_is_not_quoted_as_a_name() -> None:
+    with pytest.raises(ValueError, match="unknown parameter clientId, \\(no name, not shown\\); known are") as told:
+        credentials('{"issuerUrl": "https://a", "privateKey": "env:A", "s3cret-Key==": "", "clientId": "x"}')
+    assert "s3cret" not in str(told.value)
+
+
 @contextlib.contextmanager
 def answering(answer: Callable[[socket.socket], None]) -> Iterator[str]:
     """The `authParams` of an issuer that answers one request with what no HTTP server says."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
-            sock, _ = listener.accept()
+            try:
+                sock, _ = listener.accept()
+            except OSError:  # nobody came
+                return
             with sock, contextlib.suppress(OSError):  # the client does not wait for all of it
                 sock.recv(1 << 16)
                 answer(sock)
@@ -169,7 +178,11 @@ def answering(answer: Callable[[socket.socket], None]) -> Iterator[str]:
         thread.start()
         key = base64.b64encode(b'{"client_id": "a", "client_secret": "b"}').decode()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        yield f'{{"issuerUrl": "{url}", "privateKey": "data:application/json;base64,{key}"}}'
+        try:
+            yield f'{{"issuerUrl": "{url}", "privateKey": "data:application/json;base64,{key}"}}'
+        finally:
+            with contextlib.suppress(OSError):
+                listener.shutdown(socket.SHUT_RDWR)
         thread.join(10)
 
 
@@ -200,7 +213,7 @@ def test_an_issuer_that_answers_too_slowly_is_left_at_the_deadline(head: bytes) 
         guard.start()
         try:
             with pytest.raises(ConnectFailed, match="no whole answer"):
-                credentials(params).data(Deadline(500, "asking", "the issuer"))
+                credentials(params).data(Deadline(1_500, "asking", "the issuer"))
             assert not given_up.is_set()
         finally:
             guard.cancel()
