@@ -36,8 +36,8 @@ _READ_AT_MOST_BYTES: Final = 1024 * 1024
 _READ_ALONE_BYTES: Final = 4 * 1024
 _READ_ON_AFTER_MS: Final = 1_000
 _READ_ON_BYTES: Final = 16 * 1024 * 1024
-"""What a connection that is held back reads on at most, piece by piece, to find a challenge for fresh credentials: as
-much as a broker has written, and the systems of both sides hold, when it sends one."""
+"""Bytes that a connection which is held back reads on at most, piece by piece, to find a challenge for fresh
+credentials: as much as a broker has written, and the systems of both sides hold, when it sends one."""
 
 
 class Connection:

@@ -28,7 +28,7 @@ _USED_SHARE: Final = 0.9
 _DATA_URL: Final = "data:application/json;base64,"
 _KNOWN: Final = frozenset({"type", "issuerUrl", "privateKey", "audience", "scope", "trustCertsFilePath"})
 _NAME: Final = re.compile(r"[a-z]{2,16}(?:[A-Z][a-z]{1,12}){0,3}")
-"""What looks like the name of a parameter. All else may be a secret that was put in the wrong place."""
+"""Text that looks like the name of a parameter. All else may be a secret that was put in the wrong place."""
 
 
 @dataclass(frozen=True, slots=True)
