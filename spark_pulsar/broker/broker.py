@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.broker.dispatch.factory import new_dispatcher
 from spark_pulsar.broker.dispatch.limits import dispatch_rates, unacked_limit
+from spark_pulsar.broker.dispatch.removed import RemovedDispatcher
 from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.entities.features import Compactions, SilentProducers
 from spark_pulsar.broker.topics.non_persistent import NonPersistentTopics
@@ -117,6 +118,7 @@ class Broker:
         self.core.publish_limits = publish_rates.PublishLimits(self.core)
         self.core.encryption = encryption.RequiredEncryption(self.core)
         self.core.new_dispatcher = new_dispatcher
+        self.core.removed_dispatcher = RemovedDispatcher()
         self.core.non_persistent = NonPersistentTopics(self.core)
         self.core.unacked_limit = unacked_limit.from_config(config, self.core.wake)
         self.core.silent_producers = SilentProducers()

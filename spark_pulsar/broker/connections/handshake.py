@@ -32,7 +32,7 @@ def on_opened(core: Core, event: SessionOpened) -> None:
     """Opens a session for an accepted connection; the time for its handshake starts."""
     session = Session(event.session_id, event.peer, event.local, core.now_ms)
     core.sessions[event.session_id] = session
-    core.at(core.now_ms + core.config.handshake_timeout_ms, lambda: _expect_handshake(core, session))
+    _set_timer(core, session, core.config.handshake_timeout_ms, _expect_handshake)
 
 
 def on_closed(core: Core, event: SessionClosed) -> None:
@@ -55,6 +55,8 @@ def release(core: Core, session: Session) -> None:
     if core.sessions.pop(session.session_id, None) is None:
         return
     core.paused_sessions.discard(session.session_id)
+    if session.timer is not None:
+        session.timer.cancel()
     for watcher in list(session.watchers.values()):
         core.watchers.remove(watcher)
     for waiter in list(session.waiting_producers.values()):
@@ -96,7 +98,7 @@ def on_connect(core: Core, session: Session, command: CommandConnect) -> None:
     )
     limit = core.config.max_message_size_bytes
     core.send(session, commands.connected(command.protocol_version, SERVER_VERSION, limit, features=features))
-    core.at(core.now_ms + core.config.keep_alive_interval_ms, lambda: _keep_alive(core, session))
+    _set_timer(core, session, core.config.keep_alive_interval_ms, _keep_alive)
 
 
 def on_ping(core: Core, session: Session, _command: object) -> None:
@@ -167,6 +169,13 @@ def _tell_waiters(session: Session, *, alive: bool) -> None:
         waiter(alive)
 
 
+def _set_timer(core: Core, session: Session, after_ms: int, call: Callable[[Core, Session], None]) -> None:
+    """Calls for a session after a time, in place of what it waited for before."""
+    if session.timer is not None:
+        session.timer.cancel()
+    session.timer = core.at(core.now_ms + after_ms, lambda: call(core, session))
+
+
 def _expect_handshake(core: Core, session: Session) -> None:
     if not session.connected and session.open:
         end(core, session, "no CONNECT in time")
@@ -180,7 +189,7 @@ def _keep_alive(core: Core, session: Session) -> None:
         return
     session.heard = False
     core.send(session, commands.ping())
-    core.at(core.now_ms + core.config.keep_alive_interval_ms, lambda: _keep_alive(core, session))
+    _set_timer(core, session, core.config.keep_alive_interval_ms, _keep_alive)
 
 
 def resume_reading(core: Core, session: Session) -> None:

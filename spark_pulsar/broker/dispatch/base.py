@@ -8,7 +8,6 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, TypeVar
 
 from spark_pulsar.broker.dispatch.limits.dispatch_limiter import UNLIMITED
-from spark_pulsar.broker.topic_log import damage
 from spark_pulsar.broker.turn.effects import SendMessages
 from spark_pulsar.model.ids import Position
 from spark_pulsar.wire.chunks import chunks_among
@@ -43,16 +42,11 @@ class Dispatcher(ABC):
         unlimited."""
         self.stopping = False
         """True when the next entry is lost: the consumers are about to be closed."""
-        self.reader = EntryReader(core, subscription.topic, self._wake, self._stop)
+        self.reader = EntryReader(core, subscription)
         self.rewind()
 
     def _wake(self) -> None:
         self.core.wake(self.subscription)
-
-    def _stop(self) -> None:
-        if not self.stopping:
-            self.stopping = True
-            damage.stop_soon(self.core, self.subscription)
 
     def rewind(self) -> None:
         """Moves the read position back behind mark-delete (EX-4)."""

@@ -43,7 +43,7 @@ class CompactedDispatcher(ExclusiveDispatcher):
         self._next = 0
         """Next entry of the compacted ledger; those that lie before `position` are passed over."""
         super().__init__(core, subscription)
-        self._compacted_reader = CompactedReader(core, subscription.topic, self._wake, self._stop)
+        self._compacted_reader = CompactedReader(core, subscription)
 
     def rewind(self) -> None:
         super().rewind()

@@ -9,7 +9,7 @@ from spark_pulsar.model.ids import Position
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
-    from spark_pulsar.broker.entities.topic import Topic
+    from spark_pulsar.broker.entities.subscription import Subscription
     from spark_pulsar.ledger.entries import EntryRun
 
 _FIRST_RETRY_MS: Final = 10
@@ -25,15 +25,14 @@ class EntryReader:
     """Finds runs for one subscription: from the cache, else from storage, a window ahead, with one read under way at
     most."""
 
-    __slots__ = ("_core", "_few", "_order_id", "_pause_ms", "_retry_at_ms", "_stop", "_topic", "_wake", "_windows")
+    __slots__ = ("_core", "_few", "_order_id", "_pause_ms", "_retry_at_ms", "_subscription", "_topic", "_windows")
 
-    def __init__(self, core: Core, topic: Topic, wake: _Wake, stop: _Wake) -> None:
-        """Begins without a window; `wake` is called when something new can be found, `stop` when the next entry is
-        lost."""
+    def __init__(self, core: Core, subscription: Subscription) -> None:
+        """Begins without a window; the subscription is woken when something new can be found. Its dispatcher is not
+        kept here: the two would be garbage that only the collector finds."""
         self._core = core
-        self._topic = topic
-        self._wake = wake
-        self._stop = stop
+        self._subscription = subscription
+        self._topic = subscription.topic
         self._windows: list[EntryRun] = []
         self._few = 1
         """Count of runs below which the next are read, so that the disk works while these are sent."""
@@ -65,6 +64,16 @@ class EntryReader:
         self._windows = []
         self._order_id = None
         self._retry_at_ms = 0
+
+    def _wake(self) -> None:
+        self._core.wake(self._subscription)
+
+    def _stop(self) -> None:
+        """Has the consumers closed soon: the next entry is lost."""
+        dispatcher = self._subscription.dispatcher
+        if not dispatcher.stopping:
+            dispatcher.stopping = True
+            damage.stop_soon(self._core, self._subscription)
 
     def _read_ahead(self, run: EntryRun) -> None:
         following = self._topic.ledger.at_or_after(Position(run.ledger_id, run.end_entry_id))
@@ -103,9 +112,3 @@ class EntryReader:
             self._wake()
 
         core.read(*position, core.config.max_read_entries, max_bytes, done)
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    _Wake = Callable[[], None]

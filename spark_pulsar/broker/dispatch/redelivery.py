@@ -39,7 +39,7 @@ class RedeliveringDispatcher(Dispatcher):
         """Entries to be redelivered: negatively acknowledged, or unacknowledged by a consumer that closed."""
         self.chunks = ChunkBook()
         """The consumer of each chunked message (CHK-6)."""
-        self.replay_reader = EntryReader(core, subscription.topic, self._wake, self._stop)
+        self.replay_reader = EntryReader(core, subscription)
         self._is_blocked = False
         self._budget = 0
         """Bytes that may still be sent in this turn."""

@@ -39,6 +39,8 @@ class Core(Turn):
     topic_counters: ColumnStore[Topic]
     producer_counters: ColumnStore[Producer]
     new_dispatcher: features.DispatcherFactory
+    removed_dispatcher: features.Dispatcher
+    """Dispatcher of all subscriptions that were removed."""
     taken_into_use: tuple[features.TopicObserver, ...]
     """Observers, in this order, of persistent topics that are taken into use."""
     deleted: tuple[features.TopicObserver, ...]

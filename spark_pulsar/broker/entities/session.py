@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from spark_pulsar.broker.turn.turn import Timer
     from spark_pulsar.wire.pulsar_api_pb2 import CommandProducer, CommandSubscribe
 
     from .consumer import Consumer
@@ -33,6 +34,8 @@ class Session:
     client_version: str = ""
     writable: bool = True
     reading_paused: bool = False
+    timer: Timer | None = None
+    """Timer of the handshake, then of the next PING; cancelled with the session, which it would keep."""
     heard: bool = True
     """True when anything arrived since the last PING of the broker."""
     producers: dict[int, Producer] = field(default_factory=dict)

@@ -166,6 +166,11 @@ class Subscription:
             topic.bytes_out_before += self.bytes_out
             if topic.dispatch_limits is not None:
                 topic.dispatch_limits.forget(self)
+            self.release()
+
+    def release(self) -> None:
+        """Frees the dispatcher, once the topic does not have the subscription any more."""
+        self.dispatcher = self.core.removed_dispatcher
 
     def keep_for_seek(self) -> None:
         """Keeps a reader's subscription without consumers for a while: its client comes back to the position it

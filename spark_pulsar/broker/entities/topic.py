@@ -165,6 +165,8 @@ class Topic(HasCounters):
 
     def remove_all_subscriptions(self) -> None:
         """Removes all subscriptions, with their topic."""
+        for subscription in self.subscriptions.values():
+            subscription.release()
         self.subscriptions.clear()
         self.subscription_count = 0
 

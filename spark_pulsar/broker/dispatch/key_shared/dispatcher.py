@@ -47,7 +47,7 @@ class KeySharedDispatcher(RedeliveringDispatcher):
         """True when sticky hashes that move drain first."""
         self.selector = selector
         self.replay_queues = ReplayQueues(selector, keeps_order=keeps_order)
-        self._sorter = EntryReader(core, subscription.topic, self._wake, self._stop)
+        self._sorter = EntryReader(core, subscription)
         """Reads entries to be redelivered whose sticky hash is not known yet: those that were delayed."""
         super().__init__(core, subscription)
 

@@ -1,0 +1,106 @@
+"""Nothing is kept of clients that have left: neither in tables, nor as garbage in cycles, for which the broker's
+collector looks so seldom that it would pile up for days."""
+
+import gc
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from spark_pulsar.broker.entities import registry
+from spark_pulsar.broker.topics import lifecycle
+from spark_pulsar.model.names import TopicName
+from spark_pulsar.wire import requests
+from tests.unit.broker.world import TOPIC, Client, World
+
+SESSIONS = 40
+PACKAGES, RECORDS = "spark_pulsar.", "spark_pulsar.ledger.records."
+VOLATILE = "non-persistent://public/default/t"
+TYPES = pytest.mark.parametrize("kind", [0, 1, 2, 3], ids=["exclusive", "shared", "failover", "key-shared"])
+TOPICS = pytest.mark.parametrize("topic", [TOPIC, VOLATILE], ids=["persistent", "non-persistent"])
+Scene = Callable[[Client, int], None]
+
+
+def objects() -> Counter[str]:
+    """Counts the objects of the package by their class; records are left out, which the disk in memory keeps."""
+    kinds = (type(each) for each in gc.get_objects())
+    named = ((str(kind.__module__), kind.__qualname__) for kind in kinds)
+    return Counter(name for module, name in named if module.startswith(PACKAGES) and not module.startswith(RECORDS))
+
+
+def play(world: World, scene: Scene, numbers: range) -> None:
+    """Plays a scene on one connection after the other; each drops in the end."""
+    for number in numbers:
+        client = world.connect()
+        scene(client, number)
+        client.close()
+        vars(client).clear()  # a cycle of its own
+        world.sessions.clear()
+
+
+def assert_nothing_is_kept(scene: Scene) -> None:
+    """Asserts that many sessions leave as many objects as few did, without a collection of garbage."""
+    world = World()
+    play(world, scene, range(5))
+    gc.collect()
+    gc.disable()
+    try:
+        before = objects()
+        play(world, scene, range(5, 5 + SESSIONS))
+        grown = {kind: count - before[kind] for kind, count in objects().items() if count - before[kind] >= SESSIONS}
+    finally:
+        gc.enable()
+    grown.pop("Timer", None)  # cancelled ones are removed by the thousand, and hold nothing
+    assert not grown, "kept of each session"
+    assert not world.core.sessions
+
+
+def test_connections_alone() -> None:
+    assert_nothing_is_kept(lambda client, number: None)
+
+
+@TOPICS
+def test_producers(topic: str) -> None:
+    assert_nothing_is_kept(lambda client, number: client.open_producer(topic, name=None))
+
+
+@TOPICS
+@TYPES
+def test_consumers_that_come_and_go(kind: int, topic: str) -> None:
+    assert_nothing_is_kept(lambda client, number: client.open_consumer(topic=topic, subscription_type=kind, permits=9))
+
+
+@TOPICS
+@TYPES
+def test_subscriptions_that_come_and_go(kind: int, topic: str) -> None:
+    def scene(client: Client, number: int) -> None:
+        client.open_consumer(f"s{number}", topic=topic, subscription_type=kind)
+        client.send(requests.unsubscribe(client.request_id(), 1))
+
+    assert_nothing_is_kept(scene)
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_readers(compacted: bool) -> None:
+    def scene(client: Client, number: int) -> None:
+        client.open_consumer(f"reader-{number}", durable=False, read_compacted=compacted, permits=9)
+
+    assert_nothing_is_kept(scene)
+
+
+@TYPES
+@pytest.mark.parametrize("domain", ["persistent", "non-persistent"])
+def test_topics_that_come_and_go(kind: int, domain: str) -> None:
+    def scene(client: Client, number: int) -> None:
+        topic = f"{domain}://public/default/t{number}"
+        client.open_producer(topic)
+        client.open_consumer(topic=topic, subscription_type=kind)
+
+        def delete(core: object) -> None:
+            found = registry.find(client.world.core, TopicName.parse(topic))
+            assert found is not None
+            lifecycle.delete(client.world.core, found)
+
+        client.world.ask(delete)
+
+    assert_nothing_is_kept(scene)
