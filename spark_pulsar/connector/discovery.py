@@ -9,18 +9,12 @@ import logging
 from typing import Any
 
 
-def source_of(module: str, name: str, source: str, source_format: str) -> Any:
-    """Returns the class `source` as attribute `DefaultSource` of `module`; AttributeError for any other `name`."""
-    if name != "DefaultSource":
-        raise AttributeError(f"module {module!r} has no attribute {name!r}")
-    try:
-        from spark_pulsar.connector import source as sources
-
-        return getattr(sources, source)
-    except Exception as error:  # whatever it is, other data sources must stay discoverable
-        logging.getLogger("spark_pulsar").warning('format("%s") is not available: %s', source_format, error)
-        raise AttributeError(f"{name}: {error}") from error
-
-
 def __getattr__(name: str) -> Any:
-    return source_of(__name__, name, "PulsarDataSource", "pulsar")
+    if name != "DefaultSource":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from spark_pulsar.connector.source import PulsarDataSource
+    except Exception as error:  # whatever it is, other data sources must stay discoverable
+        logging.getLogger("spark_pulsar").warning('format("pulsar") is not available: %s', error)
+        raise AttributeError(f"{name}: {error}") from error
+    return PulsarDataSource

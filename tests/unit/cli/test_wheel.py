@@ -57,3 +57,18 @@ def test_it_runs(installed: Path, tmp_path: Path) -> None:
     )
     assert done.stdout.startswith(str(installed))
     assert "--data-dir" in done.stdout
+
+
+def test_spark_finds_both_formats_in_it(installed: Path, tmp_path: Path) -> None:
+    """As Spark looks for them, without a checkout anywhere on the path: an error would hide all Python data sources."""
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "import pyspark_pulsar as a, pyspark_pulsar_py as b\n"
+        "print(a.__file__, b.__file__, *(each.DefaultSource.name() for each in (a, b)))\n"
+        "print(hasattr(a, 'x'), hasattr(b, 'x'))"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, "-c", program, str(installed)]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    modules = [str(installed / module) for module in FOUND_BY_SPARK.values()]
+    assert done.stdout.split() == [*modules, "pulsar", "pulsar-py", "False", "False"]
