@@ -170,7 +170,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "",
         READ,
         "Topic of mode `DEADLETTER`: gets payload, key, event time and properties of the message, with the properties "
-        "`REAL_TOPIC`, `ORIGIN_MESSAGE_ID` and `DECODE_ERROR`; at least once.",
+        "`REAL_TOPIC`, `ORIGIN_MESSAGE_ID` and `DECODE_ERROR`; in chunks if it is larger than the broker takes; "
+        "at least once.",
     ),
     Option(
         "waitingForNonExistedTopic",

@@ -1,4 +1,4 @@
-"""Cuts large messages into chunks as official clients do, for tests."""
+"""Chunking: large messages are cut into entries that a broker takes, as official clients do (CHK-1)."""
 
 from __future__ import annotations
 

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from spark_pulsar.model.errors import CorruptMessage
 from spark_pulsar.wire import entries
+from spark_pulsar.wire.chunking import split
 from spark_pulsar.wire.chunks import ChunkAssembler
 from spark_pulsar.wire.compression import compress, decompress
 from spark_pulsar.wire.entries import Checksum
 from spark_pulsar.wire.pulsar_api_pb2 import LZ4, SNAPPY, ZLIB, ZSTD, CompressionType, MessageMetadata
 from tests.entry_commands import build_broker_metadata
-from tests.unit.wire.chunking import split
 
 QUICK = settings(max_examples=150, deadline=None, derandomize=True)
 U64 = st.integers(0, 2**64 - 1)

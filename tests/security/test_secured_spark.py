@@ -29,6 +29,7 @@ from tests.security.secured_pulsar import (
 from tests.unit.client.authentication.issuer import CLIENT_ID, CLIENT_SECRET, Issuer, key_file
 
 _numbers = itertools.count()
+VARIABLE = "TOKEN_OF_THE_TEST"
 
 
 @pytest.fixture
@@ -122,6 +123,7 @@ def test_secrets_are_shown_nowhere(secured: SecuredPulsar, issuer: Issuer, tmp_p
         "conf": {},
         "options": {
             "token": options(secured, TOKEN_PLUGIN, f"token:{token}"),
+            "variable": options(secured, TOKEN_PLUGIN, f"env:{VARIABLE}"),
             "basic": options(secured, BASIC_PLUGIN, json.dumps({"userId": USER, "password": PASSWORD})),
             "oauth2": options(secured, OAUTH2_PLUGIN, issuer.params(f"data:application/json;base64,{key}")),
         },
@@ -136,7 +138,7 @@ def test_secrets_are_shown_nowhere(secured: SecuredPulsar, issuer: Issuer, tmp_p
     with (tmp_path / "out").open("w") as out, (tmp_path / "err").open("w") as err:
         submit = str(Path(sys.executable).with_name("spark-submit"))  # it logs more than a session of `python`
         command = [submit, "--master", "local[2]", str(Path(__file__).with_name("showing.py")), str(file)]
-        with_python = os.environ | {"PYSPARK_PYTHON": sys.executable}
+        with_python = os.environ | {"PYSPARK_PYTHON": sys.executable, VARIABLE: token}
         done = subprocess.run(command, stdout=out, stderr=err, check=False, env=with_python, timeout=500)
     printed = (tmp_path / "out").read_text()
     assert done.returncode == 0, printed[-3000:] + (tmp_path / "err").read_text()[-3000:]

@@ -22,9 +22,9 @@ from spark_pulsar.connector.planning import TopicRange
 from spark_pulsar.connector.reading import read_range
 from spark_pulsar.connector.schema import Projection
 from spark_pulsar.model.errors import ConsumerBusy, TopicNotFound
+from spark_pulsar.wire.chunking import split
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata, SingleMessageMetadata
 from tests.brokers import Broker, topic_path
-from tests.unit.wire.chunking import split
 
 VALUE = Projection(("value",))
 WORDS = ("false", "true")

@@ -13,6 +13,7 @@ from typing import Any
 import fastavro
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from pulsar import CompressionType
 from pulsar.schema import Array, AvroSchema, Boolean, Double, Integer, JsonSchema, Long, Map, Record, String
 from pyspark.sql import DataFrame, Row
 
@@ -300,6 +301,23 @@ def test_rows_that_do_not_decode(flows: Flows) -> None:
     assert properties["ORIGIN_MESSAGE_ID"].count(":") == 2
     assert "no int" in properties["DECODE_ERROR"]
     assert found[2].partition_key() == "k"
+
+
+def test_dead_letters_larger_than_an_entry_arrive_whole(flows: Flows) -> None:
+    topic, letters = flows.broker.topic(), flows.broker.topic("letters")
+    register(flows, topic, Schema(SchemaType.JSON, record(A)))
+    large = b"{" + bytes(range(256)) * 50_000
+    send(flows.wire(), topic, None, b'{"a":1}')
+    properties = {"properties": {"p": "q"}}
+    flows.send(topic, [large[:6_000_000]], properties, compression_type=CompressionType.LZ4, batching_enabled=False)
+    flows.send(topic, [large], chunking_enabled=True, batching_enabled=False)
+    frame = flows.batch(topic, mode="DEADLETTER", deadLetterTopic=letters)
+    assert [row.a for row in frame.collect()] == [1]
+    found = flows.receive(letters)
+    assert [each.data() for each in found] == [large[:6_000_000], large]
+    assert found[0].properties()["p"] == "q"
+    assert [each.properties()["REAL_TOPIC"] for each in found] == [topic] * 2
+    assert [bytes(row.value) for row in flows.batch(letters).collect()] == [each.data() for each in found]
 
 
 @pytest.mark.parametrize("encoding", ["INLINE", "SEPARATED"])

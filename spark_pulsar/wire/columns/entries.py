@@ -167,7 +167,6 @@ class ChunkFields(NamedTuple):
     uuid: str
     chunk_id: int
     chunk_count: int
-    total_size_bytes: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -215,7 +214,7 @@ class EntryTable:
         """Returns the chunk fields of entry ``i``."""
         start, length = self.fields[layout.UUID_START, i], max(0, self.fields[layout.UUID_LENGTH, i])
         uuid = self.entries.data[start : start + length].tobytes().decode(errors="replace")
-        numbers = self.fields[[layout.CHUNK_ID, layout.CHUNK_COUNT, layout.CHUNK_TOTAL_SIZE], i].tolist()
+        numbers = self.fields[[layout.CHUNK_ID, layout.CHUNK_COUNT], i].tolist()
         return ChunkFields(uuid, *numbers)
 
     def metadata(self, i: int) -> memoryview:

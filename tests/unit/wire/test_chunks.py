@@ -6,9 +6,9 @@ import pytest
 
 from spark_pulsar.model import limits
 from spark_pulsar.model.errors import NotAllowed
+from spark_pulsar.wire.chunking import split
 from spark_pulsar.wire.chunks import Assembled, ChunkAssembler, Loss
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
-from tests.unit.wire.chunking import split
 
 
 def metadata(name: str = "pp", sequence_id: int = 0, **fields: object) -> MessageMetadata:

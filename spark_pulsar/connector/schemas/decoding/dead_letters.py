@@ -1,6 +1,7 @@
 """Dead letters: messages that do not decode go to a topic of their own, as they are, and the read goes on.
 
-At least once: a task that is retried publishes them again, under the same ORIGIN_MESSAGE_ID.
+At least once: a task that is retried publishes them again, under the same ORIGIN_MESSAGE_ID. What is larger than the
+broker's limit, as a chunked message or one that was compressed may be, goes in chunks.
 """
 
 from __future__ import annotations
@@ -11,7 +12,11 @@ from types import TracebackType
 from typing import Any, Final
 
 from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.client.clock import wall_ms
 from spark_pulsar.client.publisher import Publisher
+from spark_pulsar.connector.errors import UndecodableMessageError
+from spark_pulsar.model.errors import NotAllowed
+from spark_pulsar.wire.chunking import split
 from spark_pulsar.wire.pulsar_api_pb2 import MessageIdData, MessageMetadata
 
 REAL_TOPIC: Final = "REAL_TOPIC"
@@ -50,7 +55,13 @@ class DeadLetters:
         rows = sorted(errors)
         for row, message in zip(rows, batch.select(NEEDED).take(rows).to_pylist(), strict=True):
             metadata = letter_metadata(message, self._topic, errors[row])
-            publisher.send(metadata, message["value"] or b"")
+            try:
+                _send(publisher, metadata, message["value"] or b"")
+            except NotAllowed as error:  # the properties leave no room
+                raise UndecodableMessageError(
+                    f"{self._topic}: message {told_id(message['__messageId'])} does not decode, and is too large for "
+                    f"the deadLetterTopic {self._dead_letter_topic}: {error}. Set mode to PERMISSIVE to go on with it"
+                ) from error
         publisher.flush()
 
     def _open(self) -> Publisher:
@@ -58,6 +69,15 @@ class DeadLetters:
             partitions = self._client.partitions_of(self._dead_letter_topic, create=True)
             self._publisher = self._client.publisher(partitions[zlib.crc32(self._topic.encode()) % len(partitions)])
         return self._publisher
+
+
+def _send(publisher: Publisher, metadata: MessageMetadata, payload: bytes) -> None:
+    """Sends a message as one entry or as chunks. Raises NotAllowed for one that is too large even so."""
+    metadata.producer_name = publisher.producer_name
+    metadata.sequence_id = sequence_id = publisher.next_sequence_id
+    metadata.publish_time = wall_ms()
+    for entry, part in split(metadata, payload, publisher.max_message_size_bytes):
+        publisher.send(entry, part, sequence_id=sequence_id)
 
 
 def letter_metadata(message: Mapping[str, Any], topic: str, reason: str) -> MessageMetadata:

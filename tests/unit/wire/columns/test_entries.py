@@ -123,7 +123,7 @@ def test_chunks_are_shown_and_count_with_the_last_of_them() -> None:
     table = inspect_entries([chunk(0, b"ab"), chunk(1, b"cd")])
     assert table.has_chunks
     assert table.message_counts.tolist() == [0, 1]
-    assert table.chunk(1) == ("p-0", 1, 2, 4)
+    assert table.chunk(1) == ("p-0", 1, 2)
     with pytest.raises(UnassembledChunk, match=r"9:10 .*chunk"):
         decode_entries(table)
 

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import datetime
 
-from spark_pulsar.connector.schemas.decoding.dead_letters import letter_metadata
-from spark_pulsar.wire.pulsar_api_pb2 import MessageIdData
+import pyarrow as pa
+import pytest
+
+from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.connector.errors import UndecodableMessageError
+from spark_pulsar.connector.schemas.decoding.dead_letters import DeadLetters, letter_metadata
+from spark_pulsar.wire.commands import connected
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageIdData
+from tests.unit.client.peer import Peer
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
@@ -24,3 +32,27 @@ def test_event_times_keep_their_millisecond_and_tombstones_are_told() -> None:
         assert metadata.null_value is bool(time_ms % 2)
         assert metadata.partition_key_b64_encoded
         assert {each.key for each in metadata.properties} == {"a", "REAL_TOPIC", "ORIGIN_MESSAGE_ID", "DECODE_ERROR"}
+
+
+def test_properties_that_leave_no_room_are_told_with_the_option() -> None:
+    peer = Peer()
+    peer.handlers[BaseCommand.CONNECT] = lambda caller, command, _: caller.send(
+        connected(command.connect.protocol_version, "peer", 1_000)
+    )
+    message = {
+        "value": b"x",
+        "__key": None,
+        "__messageId": MessageIdData(ledgerId=1, entryId=2, partition=-1).SerializeToString(),
+        "__eventTime": None,
+        "__messageProperties": [("a", "b" * 2_000)],
+    }
+    kinds = pa.map_(pa.string(), pa.string())
+    batch = pa.RecordBatch.from_pylist([message]).drop_columns("__messageProperties")
+    batch = batch.append_column("__messageProperties", pa.array([message["__messageProperties"]], kinds))
+    try:
+        with PulsarClient(ClientConfig(peer.url)) as client, DeadLetters(client, "letters", "t") as letters:
+            with pytest.raises(UndecodableMessageError, match=r"t: message 1:2:-1 .*too large for the deadLetterTopic"):
+                letters.publish(batch, {0: "no JSON"})
+            assert not peer.of(BaseCommand.SEND)
+    finally:
+        peer.close()
