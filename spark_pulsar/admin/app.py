@@ -31,6 +31,7 @@ from . import (
 )
 from .answers import MAX_BODY_BYTES, Refused, refusal
 from .calls import Call
+from .origins import AllowedHosts
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -106,14 +107,16 @@ ROUTES: Final[Routes] = (
 _COMPILED: Final = tuple((tuple(path.split("/")), methods) for path, methods in ROUTES)
 
 
-def build_app(current_gate: CurrentGate, binary_port: int = 6650) -> ASGIApp:
+def build_app(current_gate: CurrentGate, binary_port: int = 6650, allowed_hosts: AllowedHosts | None = None) -> ASGIApp:
     """Builds the application over the core of the moment; `binary_port` is that of Pulsar's own protocol."""
+    allowed = allowed_hosts or AllowedHosts()
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         request = Request(scope, receive)
         try:
+            allowed.check(request.method, request.headers)
             answer = await _serve(current_gate(), request, binary_port)
         except PulsarError as error:
             answer = refusal(error)

@@ -1,5 +1,6 @@
 """`spark-pulsar check`."""
 
+import os
 from pathlib import Path
 
 from rich.console import Console
@@ -22,6 +23,7 @@ def repair_and_print(directory: Path) -> bool:
     from spark_pulsar.ledger.storage import StorageError
     from spark_pulsar.storage.offline.repair import repair
 
+    os.umask(0o077)  # what it makes is for the owner alone, as all that a broker makes
     console = Console(highlight=False)
     try:
         findings, done = repair(directory)

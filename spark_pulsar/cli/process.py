@@ -41,7 +41,7 @@ class BrokerProcess:
     ) -> None:
         self._scratch = Path(tempfile.mkdtemp(prefix="spark-pulsar-"))
         self.data_dir = Path(data_dir) if data_dir is not None else self._scratch / "data"
-        self.data_dir.mkdir(parents=True, exist_ok=True)
+        self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._conf = self._write_conf(conf)
         self.log_path = self._scratch / "broker.log"
         """The file of `log` until `close`."""

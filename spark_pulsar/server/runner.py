@@ -54,6 +54,7 @@ def run(config: ServerConfig) -> int:
     logging.basicConfig(
         level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s"
     )
+    os.umask(0o077)  # for SQLite, which makes its files as the process's mask allows
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     loop = _new_loop()
     try:
@@ -115,7 +116,9 @@ class _Runner:
         binary = listen(config.bind_address, config.port)
         http = listen(config.bind_address, config.http_port)
         opening = self._loop.run_in_executor(self._opener, self._open_storage)
-        from .web import WebServer  # there is much to import, and the disk is at work
+        from spark_pulsar.admin.origins import AllowedHosts  # there is much to import, and the disk is at work
+
+        from .web import WebServer
 
         try:
             self._start_engine(*await opening)
@@ -123,7 +126,8 @@ class _Runner:
             _LOG.error("cannot open the data directory: %s%s", error, self._advice(error))
             _close_all([*binary, *http])
             return 1
-        web = WebServer(lambda: self._engine, port_of(binary), self._most.http)
+        hosts = AllowedHosts(config.broker.advertised_address, config.allowed_hosts)
+        web = WebServer(lambda: self._engine, port_of(binary), self._most.http, hosts)
         web.start(http)
         servers = [await self._loop.create_server(self._new_connection, sock=each) for each in binary]
         gc.collect()

@@ -12,6 +12,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from spark_pulsar.admin.app import build_app
+from spark_pulsar.admin.origins import AllowedHosts
 
 if TYPE_CHECKING:
     import socket
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
 PATIENCE_S: Final = 30.0
 """Time that a client may take for its next request, body included, and to read some of its answer; at most twice as
 long. The time that the broker takes to answer does not count."""
+_NO_HTTP: Final = (
+    b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: 42\r\n\r\n"
+    b'{"reason":"Invalid HTTP request received"}'
+)
+"""Answer to bytes that are no HTTP."""
 
 
 class _Counted:
@@ -60,6 +66,15 @@ class _Connection(H11Protocol):
         self._watch.cancel()
         super().connection_lost(exc)
 
+    def send_400_response(self, msg: str) -> None:
+        """Ends a connection whose bytes are no HTTP: with an answer, unless one was begun already."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True  # what waits for the rest of the request waits no more
+            self.cycle.message_event.set()
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            self.transport.write(_NO_HTTP)  # not through h11, which may refuse an answer to HEAD, or any
+        self.transport.close()
+
     def _look(self) -> None:
         # The bytes that wait say nothing, as a streamed answer is refilled while it is read; those that have left do.
         is_its_turn = self.transport.get_write_buffer_size() or self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
@@ -83,8 +98,14 @@ class _Uvicorn(uvicorn.Server):
 class WebServer:
     """Serves the admin API on given sockets, asking the engine of the moment."""
 
-    def __init__(self, engine: Callable[[], Engine | None], binary_port: int, most_connections: int = 1 << 30) -> None:
-        app = build_app(engine, binary_port)
+    def __init__(
+        self,
+        engine: Callable[[], Engine | None],
+        binary_port: int,
+        most_connections: int = 1 << 30,
+        allowed_hosts: AllowedHosts | None = None,
+    ) -> None:
+        app = build_app(engine, binary_port, allowed_hosts)
         settings: dict[str, Any] = {"loop": "none", "lifespan": "off", "ws": "none", "access_log": False}
         settings |= {"proxy_headers": False, "server_header": False}
         # On h11, because the other one takes a path or headers of any length.

@@ -112,6 +112,14 @@ def share(text: str) -> float:
     raise ValueError("want a number from 0 to 1")
 
 
+def hosts(text: str) -> tuple[str, ...]:
+    """Reads names or addresses of hosts, separated by commas."""
+    found = tuple(each.strip().strip("[]").lower() for each in text.split(","))
+    if not all(re.fullmatch(r"[^\s/\[\],]+", each) for each in found):
+        raise ValueError("want hosts, separated by commas, without scheme and port")
+    return found
+
+
 def address(text: str) -> str:
     """Reads a host, or a host and a port, to be advertised to clients."""
     if not re.fullmatch(r"(\[[^\s/\[\]]+\]|[^\s/:\[\]]+)(:[0-9]{1,5})?", text):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.broker.turn.config_keys import ADDRESSES, STORAGE, switch, times, whole
+from spark_pulsar.broker.turn.config_keys import ADDRESSES, STORAGE, hosts, switch, times, whole
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.turn.config import BrokerConfig  # much to import for the command line's help
@@ -31,6 +31,10 @@ class ServerConfig:
     http_port: int = ADDRESSES.key(
         "webServicePort", _port, 8080, "",
         "Port of the admin API, health and metrics; 0 chooses a free one.")
+    allowed_hosts: tuple[str, ...] = ADDRESSES.key(
+        "webServiceAllowedHosts", hosts, "", "T-25",
+        "Hosts, separated by commas, whose web pages may change something over the admin API, beside this machine's "
+        "names and the advertised address (ours). Programs are never refused.", unset=())
     data_dir: Path = STORAGE.key(  # noqa: RUF009 - makes a dataclass field
         "dataDirectory", Path, "data", "",
         "Directory of the journal, the ledger files and the checkpoint (ours).")

@@ -28,6 +28,7 @@ JOURNAL_SUFFIX: Final = ".journal"
 LEDGER_SUFFIX: Final = ".ledger"
 COPY_SUFFIX: Final = ".copy"
 SPARE_PREFIX: Final = "spare-"
+_OWNER_ONLY_DIRECTORY: Final = 0o700
 
 
 class Layout:
@@ -57,7 +58,7 @@ class Layout:
     def aside(self, path: Path) -> Path:
         """Returns a path in `damaged/` for a damaged file; no file has it yet."""
         directory = self.root / "damaged"
-        directory.mkdir(exist_ok=True)
+        directory.mkdir(mode=_OWNER_ONLY_DIRECTORY, exist_ok=True)
         names = (directory / (path.name if number == 1 else f"{path.name}.{number}") for number in count(1))
         return next(name for name in names if not name.exists())
 
@@ -91,9 +92,16 @@ class Layout:
         return True
 
     def create(self) -> None:
-        """Makes the directories."""
+        """Makes the directories, for their owner alone, and closes to others what an older program left open. A
+        directory that was there, and may be shared on purpose, stays as it is: all in it is closed."""
         for path in (self.root, self.journal, self.ledgers):
-            path.mkdir(parents=True, exist_ok=True)
+            path.mkdir(mode=_OWNER_ONLY_DIRECTORY, parents=True, exist_ok=True)
+        for path in (self.journal, self.ledgers, self.root / "damaged"):
+            _close_to_others(path)
+        for database in (self.checkpoint, self.checkpoint_copy):
+            for suffix in ("", "-wal", "-shm"):
+                _close_to_others(database.with_name(database.name + suffix))
+        _close_to_others(self.version)
 
     def write_version(self, disk: Disk) -> None:
         """Marks the directory as complete and durable."""
@@ -111,6 +119,14 @@ class Layout:
         with suppress(PermissionError):  # they need not be ours
             for path in self.root.absolute().parents:  # which `create` may have made too
                 disk.sync_directory(path)
+
+
+def _close_to_others(path: Path) -> None:
+    """Takes all rights on a file or directory from everybody but its owner, if it is there and ours."""
+    with suppress(FileNotFoundError, PermissionError):
+        mode = path.stat().st_mode
+        if mode & 0o077:
+            path.chmod(mode & 0o700)
 
 
 def take_lock(layout: Layout) -> int:

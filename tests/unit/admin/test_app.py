@@ -43,13 +43,16 @@ class Gate:
         return answer
 
 
-def call(world: World | None, method: str, path: str, body: bytes = b"") -> tuple[int, dict[str, str], Any]:
+def call(
+    world: World | None, method: str, path: str, body: bytes = b"", **headers_in: str
+) -> tuple[int, dict[str, str], Any]:
     """(status, headers, body as JSON or text) of one request."""
     gate = None if world is None else Gate(world)
     sent: list[Any] = []
     raw, _, query = path.partition("?")
     scope = {"type": "http", "method": method, "path": raw, "raw_path": raw.encode(), "query_string": query.encode()}
-    scope |= {"headers": [], "http_version": "1.1", "scheme": "http", "server": ("x", 80), "client": ("y", 1)}
+    scope |= {"headers": [(name.encode(), value.encode()) for name, value in headers_in.items()]}
+    scope |= {"http_version": "1.1", "scheme": "http", "server": ("x", 80), "client": ("y", 1)}
 
     async def receive() -> dict[str, Any]:
         return {"type": "http.request", "body": body, "more_body": False}
@@ -62,6 +65,18 @@ def call(world: World | None, method: str, path: str, body: bytes = b"") -> tupl
     content = b"".join(message.get("body", b"") for message in sent[1:])
     is_json = headers.get("content-type") == "application/json"
     return sent[0]["status"], headers, json.loads(content) if is_json else content.decode()
+
+
+def test_a_foreign_page_cannot_end_or_delete_a_topic() -> None:
+    # covers T-25
+    world = World()
+    assert call(world, "PUT", f"{BASE}/t")[0] == 204
+    status, _, answer = call(world, "POST", f"{BASE}/t/terminate", host="localhost:8080", origin="http://evil.example")
+    assert (status, "http://evil.example" in answer["reason"]) == (403, True)
+    rebound = {"host": "evil.example:8080", "origin": "http://evil.example:8080"}
+    assert call(world, "DELETE", f"{BASE}/t", b"", **rebound)[0] == 403
+    assert not next(iter(world.state.topics.values())).is_terminated
+    assert call(world, "POST", f"{BASE}/t/terminate", host="broker:8080")[0] == 200
 
 
 @pytest.mark.parametrize("body", [b"3", b'"3"', b'{"partitions":3,"properties":null}', b" 3\n"])

@@ -230,3 +230,44 @@ def test_a_head_without_an_end_is_cut_off(start: bytes, filler: bytes) -> None:
     # covers T-8: hostile input
     answer = asyncio.run(answer_to(start, filler))
     assert answer == b"" or answer.startswith(b"HTTP/1.1 4")
+
+
+BROKEN = [
+    (b"PUT /admin/v2/nothing HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", b"5\r\nhello\r\nZZ\r\n"),
+    (b"PUT /admin/v2/nothing HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", b"zz\r\n"),
+    (b"POST /admin/v2/brokers/ready HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", b"-1\r\n"),
+    (b"HEAD / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", b"zz\r\n"),
+    (b"HEAD /admin/v2/brokers/ready HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", b""),
+    (b"GET /admin/v2/brokers/ready HTTP/1.1\r\nHost: x\r\n\r\n", b"\x00\x01\x02 / HTTP/1.1\r\n\r\n"),
+    (b"GET /%ff%00%zz HTTP/1.1\r\nHost: x\r\n\r\n", b"GARBAGE\r\n\r\n"),
+    (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n", b"xGET\r\n\r\n"),
+    (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", b"\r\n"),
+    (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", b"\r\n"),
+    (b"POST / HTTP/1.1\r\nContent-Length: 1\r\n\r\n", b"\r\n"),
+]
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["at once", "after the answer"])
+@pytest.mark.parametrize(("first", "second"), BROKEN)
+def test_no_bytes_of_a_stranger_are_a_traceback(
+    first: bytes, second: bytes, waits: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    # covers T-8: hostile input
+    async def scene() -> None:
+        failures: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: failures.append(context))
+        async with serving() as connect:
+            peer = await connect()
+            peer[1].write(first)
+            if waits:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(peer[0].read(1), 0.1)
+            peer[1].write(second)
+            with contextlib.suppress(OSError):  # it is closed already
+                peer[1].write_eof()
+            await ends(peer)
+            assert await ask(await connect())
+        assert failures == []
+
+    asyncio.run(scene())
+    assert not [record for record in caplog.records if record.exc_info]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from spark_pulsar import broker_process
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError, StorageLocked, StorageVersionUnknown
 from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.storage.offline.check import Severity, check
@@ -61,3 +62,33 @@ def test_a_place_that_cannot_be_used_is_named(tmp_path: Path) -> None:
 def test_checking_what_is_no_data_directory(tmp_path: Path) -> None:
     assert [finding.severity for finding in check(tmp_path / "nowhere")] == [Severity.ERROR]
     assert [finding.file for finding in check(tmp_path)] == ["VERSION"]
+
+
+def modes(directory: Path) -> dict[str, int]:
+    paths = (path for path in directory.rglob("*"))
+    return {str(path.relative_to(directory)): path.stat().st_mode & 0o777 for path in paths}
+
+
+def test_what_a_broker_makes_is_for_its_owner_alone(tmp_path: Path) -> None:
+    data = tmp_path / "new" / "data"
+    with broker_process(data):
+        found = modes(data)
+        assert data.stat().st_mode & 0o777 == 0o700
+        assert not {name: oct(mode) for name, mode in found.items() if mode & 0o077}
+        assert {"checkpoint.sqlite", "checkpoint.sqlite-wal"} <= found.keys()
+
+
+def test_what_an_older_program_left_open_is_closed_and_a_shared_directory_stays_shared(tmp_path: Path) -> None:
+    storage, state = FileStorage.open(tmp_path)
+    storage.close(state)
+    for path in (tmp_path, tmp_path / "journal", tmp_path / "ledgers"):
+        path.chmod(0o755)
+    (tmp_path / "checkpoint.sqlite").chmod(0o644)
+    (tmp_path / "README").write_text("of somebody else")
+    (tmp_path / "README").chmod(0o644)
+    storage, state = FileStorage.open(tmp_path)
+    storage.close(state)
+    found = modes(tmp_path)
+    assert tmp_path.stat().st_mode & 0o777 == 0o755
+    assert (found["journal"], found["ledgers"], found["checkpoint.sqlite"]) == (0o700, 0o700, 0o600)
+    assert found["README"] == 0o644

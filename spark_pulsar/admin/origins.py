@@ -1,0 +1,89 @@
+"""Origins of requests: a web page may change nothing here unless it comes from a host that this broker goes by.
+
+The admin API asks for no credentials, and a browser sends requests for any page that is open: a form of another site
+reaches `localhost:8080`, and a name of that site may lead there as well (DNS rebinding). A browser says where a request
+comes from: with `Origin` on all but reading ones, with `Sec-Fetch-Site` in newer versions. Programs say nothing of the
+kind, as Pulsar's clients and `pulsar-admin`, so that they are never refused, whatever name the broker has for them
+(`http://broker:8080` in a network of containers).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+from .answers import Refused
+
+_READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_OWN_SITE: Final = frozenset({"same-origin", "none"})
+
+
+class AllowedHosts:
+    """Hosts that pages may come from: this machine, the advertised address, those of the configuration."""
+
+    def __init__(self, advertised_address: str = "", configured: tuple[str, ...] = ()) -> None:
+        name = socket.gethostname().lower()
+        named = {name, name.partition(".")[0], host_of(advertised_address), *(each.lower() for each in configured)}
+        self._names = named - {""}
+
+    def check(self, method: str, headers: Mapping[str, str]) -> None:
+        """Refuses, with 403, a request that changes something and that a foreign page sends."""
+        if method in _READING:
+            return
+        host, origin, site = headers.get("host", ""), headers.get("origin"), headers.get("sec-fetch-site")
+        if origin is not None:
+            if not self._is_own_origin(origin, host):
+                raise _refused(f"a page of {origin[:200]!r}")
+        elif site is not None and site not in _OWN_SITE:
+            raise _refused("a page of another site")
+        elif (site is not None or _is_browser(headers)) and not self._may_be_called(host):
+            raise _refused(f"a page that calls this broker {host[:200]!r}")
+
+    def _is_own_origin(self, origin: str, host: str) -> bool:
+        """Tells whether the page is of this broker itself, or of a host that is allowed. An address is no sign of
+        trust: anybody has one."""
+        try:
+            parts = urlsplit(origin)
+        except ValueError:
+            return False
+        name = host_of(parts.netloc)
+        if parts.netloc and parts.netloc.lower() == host.lower():
+            return self._may_be_called(host)
+        return name in self._names or _is_loopback(name)
+
+    def _may_be_called(self, host: str) -> bool:
+        """Tells whether a name of this broker cannot be one that somebody else gave it: addresses have no name."""
+        name = host_of(host)
+        return name in self._names or _is_loopback(name) or _address(name) is not None
+
+
+def host_of(netloc: str) -> str:
+    """Returns the host of HOST or HOST:PORT in lower case, an IPv6 address without brackets."""
+    host = netloc.rpartition("@")[2]
+    if host.startswith("["):
+        return host[1:].partition("]")[0].lower()
+    return host.partition(":")[0].lower().removesuffix(".")
+
+
+def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(name)
+    except ValueError:
+        return None
+
+
+def _is_loopback(name: str) -> bool:
+    address = _address(name)
+    return name == "localhost" or name.endswith(".localhost") or (address is not None and address.is_loopback)
+
+
+def _is_browser(headers: Mapping[str, str]) -> bool:
+    """Tells whether a request without `Origin` looks like one of an old browser."""
+    return "referer" in headers or headers.get("user-agent", "").startswith("Mozilla/")
+
+
+def _refused(who: str) -> Refused:
+    return Refused(403, f"Refused: {who} may change nothing here; webServiceAllowedHosts names hosts whose pages may")
