@@ -1,7 +1,9 @@
 """Records of ten fields read from a topic through Spark: as columns by our source, and as bytes with Spark's own
 `from_avro` and `from_json` behind it. All in turns on two topics of each schema, in one session of `local[2]`, into
-`noop`; medians. `bytes` is the same topics' payloads alone, which is what both ways begin with. The way back beside
-it: the same records into a topic with `schemaType`, and by `to_avro` and `to_json` as bytes."""
+`noop`; medians of rows a second, and of the processor time that the JVM, its Python workers and the broker take for a
+million, which other work on the machine touches less. `bytes` is the same topics' payloads alone, which is what both
+ways begin with. The way back beside it: the same records into a topic with `schemaType`, and by `to_avro` and `to_json`
+as bytes."""
 
 from __future__ import annotations
 
@@ -135,26 +137,48 @@ def check(bench: SchemaBench) -> None:
     assert ours == bench._columns("JSON").orderBy("id").select(*names).limit(100).collect()
 
 
+def processor_s(pid: int) -> float:
+    """Processor time used so far by a process, those that it started, and those of them that have ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        children = [int(each) for task in Path(f"/proc/{pid}/task").iterdir() for each in _children(task)]
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
+    own = sum(int(ticks) for ticks in fields[11:15]) / os.sysconf("SC_CLK_TCK")
+    return own + sum(processor_s(child) for child in children)
+
+
+def _children(task: Path) -> list[str]:
+    try:
+        return (task / "children").read_text().split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
 def measure(rows: int, rounds: int, data: Path) -> None:
-    """Prints rows a second of each way, and the ratios of ours to Spark's own."""
+    """Prints figures of each way, and the ratios of ours to Spark's own."""
     spark = session()
+    jvm = spark.sparkContext._gateway.proc.pid
+    rates: dict[str, list[float]] = defaultdict(list)
+    costs: dict[str, list[float]] = defaultdict(list)
     try:
         with peers.ours(data) as broker:
             bench = SchemaBench(spark, broker.service_url, rows)
             check(bench)
-            found: dict[str, list[float]] = defaultdict(list)
             for turn in range(-2, rounds):  # the JVM compiles while it runs
                 for name, way in bench.ways().items():
-                    begun = time.perf_counter()
+                    used, begun = processor_s(jvm) + broker.processor_s(), time.perf_counter()
                     way()
                     if turn >= 0:
-                        found[name].append(rows / (time.perf_counter() - begun))
+                        rates[name].append(rows / (time.perf_counter() - begun))
+                        costs[name].append((processor_s(jvm) + broker.processor_s() - used) * 1_000_000 / rows)
     finally:
         spark.stop()
     print(f"Spark {spark.version}, local[2], {rows:,} records of {len(RECORD)} fields, medians of {rounds}:")
-    for name, values in found.items():
-        print(
-            f"{name:>16}: {statistics.median(values):>12,.0f} rows/s ({', '.join(f'{each:,.0f}' for each in values)})"
-        )
+    rate, cost = ({name: statistics.median(each) for name, each in of.items()} for of in (rates, costs))
+    for name, values in rates.items():
+        each = ", ".join(f"{value:,.0f}" for value in values)
+        print(f"{name:>16}: {rate[name]:>10,.0f} rows/s ({each}), {cost[name]:.2f} s of processor time a million")
     for ours, theirs in PAIRS:
-        print(f"{ours:>16} ÷ {theirs}: {statistics.median(found[ours]) / statistics.median(found[theirs]):.2f}")
+        ratios = f"{rate[ours] / rate[theirs]:.2f} × the rows/s, {cost[ours] / cost[theirs]:.2f} × the processor time"
+        print(f"{ours:>16} ÷ {theirs}: {ratios}")
