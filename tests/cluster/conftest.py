@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.cluster.pulsar_cluster import PulsarCluster, pulsar_cluster
+from tests.cluster.spark_cluster import configure, environment, make_python, standalone
 from tests.spark.conftest import spark  # noqa: F401 - the session of the Spark suite, as a fixture
 from tests.spark.flows import Flows
 
@@ -36,3 +37,13 @@ def flows(spark: SparkSession, cluster: PulsarCluster, tmp_path: Path) -> Iterat
     with Flows(spark, broker, tmp_path) as ready:
         yield ready
     broker.close_since(0)
+
+
+@pytest.fixture(scope="session")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a standalone master with two workers, in whose environment there is nothing but Spark."""
+    directory = tmp_path_factory.mktemp("standalone")
+    configure(directory / "conf")
+    python = make_python(directory / "python", "spark")
+    with standalone(directory, environment(python, directory / "conf")) as url:
+        yield url

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sysconfig
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
@@ -18,22 +18,12 @@ import pytest
 from packaging.requirements import Requirement
 
 from tests.brokers import Broker
-from tests.cluster.spark_cluster import ROOT, configure, environment, install, make_python, standalone
+from tests.cluster.spark_cluster import ROOT, configure, environment, install, make_python
 
 JOB_TIMEOUT_S = 480
 LOCAL_CLUSTER = "local-cluster[2,1,1024]"
 # Without numba the same code runs, slowly; with it the archive is twice as large.
 NOT_ARCHIVED = ("numba", "llvmlite")
-
-
-@pytest.fixture(scope="session")
-def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a standalone master with two workers, in whose environment there is nothing but Spark."""
-    directory = tmp_path_factory.mktemp("standalone")
-    configure(directory / "conf")
-    python = make_python(directory / "python", "spark")
-    with standalone(directory, environment(python, directory / "conf")) as url:
-        yield url
 
 
 def commands(title: str) -> str:
