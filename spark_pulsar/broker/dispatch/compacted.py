@@ -103,7 +103,7 @@ class CompactedDispatcher(ExclusiveDispatcher):
             end = min(end, low + self.turn_entries)
             messages = min(consumer.permits, self.turn_messages)
             high = fit(part.message_counts, part.ends, low, end, messages, part.starts[low] + budget)
-            self.send_part(consumer, part, low, high, with_counts=False)
+            self.send_wanted(consumer, part, low, high)
             budget -= part.ends[high - 1] - part.starts[low]
             self._next -= len(part.starts) - high
             self.position = Position(part.ledger_id, part.first_entry_id + high)

@@ -9,11 +9,13 @@ from spark_pulsar.broker.lifetime.ttl import fresh_part
 from spark_pulsar.model.ids import Position
 
 from .base import Dispatcher, fit
+from .hash_filter import HashFilter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from spark_pulsar.broker.entities.consumer import Consumer
+    from spark_pulsar.ledger.entries import EntryRun
 
     from .base import EntryRange
 
@@ -23,7 +25,11 @@ _MAX_ENTRIES_A_TURN = 4_096
 class ExclusiveDispatcher(Dispatcher):
     """Sends from the read position on; going back to mark-delete is its only way to redeliver."""
 
+    hash_filter: HashFilter | None = None
+    """Filter by the hash ranges that an Exclusive consumer names (RD-6); of Failover they mean nothing."""
+
     def attach(self, consumer: Consumer) -> None:
+        self.hash_filter = HashFilter(consumer.hash_ranges) if consumer.hash_ranges else None
         self.rewind()
 
     def detach(self, consumer: Consumer) -> None:
@@ -65,7 +71,7 @@ class ExclusiveDispatcher(Dispatcher):
                         continue
                 messages = min(consumer.permits, self.turn_messages)
                 high = fit(run.message_counts, run.ends, low, high, messages, run.starts[low] + budget)
-                self.send_part(consumer, run, low, high, with_counts=False)
+                self.send_wanted(consumer, run, low, high)
                 budget -= run.ends[high - 1] - run.starts[low]
                 first = run.first_entry_id + high
                 self.position = Position(ledger_id, first)
@@ -74,6 +80,12 @@ class ExclusiveDispatcher(Dispatcher):
                 if budget <= 0:
                     return True
         return self.is_more_after(ranges, wanted, through)
+
+    def send_wanted(self, consumer: Consumer, run: EntryRun, low: int, high: int) -> None:
+        """Sends entries `low … high - 1` of a run, as far as the consumer wants them. Others stay unacknowledged."""
+        stretches = ((low, high),) if self.hash_filter is None else self.hash_filter.stretches(run, low, high)
+        for start, end in stretches:
+            self.send_part(consumer, run, start, end, with_counts=False)
 
     def has_work(self) -> bool:
         return self.receiver() is not None and self.position <= self.visible_through()

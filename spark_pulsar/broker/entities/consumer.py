@@ -43,7 +43,8 @@ class Consumer:
     auto_consume: bool = False
     """True when the consumer takes any schema (SC-8)."""
     hash_ranges: tuple[tuple[int, int], ...] = ()
-    """Sticky hashes that the consumer names, from … to, both inclusive; Key_Shared in mode STICKY only (KS-7)."""
+    """Sticky hashes that the consumer names, from … to, both inclusive: on Key_Shared in mode STICKY (KS-7), on
+    Exclusive to get only these (RD-6)."""
     ready: bool = False
     """True when SUCCESS went out; nothing may be sent before."""
     permits: int = 0
