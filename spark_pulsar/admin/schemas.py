@@ -12,7 +12,7 @@ from spark_pulsar.model.schemas import Schema, SchemaType, StoredSchema, join_ke
 
 from .answers import Refused, unbounded_text_map
 from .calls import reads, shows_change, whole_number_in_path
-from .namespaces import existing
+from .namespaces import check_tenant, existing
 from .topics import topic_name
 
 if TYPE_CHECKING:
@@ -109,6 +109,7 @@ def _post(core: Core, call: Call) -> object:
 def _delete(core: Core, call: Call) -> object:
     """Deletes all schemas of a topic. With `force` the next version is 0 again; else a mark takes a version."""
     name = _topic(call)
+    check_tenant(core, name.namespace_name)
     existing(core, name.namespace_name)
     if not call.flag("force"):
         return {"version": registry.delete(core, name)}
@@ -118,6 +119,7 @@ def _delete(core: Core, call: Call) -> object:
 
 def _compatibility(core: Core, call: Call) -> object:
     name, schema = _topic(call), _payload(call)
+    check_tenant(core, name.namespace_name)
     existing(core, name.namespace_name)
     fits = True
     try:

@@ -118,6 +118,38 @@ def test_a_deleted_key_is_gone_and_a_reader_does_not_wait_for_it(broker: Broker)
     assert _values(_view(client, topic)) == ["new"]
 
 
+def test_a_tombstone_of_its_own_goes_when_its_size_is_told(broker: Broker) -> None:
+    # covers CMP-C1, X16: the Java client tells the size, the Python client does not
+    topic, raw = _topic(broker), broker.raw()
+    raw.request("LOOKUP", topic=topic)
+    assert raw.request("PRODUCER", topic=topic, producer_id=1, producer_name="p").type == "PRODUCER_SUCCESS"
+    sizes: dict[str, dict[str, Any]] = {
+        "absent": {},
+        "zero": {"uncompressed_size": 0},
+        "null": {"null_value": True, "uncompressed_size": 0},
+        "null, absent": {"null_value": True},
+        "five": {"uncompressed_size": 5},
+    }
+    keys = [*((key, b"old", {"uncompressed_size": 3}) for key in sizes), *((key, b"", sizes[key]) for key in sizes)]
+    for number, (key, value, metadata) in enumerate([*keys, ("last", b"z", {})]):
+        raw.send_message(1, number, value, metadata=metadata | {"partition_key": key})
+        raw.expect("SEND_RECEIPT")
+    for _ in range(2):
+        _compact(broker, topic)
+        found = [(message.partition_key(), message.data()) for message in _view(broker.client(), topic)]
+        assert [key for key, value in found if value] == ["last"]
+        reader = broker.raw()
+        reader.request("LOOKUP", topic=topic)
+        fields = {"subscription": "raw", "subType": "Exclusive", "durable": False, "initialPosition": "Earliest"}
+        answer = reader.request("SUBSCRIBE", topic=topic, consumer_id=1, read_compacted=True, **fields)
+        assert answer.type == "SUCCESS"
+        reader.send("FLOW", consumer_id=1, messagePermits=100)
+        left = [frame.metadata["partition_key"] for frame in reader.expect_messages(4) if frame.metadata]
+        assert left == ["absent", "null, absent", "five", "last"]
+        reader.expect_no_message()
+        reader.close()
+
+
 @pytest.mark.parametrize("compression", [pulsar.CompressionType.NONE, pulsar.CompressionType.ZSTD])
 def test_batches_are_opened_and_keep_their_indexes(broker: Broker, compression: pulsar.CompressionType) -> None:
     # covers CMP-C3

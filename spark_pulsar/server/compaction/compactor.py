@@ -57,7 +57,7 @@ _FLUSHED_ROWS: Final = 100
 _ITEM_BITS: Final = 32
 _ITEM_MASK: Final = (1 << _ITEM_BITS) - 1
 _DELETED: Final = -1
-"""The place of a key whose last message is an empty one inside a batch."""
+"""The place of a key whose last message is a tombstone."""
 
 _TABLES: Final = """
 CREATE TABLE last (key BLOB PRIMARY KEY, place INTEGER) WITHOUT ROWID;
@@ -97,6 +97,12 @@ class _Left(NamedTuple):
 
 class Stopped(Exception):
     """The rest of a compaction is not wanted."""
+
+
+def is_tombstone(metadata: MessageMetadata) -> bool:
+    """Tells whether a message outside a batch deletes its key: its producer says that it has no bytes. The Java client
+    does, others leave the size out; of theirs the empty message stays, as in Apache Pulsar (X16)."""
+    return metadata.HasField("uncompressed_size") and metadata.uncompressed_size == 0
 
 
 class Compactor:
@@ -203,7 +209,7 @@ class Compactor:
         elif metadata.encryption_keys and metadata.HasField("num_messages_in_batch"):
             self._keep(database, [found.place])
         elif (key := key_of(metadata)) is not None:
-            self._put(database, key, found.place)
+            self._put(database, key, _DELETED if is_tombstone(metadata) else found.place)
         elif self._keep_null_keys:
             self._keep(database, [found.place])
 

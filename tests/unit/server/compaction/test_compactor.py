@@ -20,6 +20,8 @@ from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata, SingleMessageMetad
 from tests.entry_runs import run_of
 
 KEYS = st.sampled_from(("a", "b", "c", "d", "ä", "", None))
+SIZED = ("a", "ä")
+"""Keys of messages outside a batch whose size is told, as the Java client does."""
 MESSAGES = st.tuples(KEYS, st.sampled_from((b"", b"v", b"v" * 130)))
 OTHERS: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
     (
@@ -50,6 +52,8 @@ def single(key: str | None, value: bytes) -> bytes:
     metadata = MessageMetadata(producer_name="p", sequence_id=1, publish_time=2)
     if key is not None:
         metadata.partition_key = key
+    if key in SIZED:
+        metadata.uncompressed_size = len(value)
     return build_entry(metadata, value)
 
 
@@ -116,7 +120,8 @@ def expected_of(entries: list[bytes], keep_null_keys: bool) -> tuple[Contents, i
         if opened is None:
             messages += max(1, metadata.num_messages_in_batch)
             if metadata.HasField("partition_key"):
-                last[metadata.partition_key.encode()] = (entry_id, WHOLE)
+                is_tombstone = metadata.HasField("uncompressed_size") and not metadata.uncompressed_size
+                last[metadata.partition_key.encode()] = None if is_tombstone else (entry_id, WHOLE)
             elif keep_null_keys or metadata.encryption_keys:
                 kept.add((entry_id, WHOLE))
             continue
