@@ -221,11 +221,11 @@ def test_each_partition_warns_when_it_first_has_news(rolling: Flows, caplog: pyt
     parts = [f"{topic}-partition-{index}" for index in range(2)]
     for part in parts:
         hold(rolling, part)
-        rolling.send(part, texts(5))
+        rolling.send(part, texts(10))
     run = Run(rolling, topic)
     end, _ = run.next(run.planner.initial())
     for part in parts:
-        rolling.send(part, texts(20, 5))
+        rolling.send(part, texts(20, 10))  # so that every ledger ends
         trim_front(rolling, part, 20)
         status, answer = rolling.broker.rest("DELETE", f"{topic_path(part)}/truncate")
         assert status == 204, (status, answer)
