@@ -69,6 +69,7 @@ class RecoveryReport:
     | `checkpoint_group` | the group that the checkpoint stood at |
     | `torn_bytes`, `torn_at` | size and place (`file:offset`) of a last group that was cut off, 0 and "" if none |
     | `damage` | damage of the journal, each with its place, and what is not believed because of it |
+    | `set_aside` | files of ledgers that nothing names, and what became of them |
     | `notes` | everything else that was put right, for the log |
     """
 
@@ -78,6 +79,7 @@ class RecoveryReport:
     torn_bytes: int = 0
     torn_at: str = ""
     damage: list[str] = field(default_factory=list)
+    set_aside: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 

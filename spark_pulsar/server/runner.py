@@ -164,6 +164,8 @@ class _Runner:
             _LOG.info("recovered %d records of %d groups; %s", report.records, report.groups, "; ".join(report.notes))
         for damage in report.damage:
             _LOG.error("the journal is damaged: %s", damage)
+        for file in report.set_aside:
+            _LOG.warning("%s; `spark-pulsar check` on the data directory tells what it holds", file)
         for topic in state.topics.values():
             if topic.damage is not None:
                 _LOG.error("%s is read-only, it is damaged: %s", topic.name, topic.damage)

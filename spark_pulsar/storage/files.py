@@ -30,13 +30,9 @@ from spark_pulsar.storage.journal.segment_upkeep import SegmentUpkeep, Space
 from spark_pulsar.storage.journal.segments import SEGMENT_BYTES, Segment, SegmentFiles
 from spark_pulsar.storage.ledgers.files import Extent, LedgerFiles
 from spark_pulsar.storage.ledgers.lost_entries import LostEntries
+from spark_pulsar.storage.recovery.leftovers import clear_leftovers
 from spark_pulsar.storage.recovery.replay import recover
-from spark_pulsar.storage.recovery.take_over import (
-    find_short_files,
-    remove_leftovers,
-    take_last_group,
-    take_over_segments,
-)
+from spark_pulsar.storage.recovery.take_over import find_short_files, take_last_group, take_over_segments
 from spark_pulsar.storage.settling.pace import SettlingPace, work
 from spark_pulsar.storage.settling.settler import SettlePlan, Settler, SettlingStopped, entries_left_out, plan_ledgers
 
@@ -101,6 +97,9 @@ class FileStorage:
         self._threads = threads
         self._closing = threads.ending()
         self._to_remove: set[int] = set()
+        """Trimmed ledgers whose files may still be there."""
+        self._begun: set[int] = set()
+        """Ledgers whose file was begun by a settling that failed: no checkpoint names it."""
         self._records_at_checkpoint = 0
         self._acked_ranges = 0
         """Ranges of the acks submitted since the last checkpoint."""
@@ -170,7 +169,8 @@ class FileStorage:
         self._opened.callback(self._copy.close)
         recovered = recover(layout, self._mark, state, self._files.extents, self._index, self.report)
         damages = recovered.damages + find_short_files(disk, layout, state, self._files.extents)
-        remove_leftovers(disk, layout, self._files.extents, self.report)
+        trimmed = self._checkpoint.inventory().trimmed
+        clear_leftovers(disk, layout, (state, self._files.extents, self._index, trimmed), self.report)
         # The next checkpoint removes the files of ledgers trimmed since the last one.
         self._trimmed = not state.ledgers.keys() >= self._files.extents.keys()
         self._segments = SegmentFiles(disk, layout, segment_bytes, sync_data)
@@ -181,6 +181,8 @@ class FileStorage:
         again, first = take_last_group(self._lock, self._segments, self._index, self._mark, replay)
         self._background = Background("settler", self._threads)
         self._background.put(self._copy.verify)
+        if not self._checkpoint.is_counted:
+            self._background.put(self._store_inventory)
         # Apart, because the journal slows down when it must write to a file that was not prepared.
         self._upkeep = SegmentUpkeep(self._segments, self._space, self._closing.is_set, self._threads)
         self._journal = Journal(
@@ -203,6 +205,16 @@ class FileStorage:
                 apply(state, damage)
             self.submit(damages)
         return state
+
+    def _store_inventory(self) -> None:
+        """Stores the inventory of a checkpoint that an earlier version wrote. Where that fails, the next one does."""
+        try:
+            self._checkpoint.commit((), self._mark, {})
+            self._copy.commit((), self._mark, {}, frozenset(), self._trouble)
+        except CommitUncertain as error:
+            self._give_up(error)
+        except OSError as error:
+            self._trouble(error)
 
     @property
     def unwritten_bytes(self) -> int:
@@ -280,6 +292,8 @@ class FileStorage:
         settler = Settler(
             self._disk, self._layout, segments, extents, self._lost, self._closing.is_set, self._rest, self._threads
         )
+        begun = (ledger_id for ledger_id, ledger in plan.ledgers.items() if ledger.needed_from < ledger.end)
+        self._begun.update(ledger_id for ledger_id in begun if ledger_id not in extents)
         try:
             self._commit(plan, settler.settle(plan))
             self.settle_error = None
@@ -313,10 +327,14 @@ class FileStorage:
                     # The next sync of these pages would succeed and prove nothing: opening again writes them anew.
                     raise CommitUncertain(f"{self._layout.relative(segment.path)}: {error}") from error
         gone = [row.key[0] for row in plan.rows if row.table == "ledgers" and row.values is None]
-        removed: dict[int, Extent | None] = {ledger_id: None for ledger_id in gone if ledger_id in self._files.extents}
+        removed: dict[int, Extent | None] = {
+            ledger_id: None for ledger_id in gone if ledger_id in self._files.extents or ledger_id in self._begun
+        }
         mark = JournalMark(plan.last_group, plan.first_segment)
-        self._checkpoint.commit(plan.rows, mark, {**extents, **removed})
-        self._copy.commit(plan.rows, mark, {**extents, **removed}, self._trouble)
+        trimmed = self._to_remove | removed.keys()
+        self._checkpoint.commit(plan.rows, mark, {**extents, **removed}, trimmed)
+        self._copy.commit(plan.rows, mark, {**extents, **removed}, trimmed, self._trouble)
+        self._begun -= extents.keys() | removed.keys()
         with self._lock:
             self._mark = mark
             self._files.extents.update(extents)
@@ -339,10 +357,16 @@ class FileStorage:
         self._to_remove |= removed.keys()
         for segment in free:
             self._recycle(segment)
-        for ledger_id in sorted(self._to_remove):
-            self._files.forget(ledger_id)
-            self._disk.remove(self._layout.ledger(ledger_id))
-            self._to_remove.discard(ledger_id)
+        self._remove_files()
+
+    def _remove_files(self) -> None:
+        """Removes the files of trimmed ledgers, durably: the next checkpoint does not note them any more."""
+        if self._to_remove:
+            for ledger_id in sorted(self._to_remove):
+                self._files.forget(ledger_id)
+                self._disk.remove(self._layout.ledger(ledger_id))
+            self._disk.sync_directory(self._layout.ledgers)
+            self._to_remove.clear()
 
     def _recycle_later(self, segment: Segment) -> None:
         self._background.put(lambda: self._recycle(segment))

@@ -68,6 +68,7 @@ def balance(data_dir: Path, confirmed: int) -> int:
     storage.close(state)
     left = {path.name for path in (data_dir / "ledgers").iterdir()} - known
     assert not left, "files of ledgers that are gone stay behind"
+    assert not (data_dir / "damaged").exists(), "what a crash leaves is known"
     assert last >= confirmed, f"{confirmed} was confirmed, {last} is the last one there"
     return last
 

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import errno
 import os
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from queue import Empty
 from random import Random
 from typing import Any, Protocol
 
 from spark_pulsar.ledger.state.durable_state import DurableState
-from spark_pulsar.ledger.storage import Storage, StorageError, StorageFailed
+from spark_pulsar.ledger.storage import Storage, StorageDamaged, StorageError, StorageFailed
 from spark_pulsar.storage.disk.layout import Layout
 from spark_pulsar.storage.disk.threads import Threads
 from spark_pulsar.storage.files import FileStorage
@@ -25,6 +27,9 @@ from tests.contract.memory_storage import MemoryDisk, MemoryStorage
 
 from .disk import PageCacheDisk, PowerLost
 from .profile import Profile
+
+_LOST_ROWS = 0.1
+"""Share of the starts before which the checkpoint lacks a row."""
 
 
 class Store(Protocol):
@@ -211,6 +216,12 @@ class FileStore:
         self._after: Barrier | None = None
         """Barrier behind the submissions."""
         self._threads = HandWorkedThreads(clock)
+        self._was_synced = True
+        """False when the storage was last opened with syncing off."""
+        self._aside = 0
+        """Files in `damaged/`."""
+        self._damage = Random(mode)
+        """Draws what is damaged before a start; apart, so that a history is the same without it."""
 
     @property
     def is_busy(self) -> bool:
@@ -221,6 +232,8 @@ class FileStore:
     def open(self, on_failed: Callable[[StorageFailed], None], *, sync_data: bool) -> DurableState:
         self._is_open = False
         self._stalled, self._after = [], None
+        if self._damage.random() < _LOST_ROWS:
+            self._must_refuse_a_lost_row()
         self.storage, state = FileStorage.open(
             self.disk.data_dir,
             on_failed=on_failed,
@@ -230,7 +243,38 @@ class FileStore:
             threads=self._threads,
         )
         self._is_open = True
+        # What was not synced on purpose may be gone of the journal, and a file be left that was synced.
+        damaged = Layout(self.disk.data_dir).damaged
+        aside = len(list(damaged.iterdir())) if damaged.exists() else 0
+        assert aside == self._aside or not (sync_data and self._was_synced), self.storage.report.set_aside
+        self._aside, self._was_synced = aside, sync_data
         return state
+
+    def _must_refuse_a_lost_row(self) -> None:
+        """Takes one row out of the checkpoint, which must then be refused, and puts it back."""
+        layout = Layout(self.disk.data_dir)
+        if not layout.version.exists():
+            return
+        with closing(sqlite3.connect(layout.checkpoint)) as database:
+            tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+            table = self._damage.choice(sorted(tables))
+            rows = sorted(database.execute(f"SELECT * FROM {table}"), key=repr)
+            if not rows:
+                return
+            row = self._damage.choice(rows)
+            columns = [column[1] for column in database.execute(f"PRAGMA table_info({table})")]
+            database.execute(f"DELETE FROM {table} WHERE {' AND '.join(f'{name} IS ?' for name in columns)}", row)
+            database.commit()
+            try:
+                FileStorage.open(self.disk.data_dir, segment_bytes=self._segment_bytes, threads=self._threads)
+            except StorageDamaged as error:
+                if error.file != "checkpoint.sqlite":
+                    raise AssertionError("another file was blamed") from error
+            else:
+                raise AssertionError(f"a checkpoint without a row of table {table} was believed: {row!r:.200}")
+            finally:
+                database.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
+                database.commit()
 
     def write(self, random: Random) -> None:
         worker = self.storage._journal

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from spark_pulsar.ledger.records.codec import RecordDamaged
 from spark_pulsar.ledger.rows.snapshot import TABLES, Row, load_rows
@@ -22,6 +22,17 @@ from spark_pulsar.storage.disk.disk import Disk
 from spark_pulsar.storage.disk.layout import Layout
 from spark_pulsar.storage.ledgers.files import Extent
 
+from .inventory import (
+    Inventory,
+    InventoryDamaged,
+    Total,
+    counted,
+    create_inventory,
+    row_crc,
+    store_inventory,
+    stored_inventory,
+)
+
 _OWN_TABLES: Final = (
     "CREATE TABLE IF NOT EXISTS journal (one INTEGER PRIMARY KEY, last_group INTEGER, first_segment INTEGER, "
     "row_crc INTEGER)",
@@ -29,6 +40,8 @@ _OWN_TABLES: Final = (
     "end_entry_id INTEGER, size_bytes INTEGER, sealed INTEGER, row_crc INTEGER)",
 )
 _BATCH: Final = 64
+
+_EXTENTS: Final = "ledger_files"
 
 _DAMAGE: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_FORMAT)
 """SQLite's codes for a damaged database; all others (no space, no permission) are the disk's."""
@@ -67,6 +80,10 @@ class Checkpoint:
         path = path or layout.checkpoint
         self._name = layout.relative(path)
         self._disk = disk or Disk()
+        self._inventory: Inventory | None = None
+        self.is_counted = False
+        """True when the inventory was stored with the rows, rather than counted because an earlier version wrote them;
+        known after `load` and `verify`."""
         try:
             self._db = (connect or connected)(path)
         except sqlite3.Error as error:
@@ -102,21 +119,52 @@ class Checkpoint:
                 f"CREATE TABLE IF NOT EXISTS {table.name} ({', '.join(table.columns)}, row_crc INTEGER, "
                 f"PRIMARY KEY ({key})) WITHOUT ROWID"
             )
-        self._db.execute("INSERT OR IGNORE INTO journal VALUES (1, 0, 1, ?)", (_crc((0, 1)),))
+        self._db.execute("INSERT OR IGNORE INTO journal VALUES (1, 0, 1, ?)", (row_crc((0, 1)),))
+        create_inventory(self._db)
         self._disk.commit(self._db)
 
     def load(self) -> tuple[DurableState, JournalMark, dict[int, Extent]]:
-        """Reads the stored state, the mark and the extents. StorageDamaged when SQLite finds damage, or a row fails its
-        checksum or form."""
+        """Reads the stored state, the mark and the extents. StorageDamaged when SQLite finds damage, a row fails its
+        checksum or form, or the rows are not those that were stored."""
+        totals: dict[str, Total] = {}
         try:
-            tables = {table.name: list(self._rows(table.name)) for table in TABLES}
+            tables = {table.name: list(self._rows(table.name, totals)) for table in TABLES}
             mark = self.mark()
-            extents = {row[0]: Extent(row[1], row[2], row[3], bool(row[4])) for row in self._rows("ledger_files")}
+            extents = {row[0]: Extent(row[1], row[2], row[3], bool(row[4])) for row in self._rows(_EXTENTS, totals)}
+            self._compare(totals, mark)
             return load_rows(tables), mark, extents
         except sqlite3.Error as error:
             raise self._explained(error) from error
         except RecordDamaged as error:
             raise StorageDamaged(self._name, 0, str(error)) from error
+
+    def _compare(self, totals: dict[str, Total], mark: JournalMark) -> None:
+        """StorageDamaged when the rows that were found are not those of the inventory; they are the inventory when an
+        earlier version wrote them."""
+        stored = self._stored_inventory(mark)
+        problem = "" if stored is None else stored.difference(totals)
+        if problem:
+            raise StorageDamaged(self._name, 0, problem)
+        self.is_counted = stored is not None
+        self._inventory = stored or Inventory(totals)
+
+    def _stored_inventory(self, mark: JournalMark) -> Inventory | None:
+        try:
+            return stored_inventory(self._db, (mark.last_group, mark.first_segment))
+        except InventoryDamaged as error:
+            raise StorageDamaged(self._name, 0, str(error)) from error
+
+    def inventory(self) -> Inventory:
+        """Totals of the rows, as stored or, where an earlier version wrote them, counted now. StorageDamaged like
+        `load`; what `load` and `verify` found is not read again."""
+        if self._inventory is None:
+            mark = self.mark()
+            try:
+                stored = self._stored_inventory(mark)
+                self._inventory = stored or counted(self._db, (*(table.name for table in TABLES), _EXTENTS))
+            except sqlite3.Error as error:
+                raise self._explained(error) from error
+        return self._inventory
 
     def mark(self) -> JournalMark:
         """Reads the mark. StorageDamaged like `load`."""
@@ -124,16 +172,18 @@ class Checkpoint:
             marks = [row[1:] for row in self._db.execute("SELECT * FROM journal")]
         except sqlite3.Error as error:
             raise self._explained(error) from error
-        if len(marks) != 1 or _crc(marks[0][:-1]) != marks[0][-1]:
+        if len(marks) != 1 or row_crc(marks[0][:-1]) != marks[0][-1]:
             raise StorageDamaged(self._name, 0, "the journal's position is missing or fails its checksum")
         return JournalMark(*marks[0][:-1])
 
     def verify(self) -> None:
         """Reads every row. StorageDamaged like `load`."""
+        totals: dict[str, Total] = {}
         try:
-            for table in (*(table.name for table in TABLES), "ledger_files"):
-                for _ in self._rows(table):
+            for table in (*(table.name for table in TABLES), _EXTENTS):
+                for _ in self._rows(table, totals):
                     pass
+            self._compare(totals, self.mark())
         except sqlite3.Error as error:
             raise self._explained(error) from error
 
@@ -141,18 +191,31 @@ class Checkpoint:
         """Makes another database the same as this one, all or nothing, durable on return. Raises sqlite3.Error."""
         self._disk.copy_database(self._db, target)
 
-    def _rows(self, table: str) -> Iterator[tuple[Any, ...]]:
+    def _rows(self, table: str, totals: dict[str, Total]) -> Iterator[tuple[Any, ...]]:
+        """The rows of a table; when all are read, its total is noted."""
+        count = crcs = 0
         for row in self._db.execute(f"SELECT * FROM {table}"):
-            if _crc(row[:-1]) != row[-1]:
+            crc = row[-1]
+            if row_crc(row[:-1]) != crc:
                 raise StorageDamaged(self._name, 0, f"a row of table {table} fails its checksum: {str(row)[:200]}")
+            count += 1
+            crcs += crc
             yield row[:-1]
+        totals[table] = Total(count, crcs)
 
-    def commit(self, rows: Iterable[Row], mark: JournalMark, extents: dict[int, Extent | None]) -> None:
-        """Stores rows and extents (None deletes) and the mark, all or nothing, durable on return. OSError when it could
-        not be done and everything is as it was; CommitUncertain when that is not known."""
+    def commit(
+        self,
+        rows: Iterable[Row],
+        mark: JournalMark,
+        extents: dict[int, Extent | None],
+        trimmed: Set[int] = frozenset(),
+    ) -> None:
+        """Stores rows and extents (None deletes) and the mark, all or nothing, durable on return. `trimmed`: ledgers
+        whose files may be there although nothing needs them. OSError when it could not be done and everything is as it
+        was; CommitUncertain when that is not known; StorageDamaged when the stored inventory is needed and damaged."""
         try:
             self._db.execute("BEGIN IMMEDIATE")
-            self._write(rows, mark, extents)
+            inventory = self._write(rows, mark, extents, trimmed)
         except sqlite3.Error as error:
             self._roll_back()
             raise OSError(f"{self._name}: SQLite says: {error}") from error
@@ -168,20 +231,39 @@ class Checkpoint:
         except OSError as error:
             self._roll_back()
             raise CommitUncertain(f"{self._name}: {error}") from error
+        self._inventory, self.is_counted = inventory, True
 
-    def _write(self, rows: Iterable[Row], mark: JournalMark, extents: dict[int, Extent | None]) -> None:
-        for sql, batch in _batches(rows):
-            self._db.executemany(sql, batch)
-        for ledger_id, extent in extents.items():
-            if extent is None:
-                self._db.execute("DELETE FROM ledger_files WHERE ledger_id = ?", (ledger_id,))
-            else:
-                row = (ledger_id, extent.first, extent.end, extent.size, int(extent.sealed))
-                self._db.execute("INSERT OR REPLACE INTO ledger_files VALUES (?, ?, ?, ?, ?, ?)", (*row, _crc(row)))
+    def _write(
+        self, rows: Iterable[Row], mark: JournalMark, extents: dict[int, Extent | None], trimmed: Set[int]
+    ) -> Inventory:
+        totals = dict(self.inventory().totals)
+        files = (
+            Row(_EXTENTS, (ledger_id,), None if extent is None else (*extent[:3], int(extent.sealed)))
+            for ledger_id, extent in extents.items()
+        )
+        for table, sql, batch in _batches(chain(rows, files)):
+            totals[table] = self._changed(table, totals.get(table, Total(0, 0)), batch)
+            self._db.executemany(sql, batch.values())
         position = (mark.last_group, mark.first_segment)
         self._db.execute(
-            "UPDATE journal SET last_group = ?, first_segment = ?, row_crc = ?", (*position, _crc(position))
+            "UPDATE journal SET last_group = ?, first_segment = ?, row_crc = ?", (*position, row_crc(position))
         )
+        inventory = Inventory(totals, frozenset(trimmed))
+        store_inventory(self._db, position, inventory, is_first=not self.is_counted)
+        return inventory
+
+    def _changed(self, table: str, total: Total, batch: dict[tuple[Any, ...], tuple[Any, ...]]) -> Total:
+        """The total of a table after a batch took the place of the rows with its keys."""
+        rows, crcs = total
+        sql = _SQL[table].crc
+        for key, values in batch.items():
+            for (crc,) in self._db.execute(sql, key):
+                rows -= 1
+                crcs -= crc
+            if values is not key:
+                rows += 1
+                crcs += values[-1]
+        return Total(rows, crcs)
 
     def _roll_back(self) -> None:
         if self._db.in_transaction:
@@ -230,36 +312,45 @@ def _connect(path: Path, locking: str) -> sqlite3.Connection:
     return database
 
 
-def _crc(values: tuple[Any, ...]) -> int:
-    """A checksum of a row's values as they come back from SQLite."""
-    return zlib.crc32(repr(values).encode())
+class _Statements(NamedTuple):
+    """Statements of a table: one stores a row, one deletes that of a key, one reads its checksum."""
+
+    store: str
+    delete: str
+    crc: str
+
+
+def _statements(table: str, keys: Sequence[str], columns: int) -> _Statements:
+    of_key = " AND ".join(f"{column.split()[0]} = ?" for column in keys)
+    return _Statements(
+        f"INSERT OR REPLACE INTO {table} VALUES ({', '.join('?' * (columns + 1))})",
+        f"DELETE FROM {table} WHERE {of_key}",
+        f"SELECT row_crc FROM {table} WHERE {of_key}",
+    )
 
 
 _SQL: Final = {
-    table.name: (
-        f"INSERT OR REPLACE INTO {table.name} VALUES ({', '.join('?' * (len(table.columns) + 1))})",
-        f"DELETE FROM {table.name} WHERE "
-        + " AND ".join(f"{column.split()[0]} = ?" for column in table.columns[: table.keys]),
-    )
-    for table in TABLES
+    _EXTENTS: _statements(_EXTENTS, ["ledger_id"], 5),
+    **{table.name: _statements(table.name, table.columns[: table.keys], len(table.columns)) for table in TABLES},
 }
 
 
-def _batches(rows: Iterable[Row]) -> Iterator[tuple[str, list[tuple[Any, ...]]]]:
-    """Consecutive rows that need the same statement, a few at a time."""
-    current = ""
-    batch: list[tuple[Any, ...]] = []
+def _batches(rows: Iterable[Row]) -> Iterator[tuple[str, str, dict[tuple[Any, ...], tuple[Any, ...]]]]:
+    """Consecutive rows that need the same statement, a few at a time: table, statement, and its values by key. To
+    delete a row they are the key itself."""
+    current = table = ""
+    batch: dict[tuple[Any, ...], tuple[Any, ...]] = {}
     for row in rows:
-        insert, delete = _SQL[row.table]
+        sql = _SQL[row.table]
+        statement = sql.delete if row.values is None else sql.store
+        if statement != current or len(batch) >= _BATCH:
+            if batch:
+                yield table, current, batch
+            table, current, batch = row.table, statement, {}
         if row.values is None:
-            sql, values = delete, row.key
+            batch[row.key] = row.key
         else:
             whole = row.key + row.values
-            sql, values = insert, (*whole, _crc(whole))
-        if sql != current or len(batch) >= _BATCH:
-            if batch:
-                yield current, batch
-            current, batch = sql, []
-        batch.append(values)
+            batch[row.key] = (*whole, row_crc(whole))
     if batch:
-        yield current, batch
+        yield table, current, batch

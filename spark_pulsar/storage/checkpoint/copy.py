@@ -6,17 +6,18 @@ checkpoint, then in the copy, and only then are segments recycled and files of t
 each of the two, together with the journal behind it, says everything; what it costs is one more small commit a
 checkpoint, by the thread that settles.
 
-Opening compares where they stand. A copy that is behind (a crash came between), missing or damaged is made again from
-the checkpoint, whose rows have just been verified. A copy that is ahead proves that the checkpoint lost a transaction
-that was durable: the broker does not open, as with any other damage of it, and `check --repair` puts the copy in its
-place. A copy that cannot be written is removed rather than left behind, holds up nothing, and is made again by the next
-checkpoint. Were one left behind nevertheless, the journal would begin after it, which is found as a hole is.
+Opening compares where they stand and how many rows they have. A copy that is behind (a crash came between), missing or
+damaged is made again from the checkpoint, whose rows have just been verified. A copy that is ahead proves that the
+checkpoint lost a transaction that was durable, one with more rows at the same group that it lost rows: the broker does
+not open, as with any other damage of it, and `check --repair` puts the copy in its place. A copy that cannot be written
+is removed rather than left behind, holds up nothing, and is made again by the next checkpoint. Were one left behind
+nevertheless, the journal would begin after it, which is found as a hole is.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -27,13 +28,14 @@ from spark_pulsar.storage.disk.layout import Layout
 from spark_pulsar.storage.ledgers.files import Extent
 
 from .checkpoint import Checkpoint, JournalMark
+from .inventory import Inventory
 
 
 class CheckpointCopy:
     """The copy of an open checkpoint. Used by one thread at a time, the one that uses the checkpoint."""
 
     def __init__(self, layout: Layout, disk: Disk, checkpoint: Checkpoint, mark: JournalMark) -> None:
-        """`mark` is where the checkpoint stands. StorageDamaged when the copy is ahead of it."""
+        """`mark` is where the checkpoint stands. StorageDamaged when the copy is ahead of it, or has more rows."""
         self._layout = layout
         self._disk = disk
         self._checkpoint = checkpoint
@@ -43,18 +45,18 @@ class CheckpointCopy:
     def _open(self, mark: JournalMark) -> None:
         standing = self._standing()
         if standing is not None:
-            refuse_lost_commit(self._layout, mark, standing)
-        if standing != mark:
+            refuse_lost_rows(self._layout, (mark, self._checkpoint.inventory()), standing)
+        if standing is None or standing[0] != mark or not standing[1].is_like(self._checkpoint.inventory()):
             with suppress(OSError):  # the next checkpoint tries again, and tells
                 self._make()
 
-    def _standing(self) -> JournalMark | None:
-        """Reads the copy's mark; None when there is no copy that can be read."""
+    def _standing(self) -> Standing | None:
+        """Reads the copy's mark and inventory; None when there is no copy that can be read."""
         if not self._layout.checkpoint_copy.exists():
             return None
         try:
             self._copy = Checkpoint(self._layout, self._disk, self._layout.checkpoint_copy)
-            return self._copy.mark()
+            return self._copy.mark(), self._copy.inventory()
         except StorageError:
             return None
 
@@ -63,6 +65,7 @@ class CheckpointCopy:
         rows: Iterable[Row],
         mark: JournalMark,
         extents: dict[int, Extent | None],
+        trimmed: Set[int],
         on_trouble: Callable[[Exception], None],
     ) -> None:
         """Does what the checkpoint has done, which is what counts. `on_trouble` is told why there is no copy if there
@@ -71,14 +74,14 @@ class CheckpointCopy:
             if self._copy is None:
                 self._make()
             else:
-                self._copy.commit(rows, mark, extents)
-        except OSError as error:
+                self._copy.commit(rows, mark, extents, trimmed)
+        except (OSError, StorageError) as error:
             self._drop()
             on_trouble(error)
 
     def verify(self) -> None:
-        """Makes the copy anew if a row of it fails its checksum. What only stands there may have been damaged since; a
-        start is the time to look, in the background."""
+        """Makes the copy anew if a row of it is missing or fails its checksum. What only stands there may have been
+        damaged since; a start is the time to look, in the background."""
         if self._copy is not None:
             try:
                 self._copy.verify()
@@ -110,10 +113,23 @@ class CheckpointCopy:
             self._copy = None
 
 
-def refuse_lost_commit(layout: Layout, mark: JournalMark, standing: JournalMark) -> None:
-    """StorageDamaged when the copy stands at a later group than the checkpoint, which is always written first."""
+Standing = tuple[JournalMark, Inventory]
+"""Mark and inventory of a checkpoint, or of its copy."""
+
+
+def refuse_lost_rows(layout: Layout, checkpoint: Standing, copy: Standing) -> None:
+    """StorageDamaged when the copy stands at a later group than the checkpoint, which is always written first, or has
+    more rows at the same one: an earlier version kept no inventory that would have told."""
+    (mark, inventory), (standing, copied) = checkpoint, copy
+    text = ""
     if standing.last_group > mark.last_group:
         text = f"it stands at group {mark.last_group}, its copy at {standing.last_group}: what was stored last is lost"
+    elif standing == mark:
+        for table, total in copied.totals.items():
+            rows = inventory.totals[table].rows if table in inventory.totals else 0
+            if rows < total.rows:
+                text = f"table {table} has {rows} rows, in its copy {total.rows}"
+    if text:
         raise StorageDamaged(layout.relative(layout.checkpoint), 0, text)
 
 

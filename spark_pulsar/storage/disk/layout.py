@@ -7,7 +7,8 @@ checkpoint.copy          its copy, another database (likewise)
 journal/N.journal        segments in use, by rising number
 journal/spare-N.journal  segments whose content is of no use any more, to be recycled
 ledgers/N.ledger         settled entries of ledger N
-damaged/…                files set aside because something in them was damaged; no broker reads or removes them
+damaged/…                files set aside because something in them was damaged or nothing named them; no broker reads or
+                         removes them
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class Layout:
         self.checkpoint_copy = root / f"checkpoint{COPY_SUFFIX}"
         self.journal = root / "journal"
         self.ledgers = root / "ledgers"
+        self.damaged = root / "damaged"
 
     def segment(self, number: int) -> Path:
         """The file of a segment in use."""
@@ -57,9 +59,8 @@ class Layout:
 
     def aside(self, path: Path) -> Path:
         """Returns a path in `damaged/` for a damaged file; no file has it yet."""
-        directory = self.root / "damaged"
-        directory.mkdir(mode=_OWNER_ONLY_DIRECTORY, exist_ok=True)
-        names = (directory / (path.name if number == 1 else f"{path.name}.{number}") for number in count(1))
+        self.damaged.mkdir(mode=_OWNER_ONLY_DIRECTORY, exist_ok=True)
+        names = (self.damaged / (path.name if number == 1 else f"{path.name}.{number}") for number in count(1))
         return next(name for name in names if not name.exists())
 
     def segments(self) -> dict[int, Path]:

@@ -79,6 +79,11 @@ class LedgerRuns:
         if self.words and end < first:
             self.add(end, first, segment, offset, 0)
 
+    @property
+    def has_lost(self) -> bool:
+        """Tells whether a run stands for lost entries."""
+        return 0 in self.words[2::_WORDS]
+
     def spans(self) -> list[tuple[int, int]]:
         """First and end of the runs that are there, rising."""
         firsts, lengths = self.words[::_WORDS], self.words[2::_WORDS]

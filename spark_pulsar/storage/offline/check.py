@@ -17,7 +17,8 @@ from spark_pulsar.ledger.records.damage import TopicDamaged
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.storage import RecoveryReport, StorageDamaged, StorageError, StorageLocked
 from spark_pulsar.storage.checkpoint.checkpoint import JournalMark
-from spark_pulsar.storage.checkpoint.copy import refuse_lost_commit
+from spark_pulsar.storage.checkpoint.copy import refuse_lost_rows
+from spark_pulsar.storage.checkpoint.inventory import Inventory
 from spark_pulsar.storage.checkpoint.read_only import CannotLook, unchanged
 from spark_pulsar.storage.disk.disk import Disk
 from spark_pulsar.storage.disk.layout import Layout, lock_to_look
@@ -26,9 +27,12 @@ from spark_pulsar.storage.journal.run_index import RunIndex
 from spark_pulsar.storage.journal.walk import Hole, mapped
 from spark_pulsar.storage.ledgers.files import BlockTable, Extent, gaps, load_table, parse_block, usable_table
 from spark_pulsar.storage.ledgers.lost_entries import LostEntries
+from spark_pulsar.storage.recovery.leftovers import leftovers
 from spark_pulsar.storage.recovery.replay import Recovered, recover
 from spark_pulsar.storage.recovery.take_over import find_short_files
 from spark_pulsar.storage.recovery.without_checkpoint import survey
+
+from .set_aside import found_aside, strangers
 
 
 class Severity(StrEnum):
@@ -65,6 +69,8 @@ class Examination:
     """True if a broker would open the directory, with the checkpoint's copy in its place if that is needed."""
     needs_copy: bool = False
     """True if the checkpoint is damaged and its copy is whole."""
+    aside: dict[int, Path] = field(default_factory=dict)
+    """Files in `damaged/` that hold what files of ledgers lack, by ledger."""
 
     def add(self, severity: Severity, file: str, offset: int, text: str) -> None:
         """Appends a finding."""
@@ -114,7 +120,8 @@ def is_data_directory(layout: Layout, found: Examination) -> bool:
 def examine(layout: Layout, found: Examination) -> None:
     """Examines everything but VERSION; the caller holds the lock. CannotLook as `check` says."""
     stored = _check_checkpoints(layout, found)
-    state, mark, extents = stored or (DurableState(), JournalMark(0, min(layout.segments(), default=1)), {})
+    nothing: _Stored = DurableState(), JournalMark(0, min(layout.segments(), default=1)), {}, Inventory({})
+    state, mark, extents, inventory = stored or nothing
     index = RunIndex()
     recovered: Recovered | None = None
     if stored is not None:
@@ -134,7 +141,13 @@ def examine(layout: Layout, found: Examination) -> None:
     if stored is None:
         found.findings += [Finding(Severity.INFO, *place_and_text) for place_and_text in survey(layout)]
     else:
-        found.findings += _check_leftovers(layout, mark, extents)
+        found.findings += _check_leftovers(layout, mark)
+        found.aside = found_aside(layout, extents)
+        found.findings += _check_aside(layout, extents, found.aside)
+    if recovered is not None:
+        for path, reason in leftovers(layout, (state, extents, index, inventory.trimmed)):
+            fate = f"will be removed: {reason}" if reason else "nothing names it; will be moved to damaged/"
+            found.add(Severity.INFO, layout.relative(path), 0, fate)
 
 
 def _check_journal(
@@ -187,8 +200,8 @@ def _tell_damages(state: DurableState, found: Examination) -> None:
                 found.add(Severity.ERROR, file, int(offset), text)
 
 
-_Stored = tuple[DurableState, JournalMark, dict[int, Extent]]
-"""State, mark and extents of a checkpoint."""
+_Stored = tuple[DurableState, JournalMark, dict[int, Extent], Inventory]
+"""State, mark, extents and inventory of a checkpoint."""
 
 
 def _check_checkpoints(layout: Layout, found: Examination) -> _Stored | None:
@@ -198,7 +211,7 @@ def _check_checkpoints(layout: Layout, found: Examination) -> _Stored | None:
     copied, copy_problems = _check_database(layout, copy)
     if stored is not None and copied is not None:
         try:
-            refuse_lost_commit(layout, stored[1], copied[1])
+            refuse_lost_rows(layout, (stored[1], stored[3]), (copied[1], copied[3]))
         except StorageDamaged as error:
             stored, problems = None, [error.text]
         else:
@@ -226,7 +239,7 @@ def _check_database(layout: Layout, path: Path) -> tuple[_Stored | None, list[st
     try:
         with unchanged(layout, path) as checkpoint:
             problems = [f"SQLite finds: {text}" for text in checkpoint.integrity()]
-            return (None, problems) if problems else (checkpoint.load(), [])
+            return (None, problems) if problems else ((*checkpoint.load(), checkpoint.inventory()), [])
     except CannotLook:
         raise
     except StorageError as error:
@@ -347,14 +360,18 @@ def _check_coverage(
                 yield Finding(Severity.ERROR, layout.relative(layout.ledger(ledger_id)), 0, text)
 
 
-def _check_leftovers(layout: Layout, mark: JournalMark, extents: dict[int, Extent]) -> Iterator[Finding]:
+def _check_aside(layout: Layout, extents: dict[int, Extent], aside: dict[int, Path]) -> Iterator[Finding]:
+    for ledger_id, path in aside.items():
+        text = f"holds what {layout.relative(layout.ledger(ledger_id))} lacks: `check --repair` puts it back"
+        yield Finding(Severity.INFO, layout.relative(path), 0, text)
+    for path, text in strangers(layout, extents):
+        yield Finding(Severity.INFO, layout.relative(path), 0, text)
+
+
+def _check_leftovers(layout: Layout, mark: JournalMark) -> Iterator[Finding]:
     for number, path in layout.segments().items():
         if number < mark.first_segment:
             yield Finding(Severity.INFO, layout.relative(path), 0, "no longer needed; will be recycled")
-    for ledger_id, path in layout.ledger_files().items():
-        if ledger_id not in extents:
-            text = "no checkpoint names it: left by a settling or trim that was interrupted; will be removed"
-            yield Finding(Severity.INFO, layout.relative(path), 0, text)
     known = {*layout.segments().values(), *layout.spares().values(), *layout.ledger_files().values()}
     for directory in (layout.journal, layout.ledgers):
         for path in sorted(directory.iterdir()):

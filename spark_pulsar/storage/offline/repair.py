@@ -1,7 +1,8 @@
 """`check --repair`: accepts the loss of damaged data, after saying exactly what is lost.
 
 Nothing intact is touched. Damaged files are copied to `damaged/` first; what the damage leaves of them is salvaged by
-opening the directory as a broker does. Then the loss is accepted topic by topic, and a checkpoint leaves the damaged
+opening the directory as a broker does. Files of ledgers that a start set aside because nothing named them come back
+where a checkpoint names them. Then the loss is accepted topic by topic, and a checkpoint leaves the damaged
 parts of the journal behind. A damaged checkpoint is replaced by its copy (`checkpoint_copy`); when that is damaged too
 there is no repair, since the journal has only what came after it: `check` tells which entries are whole nevertheless.
 """
@@ -31,6 +32,7 @@ from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.storage.ledgers.files import Extent, footer_bytes, load_table, usable_table
 
 from .check import Examination, Finding, Severity, examine, is_data_directory
+from .set_aside import put_back
 
 REPAIRS: Final = "storage.repairs"
 """The counter of repairs."""
@@ -61,8 +63,13 @@ def repair(data_dir: str | os.PathLike[str], *, disk: Disk | None = None) -> tup
         if lacks_version:
             layout.write_version(disk)
             done.append("VERSION: written again")
+        findings = found.findings
+        if found.aside:
+            done += put_back(layout, disk, found.aside)
+            found = Examination()
+            examine(layout, found)
         if found.is_in_order:
-            return found.findings, done
+            return findings, done
         done += _set_aside(layout, disk, found)
         if found.needs_copy:
             done += _take_copy(layout, disk)
@@ -84,7 +91,7 @@ def repair(data_dir: str | os.PathLike[str], *, disk: Disk | None = None) -> tup
     finally:
         storage.close(state)
     with _alone(layout):
-        return found.findings, done + _write_footers(layout, disk)
+        return findings, done + _write_footers(layout, disk)
 
 
 @contextmanager

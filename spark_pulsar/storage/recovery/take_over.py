@@ -1,4 +1,4 @@
-"""Takes over the files that recovery found: segments to go on with, files to use again, and leftovers of crashes."""
+"""Takes over the files that recovery found: segments to go on with, and files to use again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Final
 
 from spark_pulsar.ledger.records.damage import TopicDamaged
 from spark_pulsar.ledger.state.durable_state import DurableState
-from spark_pulsar.ledger.storage import RecoveryReport
 from spark_pulsar.storage.checkpoint.checkpoint import JournalMark
 from spark_pulsar.storage.disk.disk import TAKES_NO_MORE, Disk
 from spark_pulsar.storage.disk.layout import Layout
@@ -211,11 +210,3 @@ def find_short_files(
                 place = f"{layout.relative(path)}:{size}"
                 damages.append(TopicDamaged(info.topic_id, ledger_id, first, end, place, text))
     return damages
-
-
-def remove_leftovers(disk: Disk, layout: Layout, extents: Mapping[int, Extent], report: RecoveryReport) -> None:
-    """Removes ledger files that the checkpoint does not name: left by a settling or a trim that a crash interrupted."""
-    for ledger_id, path in layout.ledger_files().items():
-        if ledger_id not in extents:
-            disk.remove(path)
-            report.notes.append(f"{layout.relative(path)}: removed, its settling was never finished")
