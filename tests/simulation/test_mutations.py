@@ -24,7 +24,6 @@ from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
 from spark_pulsar.model.ids import Position
 from spark_pulsar.storage import files
-from spark_pulsar.storage.checkpoint.checkpoint import Checkpoint
 from spark_pulsar.storage.checkpoint.inventory import Inventory
 from spark_pulsar.storage.journal import journal
 from spark_pulsar.storage.recovery import take_over
@@ -221,15 +220,9 @@ def a_lost_row_is_not_missed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Inventory, "difference", lambda _self, _found: "")
 
 
-def trims_are_not_noted(patch: pytest.MonkeyPatch) -> None:
-    real = Checkpoint.commit
-    patch.setattr(Checkpoint, "commit", lambda self, rows, mark, extents, _trimmed=(): real(self, rows, mark, extents))
-
-
 FILE_MUTATIONS: list[Patch] = [
     ledger_files_stay,
     a_lost_row_is_not_missed,
-    trims_are_not_noted,
     writes_are_not_synced,
     files_are_not_synced,
     names_are_not_synced,
