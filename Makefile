@@ -1,10 +1,11 @@
 # Every target does its own set-up: `make setup` is quick when nothing has changed.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check coverage test-clients test-apache-pulsar test-cluster crash-test simulate bench proto format clean
+.PHONY: help setup demo test check coverage test-clients test-apache-pulsar test-cluster crash-test simulate soak bench proto format clean
 BIN := .venv/bin
 N ?= 20
 TESTS ?= tests
 SEEDS ?= 1..5000
+MINUTES ?= 10
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -47,6 +48,9 @@ crash-test: setup  ## N kills of a loaded broker (make crash-test N=200)
 
 simulate: setup  ## histories of a broker in a world that goes wrong (make simulate SEEDS=1..5000, one: SEEDS=1234)
 	$(BIN)/python -m tests.simulation $(SEEDS)
+
+soak: setup  ## clients that come and go for MINUTES: resident memory and a canary's p99 (make soak MINUTES=10)
+	$(BIN)/python benchmarks/soak.py --minutes $(MINUTES)
 
 bench: setup  ## all benchmarks; against a real Apache Pulsar where one takes part
 	@.ci/setup maven
