@@ -98,11 +98,12 @@ class Admission:
     def refuses(self, producer: Producer, sent: Sent) -> bool:
         """Tells whether an entry that comes now is not encrypted where it must be."""
         rules = self._judge.rules
-        if sent.is_encrypted or not rules.is_any_set(ENCRYPTION):
+        is_required = rules.is_any_set(ENCRYPTION)
+        if sent.is_encrypted or not (is_required or self._has_rates):
             return False
-        if producer.is_encrypted:  # now, or when a rate lets it go
+        if producer.is_encrypted:  # now, or when a rate lets it go and it is required by then
             rules.refused.add(sent.owner)
-        return rules.requires_encryption(sent.topic, lag=False)
+        return is_required and rules.requires_encryption(sent.topic, lag=False)
 
     def send_refused(self, sent: Sent, error: Any) -> None:
         """SEND_ERROR."""
