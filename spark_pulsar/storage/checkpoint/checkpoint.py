@@ -348,7 +348,7 @@ def _batches(rows: Iterable[Row]) -> Iterator[tuple[str, str, dict[tuple[Any, ..
                 yield table, current, batch
             table, current, batch = row.table, statement, {}
         if row.values is None:
-            batch[row.key] = row.key
+            batch.setdefault(row.key, row.key)  # twice the same key stays one object
         else:
             whole = row.key + row.values
             batch[row.key] = (*whole, row_crc(whole))
