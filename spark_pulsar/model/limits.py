@@ -17,6 +17,9 @@ MAX_FRAME_SIZE_BYTES: Final = MAX_MESSAGE_SIZE_BYTES + FRAME_PADDING_BYTES
 MIN_TOTAL_SIZE_BYTES: Final = 6
 """The least totalSize of a frame that can hold a command: its size field and a two-byte type."""
 
+MAX_FIRST_FRAME_SIZE_BYTES: Final = 16 * 1024
+"""A whole first frame: a CONNECT, with its credentials. A stranger may leave no more unfinished."""
+
 # Protocol versions (wire-protocol 7.1).
 PROTOCOL_VERSION: Final = 21
 """Highest protocol version we speak; CONNECTED answers min(this, the client's)."""

@@ -19,6 +19,7 @@ from spark_pulsar.broker.turn.events import (
     WritingResumed,
 )
 from spark_pulsar.model.errors import MalformedFrame, UnknownCommand
+from spark_pulsar.model.limits import MAX_FIRST_FRAME_SIZE_BYTES
 from spark_pulsar.wire.acks import parse_ack_ids
 from spark_pulsar.wire.frames import parse_command
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
@@ -65,6 +66,25 @@ _FLAWS: Final[tuple[tuple[int, Flaw], ...]] = (
 )
 
 
+class FirstFrame:
+    """The first frame of a connection, which has a limit of its own: its sender is a stranger."""
+
+    __slots__ = ("_held",)
+
+    def __init__(self) -> None:
+        self._held = b""
+
+    def feed(self, data: bytes) -> bytes:
+        """Returns all that has arrived once the frame is whole, empty before. Raises MalformedFrame when it is too
+        large."""
+        self._held += data
+        size = 4 + int.from_bytes(self._held[:4])
+        if len(self._held) >= 4 and size > MAX_FIRST_FRAME_SIZE_BYTES:
+            text = f"a first frame of {size} bytes; a CONNECT has up to {MAX_FIRST_FRAME_SIZE_BYTES}"
+            raise MalformedFrame(text)
+        return self._held if len(self._held) >= max(size, 4) else b""
+
+
 class Connection(asyncio.Protocol):
     """One client connection of an engine."""
 
@@ -72,6 +92,7 @@ class Connection(asyncio.Protocol):
         "core_pauses",
         "engine",
         "failure",
+        "first",
         "held",
         "is_due",
         "is_read",
@@ -90,6 +111,8 @@ class Connection(asyncio.Protocol):
         self.engine = engine
         self.session_id = session_id
         self.splitter = RunSplitter(max_frame_bytes)
+        self.first: FirstFrame | None = FirstFrame()
+        """The first frame while it is unfinished."""
         self.transport: asyncio.Transport | None = None
         self.pieces: list[bytes | bytearray | memoryview] = []
         """Bytes that this turn sends, in order."""
@@ -125,6 +148,11 @@ class Connection(asyncio.Protocol):
             return
         self.weight = 0
         try:
+            if self.first is not None:
+                data = self.first.feed(data)
+                if not data:
+                    return
+                self.first = None
             items = self.splitter.feed_sends(data)
             happened = [self._event(item) for item in items]
         except MalformedFrame as error:

@@ -11,7 +11,7 @@ import pytest
 
 from spark_pulsar.broker.turn.config import BrokerConfig
 from spark_pulsar.model.ids import Position
-from spark_pulsar.model.limits import KEEP_ALIVE_INTERVAL_MS
+from spark_pulsar.model.limits import KEEP_ALIVE_INTERVAL_MS, MAX_FIRST_FRAME_SIZE_BYTES
 from spark_pulsar.server.connection import TURN_WEIGHT, Connection
 from spark_pulsar.server.engine import Engine
 from spark_pulsar.wire import commands, requests
@@ -85,7 +85,7 @@ class Loop:
 class Peer:
     """The other side of a connection, and the transport in between, which passes nothing on until `take` is called."""
 
-    def __init__(self, engine: Engine, *, reads: bool = True) -> None:
+    def __init__(self, engine: Engine, *, reads: bool = True, first: bytes = CONNECT) -> None:
         self.connection = engine.new_connection()
         self.reads = reads
         self.unread = b""
@@ -95,7 +95,7 @@ class Peer:
         self._splitter = FrameSplitter(1 << 30)
         self._got: list[BaseCommand] = []
         self.connection.connection_made(cast(asyncio.Transport, self))
-        self.arrive(CONNECT)
+        self.arrive(first)
 
     # The transport
 
@@ -166,13 +166,48 @@ class Scene:
             self.stopped.append,
         )
 
-    def connect(self, *, reads: bool = True) -> Peer:
-        peer = Peer(self.engine, reads=reads)
+    def connect(self, *, reads: bool = True, first: bytes = CONNECT) -> Peer:
+        peer = Peer(self.engine, reads=reads, first=first)
         self.loop.settle()
         return peer
 
     def is_served(self, connection: Connection) -> bool:
         return connection.session_id in self.engine.core.sessions
+
+
+def connect_of(size: int) -> bytes:
+    """A CONNECT frame of so many bytes."""
+    spare = size - len(command_frame(requests.connect("x" * 10_000)))
+    return command_frame(requests.connect("x" * (10_000 + spare)))
+
+
+def test_a_first_frame_at_its_limit_is_taken() -> None:
+    frame = connect_of(MAX_FIRST_FRAME_SIZE_BYTES)
+    assert len(frame) == MAX_FIRST_FRAME_SIZE_BYTES
+    peer = Scene().connect(first=frame)
+    assert peer.got(BaseCommand.CONNECTED) == 1
+    assert not peer.closing
+
+
+def test_a_first_frame_past_its_limit_ends_the_connection_at_its_size(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        peer = Scene().connect(first=connect_of(MAX_FIRST_FRAME_SIZE_BYTES + 1)[:4])
+    assert peer.closing
+    assert peer.got(BaseCommand.CONNECTED) == 0
+    assert "first frame of 16385 bytes" in caplog.text
+
+
+def test_a_first_frame_may_come_in_bytes_and_with_larger_ones_behind() -> None:
+    scene = Scene()
+    peer = scene.connect(first=CONNECT[:1])
+    for index in range(1, len(CONNECT) - 1):
+        peer.arrive(CONNECT[index : index + 1])
+    assert peer.got(BaseCommand.CONNECTED) == 0
+    lookup = command_frame(requests.lookup(1, "persistent://public/default/" + "t" * MAX_FIRST_FRAME_SIZE_BYTES))
+    peer.arrive(CONNECT[-1:] + PING + lookup)
+    scene.loop.settle()
+    assert not peer.closing
+    assert [peer.got(BaseCommand.CONNECTED), scene.is_served(peer.connection)] == [1, True]
 
 
 def test_who_stops_and_goes_on_reading_gets_no_larger_share_of_a_turn(caplog: pytest.LogCaptureFixture) -> None:
