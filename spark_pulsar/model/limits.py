@@ -20,6 +20,9 @@ MIN_TOTAL_SIZE_BYTES: Final = 6
 MAX_FIRST_FRAME_SIZE_BYTES: Final = 16 * 1024
 """A whole first frame: a CONNECT, with its credentials. A stranger may leave no more unfinished."""
 
+MAX_PROPERTIES: Final = 16_384
+"""Properties of one command. Looking at each takes microseconds, and a frame has room for a million."""
+
 # Protocol versions (wire-protocol 7.1).
 PROTOCOL_VERSION: Final = 21
 """Highest protocol version we speak; CONNECTED answers min(this, the client's)."""

@@ -14,7 +14,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 
 from spark_pulsar.model.errors import MalformedFrame, UnknownCommand
-from spark_pulsar.model.limits import MAX_FRAME_SIZE_BYTES, MIN_TOTAL_SIZE_BYTES
+from spark_pulsar.model.limits import MAX_FRAME_SIZE_BYTES, MAX_PROPERTIES, MIN_TOTAL_SIZE_BYTES
 from spark_pulsar.wire import varint
 from spark_pulsar.wire.commands import FIELD_OF
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
@@ -160,7 +160,7 @@ def parse_command(buffer: bytes, start: int, end: int) -> tuple[BaseCommand, int
 
     Raises MalformedFrame when the bytes are no command, lack a required field (a required enum with an unknown value
     counts as lacking, but an error with an unknown number is one) or the content of their type, or have text that is
-    not UTF-8; UnknownCommand for a type from another protocol version.
+    not UTF-8, or more than MAX_PROPERTIES properties; UnknownCommand for a type from another protocol version.
     """
     payload_start = command_end(buffer, start, end)
     body = buffer[start + 8 : payload_start]
@@ -179,7 +179,7 @@ def parse_command(buffer: bytes, start: int, end: int) -> tuple[BaseCommand, int
     missing: list[str] = []
     if not checked.IsInitialized(missing) and missing not in _ERRORS_OF_THE_FUTURE:
         raise MalformedFrame(f"a {BaseCommand.Type.Name(command.type)} command without {', '.join(missing)}")
-    if command.type in _WITH_TEXT and not body.isascii():
+    if command.type in _WITH_TEXT and not (len(body) <= MAX_PROPERTIES and body.isascii()):
         _check_text(command)
     return command, payload_start
 
@@ -200,12 +200,15 @@ _WITH_TEXT: Final = frozenset(
 
 
 def _check_text(message: Message) -> None:
-    """MalformedFrame when a text field is not UTF-8: protobuf would hand it out as bytes, which no reader expects."""
+    """MalformedFrame when a text field is not UTF-8: protobuf would hand it out as bytes, which no reader expects; and
+    when there are more properties than it takes time to look at."""
     for field, value in message.ListFields():
         values = value if field.is_repeated else (value,)
         if field.type == FieldDescriptor.TYPE_STRING:
             if any(isinstance(text, bytes) for text in values):
                 raise MalformedFrame(f"{field.full_name} is not UTF-8")
         elif _has_text(field.message_type):
+            if len(values) > MAX_PROPERTIES:
+                raise MalformedFrame(f"{len(values)} times {field.full_name}, more than {MAX_PROPERTIES}")
             for part in values:
                 _check_text(part)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from spark_pulsar.model.errors import MalformedFrame, NotAllowed, UnknownCommand
-from spark_pulsar.model.limits import FRAME_PADDING_BYTES, MAX_FRAME_SIZE_BYTES, MAX_MESSAGE_SIZE_BYTES
+from spark_pulsar.model.limits import FRAME_PADDING_BYTES, MAX_FRAME_SIZE_BYTES, MAX_MESSAGE_SIZE_BYTES, MAX_PROPERTIES
 from spark_pulsar.wire import commands, frames, requests
 from spark_pulsar.wire.frames import FrameSplitter
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandProducer
@@ -106,6 +106,20 @@ def test_a_large_frame_in_small_pieces_is_joined_once(splitter: FrameSplitter) -
 def test_hostile_commands_give_one_typed_error(frame: bytes) -> None:
     with pytest.raises(MalformedFrame):
         frames.parse_command(frame, 0, len(frame))
+
+
+@pytest.mark.parametrize("key", ["", "k", "\u00e9"])
+@pytest.mark.parametrize("extra", [0, 1])
+def test_a_command_has_so_many_properties_and_no_more(key: str, extra: int) -> None:
+    command = requests.subscribe(1, "t", "s", 1)
+    for _ in range(MAX_PROPERTIES + extra):
+        command.subscribe.metadata.add(key=key, value="")
+    frame = frames.command_frame(command)
+    if extra:
+        with pytest.raises(MalformedFrame, match=f"{MAX_PROPERTIES + 1} times"):
+            frames.parse_command(frame, 0, len(frame))
+    else:
+        assert frames.parse_command(frame, 0, len(frame))[0] == command
 
 
 @pytest.mark.parametrize("wrong", [-1, 1])
