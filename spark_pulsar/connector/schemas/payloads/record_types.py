@@ -20,23 +20,18 @@ from spark_pulsar.connector.schemas.payloads.written_types import (
     written_fields,
     written_items,
 )
-from spark_pulsar.connector.schemas.types.arrow_types import arrow_type, branches_of, decimal_of, logical_name, widened
+from spark_pulsar.connector.schemas.types.arrow_types import (
+    PLAIN,
+    arrow_type,
+    branches_of,
+    decimal_of,
+    logical_name,
+    widened,
+)
 
 if TYPE_CHECKING:
     from spark_pulsar.model.avro import AvroType
 
-_PHYSICAL: Final[dict[str, Any]] = {
-    "null": pa.null(),
-    "boolean": pa.bool_(),
-    "int": pa.int32(),
-    "long": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "bytes": pa.binary(),
-    "fixed": pa.binary(),
-    "string": pa.string(),
-    "enum": pa.string(),
-}
 _DAY_NS: Final = 24 * 60 * 60 * 1_000_000_000
 _DECIMAL_BITS: Final = 127
 _DECIMALS: Final = decimal.Context(prec=80)
@@ -73,7 +68,7 @@ class RecordType:
         """Scale of a decimal that payloads were written with."""
         if not branches or number is not None:
             self.kind = "null" if not branches else "long" if number == pa.int64() else "double"
-            self.physical = _PHYSICAL[self.kind]
+            self.physical = PLAIN[self.kind]
             return
         self.kind = "union" if self.is_union else self.avro.kind
         if self.is_union:
@@ -106,7 +101,7 @@ class RecordType:
         self.scale = (decimal_of(written) or (0, 0))[1]
         if is_text and self.logical:
             self.kind = written.kind
-        self.physical = self.arrow if is_text and self.logical == "decimal" else _PHYSICAL[self.kind]
+        self.physical = self.arrow if is_text and self.logical == "decimal" else PLAIN[self.kind]
 
     def _struct(self) -> Any:
         return pa.struct([pa.field(name, member.physical) for name, member in self.members.items()])

@@ -47,7 +47,7 @@ PRIMITIVES: Final[dict[SchemaType, Any]] = {
 }
 """Types of `value` for schemas without a definition."""
 
-_AVRO: Final[dict[str, Any]] = {
+PLAIN: Final[dict[str, Any]] = {
     "null": pa.null(),
     "boolean": pa.bool_(),
     "int": pa.int32(),
@@ -59,6 +59,7 @@ _AVRO: Final[dict[str, Any]] = {
     "string": pa.string(),
     "enum": pa.string(),
 }
+"""Types of Avro's types without parts, logical types aside."""
 
 LOGICAL: Final[dict[tuple[str, str], Any]] = {
     ("int", "date"): pa.date32(),
@@ -142,7 +143,7 @@ class _Typing:
                 )
             return pa.decimal128(*decimal)
         logical = avro.attributes.get("logicalType")
-        return LOGICAL.get((avro.kind, logical) if isinstance(logical, str) else ("", ""), _AVRO[avro.kind])
+        return LOGICAL.get((avro.kind, logical) if isinstance(logical, str) else ("", ""), PLAIN[avro.kind])
 
     def _record(self, avro: AvroType, path: str) -> Any:
         if avro.name in self._inside:
