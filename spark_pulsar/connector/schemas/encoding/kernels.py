@@ -40,6 +40,20 @@ def _is_null(valid: Bytes, row: int) -> bool:
     return len(valid) > 0 and valid[row] == 0
 
 
+@inlined
+def _begin_part(valid: Bytes, row: int, null_code: int, value_code: int, cursors: Ints, target: Bytes) -> int:
+    """Writes the branch of a row's union; returns the place of its value, -1 for a null, which has none."""
+    at = cursors[row]
+    if _is_null(valid, row):
+        target[at] = null_code
+        cursors[row] = at + 1
+        return -1
+    if value_code >= 0:
+        target[at] = value_code
+        at += 1
+    return at
+
+
 @kernel(READ_INTS, READ_BYTES, INT, WRITE_INTS)
 def size_longs(values: Ints, valid: Bytes, value_code: int, sizes: Ints) -> None:
     """Adds the size of each row's int or long."""
@@ -54,14 +68,9 @@ def size_longs(values: Ints, valid: Bytes, value_code: int, sizes: Ints) -> None
 def put_longs(values: Ints, valid: Bytes, null_code: int, value_code: int, cursors: Ints, target: Bytes) -> None:
     """Writes each row's int or long."""
     for row in range(len(values)):
-        at = cursors[row]
-        if _is_null(valid, row):
-            target[at] = null_code
-            cursors[row] = at + 1
+        at = _begin_part(valid, row, null_code, value_code, cursors, target)
+        if at < 0:
             continue
-        if value_code >= 0:
-            target[at] = value_code
-            at += 1
         cursors[row] = write_varint(target, at, _zigzag(values[row]))
 
 
@@ -91,14 +100,9 @@ def put_items(
 ) -> None:
     """Writes each row's item."""
     for row in range(len(offsets) - 1):
-        at = cursors[row]
-        if _is_null(valid, row):
-            target[at] = null_code
-            cursors[row] = at + 1
+        at = _begin_part(valid, row, null_code, value_code, cursors, target)
+        if at < 0:
             continue
-        if value_code >= 0:
-            target[at] = value_code
-            at += 1
         length = offsets[row + 1] - offsets[row]
         if has_length:
             at = write_varint(target, at, _zigzag(length))
@@ -132,14 +136,9 @@ def put_blocks(
 ) -> None:
     """Writes each row's array, or map."""
     for row in range(len(firsts) - 1):
-        at = cursors[row]
-        if _is_null(valid, row):
-            target[at] = null_code
-            cursors[row] = at + 1
+        at = _begin_part(valid, row, null_code, value_code, cursors, target)
+        if at < 0:
             continue
-        if value_code >= 0:
-            target[at] = value_code
-            at += 1
         first, end = firsts[row], firsts[row + 1]
         if end > first:
             at = write_varint(target, at, _zigzag(end - first))
