@@ -21,7 +21,7 @@ check: setup  ## style, types, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	MYPYPATH=jobs $(BIN)/mypy jobs/*.py
-	MYPYPATH=benchmarks $(BIN)/mypy benchmarks/broker.py benchmarks/cursor.py benchmarks/delayed.py benchmarks/storage.py benchmarks/load
+	MYPYPATH=benchmarks $(BIN)/mypy benchmarks/broker.py benchmarks/canary.py benchmarks/cursor.py benchmarks/delayed.py benchmarks/storage.py benchmarks/load
 	$(BIN)/python .ci/import-contracts
 
 test: check  ## the whole suite on our broker
@@ -56,6 +56,7 @@ bench: setup  ## all benchmarks; against a real Apache Pulsar where one takes pa
 	@.ci/setup maven
 	$(BIN)/python benchmarks/wire.py
 	$(BIN)/python benchmarks/cursor.py
+	$(BIN)/python benchmarks/canary.py
 	$(BIN)/python benchmarks/delayed.py
 	$(BIN)/python benchmarks/broker.py --against apache-pulsar
 	$(BIN)/python benchmarks/storage.py
