@@ -1,6 +1,6 @@
 # Every target does its own set-up: `make setup` is quick when nothing has changed.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check coverage test-clients test-apache-pulsar test-cluster crash-test simulate soak bench proto format clean
+.PHONY: help setup demo test check coverage test-clients test-apache-pulsar test-cluster crash-test simulate soak fuzz bench proto format clean
 BIN := .venv/bin
 N ?= 20
 TESTS ?= tests
@@ -51,6 +51,9 @@ simulate: setup  ## histories of a broker in a world that goes wrong (make simul
 
 soak: setup  ## clients that come and go for MINUTES: resident memory and a canary's p99 (make soak MINUTES=10)
 	$(BIN)/python benchmarks/soak.py --minutes $(MINUTES)
+
+fuzz: setup  ## mutated frames and REST calls for MINUTES, beside a canary (make fuzz MINUTES=5 SEED=1234 ATTACK=17)
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --seed "$(SEED)" --attacks "$(ATTACK)"
 
 bench: setup  ## all benchmarks; against a real Apache Pulsar where one takes part
 	@.ci/setup maven

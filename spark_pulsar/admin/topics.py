@@ -197,10 +197,14 @@ def change_properties(core: Core, name: TopicName, added: Mapping[str, str], rem
         left.pop(removed, None)
     name_limits.check_properties("Topic properties", left)
     known = core.state.partitioned.get(name.full)
-    if known is None:
-        core.append(TopicPropertiesSet(existing(core, name).state.topic_id, left))
-    else:
+    if known is not None:
         core.append(PartitionedTopicSet(name.full, known.partitions, left))
+        return
+    topic = existing(core, name)
+    if topic.non_persistent is None:
+        core.append(TopicPropertiesSet(topic.state.topic_id, left))
+    else:
+        topic.state.properties = left  # which live as long as the topic does
 
 
 def _connected(topic: Topic) -> int:

@@ -171,8 +171,10 @@ def check_copies(core: Core, name: TopicName) -> None:
     """Refuses with PersistenceError a topic whose policy wants more than one copy.
 
     Apache Pulsar accepts any policy and then cannot create a topic that wants more bookies than there are; this broker
-    refuses at once. A topic that exists keeps its one copy.
+    refuses at once. A topic that exists keeps its one copy, a non-persistent one needs none.
     """
+    if not name.is_persistent:
+        return
     wanted = core.policies_of(name).persistence.ensemble
     if wanted > 1:
         raise PersistenceError(

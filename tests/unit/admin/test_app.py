@@ -248,3 +248,20 @@ def test_topic_that_is_called_like_a_list() -> None:
     assert "GET" in find_route(["admin", "v2", "persistent", "t", "n", "partitioned"], "GET")[0]
     with pytest.raises(Refused):
         find_route(["admin", "v2", "elsewhere"], "GET")
+
+
+def test_properties_of_a_non_persistent_topic_live_with_it() -> None:
+    world, path = World(), BASE.replace("persistent", "non-persistent") + "/n"
+    assert call(world, "PUT", path)[0] == 204
+    assert call(world, "PUT", f"{path}/properties", b'{"a": "1", "b": "2"}')[0] == 204
+    assert call(world, "DELETE", f"{path}/properties?key=a")[0] == 204
+    assert call(world, "GET", f"{path}/properties")[::2] == (200, {"b": "2"})
+
+
+def test_a_non_persistent_topic_needs_no_bookies() -> None:
+    world = World()
+    body = b'{"bookkeeperEnsemble": 3, "bookkeeperWriteQuorum": 3, "bookkeeperAckQuorum": 3}'
+    assert call(world, "POST", "/admin/v2/namespaces/public/default/persistence", body)[0] == 204
+    assert call(world, "PUT", f"{BASE}/t")[0] == 500
+    for path, count in (("/n", b""), ("/p/partitions", b"2")):
+        assert call(world, "PUT", BASE.replace("persistent", "non-persistent") + path, count)[0] == 204

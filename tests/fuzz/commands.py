@@ -1,0 +1,148 @@
+"""Commands as clients send them: every type there is, its fields filled by their names."""
+
+from __future__ import annotations
+
+import itertools
+from random import Random
+from typing import Any, Final
+
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+
+from spark_pulsar.wire import pulsar_api_pb2 as api
+from tests.fuzz import values
+from tests.raw import Frame
+
+_COMMAND: Final = api.BaseCommand.DESCRIPTOR
+TYPES: Final = {each.name: each.number for each in _COMMAND.fields_by_name["type"].enum_type.values}
+"""Types of commands with their numbers, those included that only a broker sends."""
+
+_AVRO: Final = b'{"type":"record","name":"R","fields":[{"name":"f","type":"int"}]}'
+_SCHEMAS: Final = (
+    (4, _AVRO),
+    (4, _AVRO.replace(b'"int"', b'["null","string"],"default":null')),
+    (2, _AVRO),
+    (4, b'{"type":"record","name":"R","fields":['),
+    (4, b'["null",' * 400 + b'"int"' + b"]" * 400),
+    (1, b""),
+    (15, b"\0\0\0\x01a\0\0\0\x01b"),
+    (15, b"\xff\xff\xff\xff"),
+    (20, b"\x0a\x01"),
+    (3, b""),
+    (21, b""),
+)
+_PATTERNS: Final = (".*", "a|b", "persistent://public/default/.*", "(a+)+$", "[", "x" * 100, "\\p{L}+", "(?<=a)b", "")
+
+
+class Memory:
+    """Ids that a session has used or seen."""
+
+    def __init__(self) -> None:
+        self.request_ids = itertools.count(1)
+        self.sequence_ids = itertools.count(0)
+        self.positions: list[dict[str, Any]] = []
+
+    def see(self, frame: Frame) -> None:
+        """Remembers the position that a frame tells."""
+        found = frame.fields.get("message_id") or frame.fields.get("last_message_id")
+        if isinstance(found, dict):
+            self.positions.append(found)
+
+
+def command(choices: Random, type_name: str, memory: Memory) -> api.BaseCommand:
+    """Draws a command that a client might send."""
+    number = TYPES[type_name]
+    made = api.BaseCommand(type=number)  # type: ignore[arg-type]
+    _fill(choices, getattr(made, _COMMAND.fields_by_number[number].name), memory)
+    return made
+
+
+def _fill(choices: Random, message: Message, memory: Memory) -> None:
+    message.SetInParent()
+    for field in message.DESCRIPTOR.fields:
+        if not field.is_required and choices.random() < 0.6 and field.name not in _LIKELY:
+            continue
+        times = choices.choice((1, 1, 2, 5)) if field.is_repeated else 1
+        for _ in range(times):
+            _set(choices, message, field, memory)
+
+
+_LIKELY: Final = frozenset({"messagePermits", "message_id", "feature_flags", "protocol_version"})
+
+
+def _set(choices: Random, message: Message, field: FieldDescriptor, memory: Memory) -> None:
+    name = field.name
+    if field.message_type is not None:
+        inner: Any = getattr(message, name).add() if field.is_repeated else getattr(message, name)
+        if field.message_type.name == "MessageIdData":
+            _position(choices, inner, memory)
+        elif field.message_type.name == "Schema":
+            inner.name, (inner.type, inner.schema_data) = "", choices.choice(_SCHEMAS)
+        else:
+            _fill(choices, inner, memory)
+        return
+    value = _value(choices, field, memory)
+    if field.is_repeated:
+        getattr(message, name).append(value)
+    else:
+        setattr(message, name, value)
+
+
+def _position(choices: Random, position: Any, memory: Memory) -> None:
+    if memory.positions and choices.random() < 0.7:
+        known = memory.positions[-1 - choices.randrange(min(len(memory.positions), 5))]
+        position.ledgerId, position.entryId = known.get("ledgerId", 0), known.get("entryId", 0)
+    else:
+        position.ledgerId, position.entryId = choices.randrange(60), choices.randrange(12)
+    if choices.random() < 0.2:
+        position.batch_index = choices.choice((-1, 0, 1, 9, 2**31 - 1))
+    if choices.random() < 0.2:
+        position.batch_size = choices.choice((0, 1, 10, 2**31 - 1))
+    if choices.random() < 0.2:
+        position.ack_set.extend(choices.choice(([0], [-1], [5], [0] * 40, [2**62], [])))
+    if choices.random() < 0.1:
+        position.partition = choices.choice((-1, 0, 1, 2**31 - 1))
+    if choices.random() < 0.05:
+        position.first_chunk_message_id.ledgerId = choices.randrange(60)
+        position.first_chunk_message_id.entryId = choices.randrange(12)
+
+
+def _value(choices: Random, field: FieldDescriptor, memory: Memory) -> Any:
+    name = field.name
+    if name in _BY_NAME:
+        return _BY_NAME[name](choices, memory)
+    if field.enum_type is not None:
+        return choices.choice(field.enum_type.values).number
+    if field.type == FieldDescriptor.TYPE_BOOL:
+        return choices.random() < 0.5
+    if field.type == FieldDescriptor.TYPE_STRING:
+        return choices.choice(("", "x", "key", "väl", "1")) if choices.random() < 0.8 else values.text(choices)
+    if field.type == FieldDescriptor.TYPE_BYTES:
+        return values.octets(choices)[:100]
+    if field.type == FieldDescriptor.TYPE_DOUBLE:
+        return 1.0
+    return choices.randrange(4)
+
+
+_BY_NAME: Final[dict[str, Any]] = {
+    "topic": lambda choices, memory: values.topic(choices),
+    "subscription": lambda choices, memory: values.subscription(choices),
+    "namespace": lambda choices, memory: values.namespace(choices),
+    "topics_pattern": lambda choices, memory: choices.choice(_PATTERNS),
+    "producer_name": lambda choices, memory: choices.choice(values.PRODUCERS),
+    "request_id": lambda choices, memory: next(memory.request_ids),
+    "sequence_id": lambda choices, memory: next(memory.sequence_ids),
+    "highest_sequence_id": lambda choices, memory: choices.choice((0, 1, 5, 100)),
+    "num_messages": lambda choices, memory: choices.choice((1, 1, 2, 10, -1, 0, 2**31 - 1)),
+    "producer_id": lambda choices, memory: choices.choice((0, 0, 0, 1, 2)),
+    "consumer_id": lambda choices, memory: choices.choice((0, 0, 0, 1, 2)),
+    "watcher_id": lambda choices, memory: choices.randrange(3),
+    "messagePermits": lambda choices, memory: choices.choice((1, 10, 1_000, 2**31 - 1, 0)),
+    "consumer_epoch": lambda choices, memory: choices.randrange(3),
+    "message_publish_time": lambda choices, memory: choices.choice((0, 1, 1_700_000_000_000, 4_000_000_000_000)),
+    "start_message_rollback_duration_sec": lambda choices, memory: choices.choice((0, 1, 10**6, 2**63, 2**64 - 1)),
+    "start": lambda choices, memory: choices.choice((0, 1, 32_768, -1)),
+    "end": lambda choices, memory: choices.choice((0, 32_767, 65_535, 2**31 - 1)),
+    "auth_method_name": lambda choices, memory: choices.choice(("none", "", "token")),
+    "protocol_version": lambda choices, memory: choices.choice((21, 21, 19, 0, 5)),
+}
