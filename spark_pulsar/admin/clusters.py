@@ -101,6 +101,8 @@ def _tenant_info(core: Core, body: object) -> dict[str, list[str]]:
     if not set(names) <= set(core.state.documents[CLUSTERS]):
         raise Refused(412, "Clusters do not exist")
     roles = body.get("adminRoles")
+    if not isinstance(roles, list | None):
+        raise Refused(400, f"adminRoles: want a list of texts, got {roles!r}")
     info = {} if roles is None else {"adminRoles": [str(role) for role in roles]}
     return {**info, "allowedClusters": names}
 

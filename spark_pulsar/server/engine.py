@@ -190,9 +190,9 @@ class Engine:
         self._read_bytes = 0
         if self._stopped:
             return
-        happened = self._due()
         now_ms = self._clock()
         try:
+            happened = self._due()
             effects = self.broker.handle(happened, now_ms)
             if self._check:
                 check(self.broker)

@@ -151,7 +151,10 @@ def command_end(buffer: bytes, start: int, end: int) -> int:
     return position
 
 
-_ERRORS_OF_THE_FUTURE: Final = (["error.error"], ["send_error.error"])
+_ERRORS_OF_THE_FUTURE: Final = {
+    BaseCommand.ERROR: ["error.error"],
+    BaseCommand.SEND_ERROR: ["send_error.error"],
+}
 """Missing fields of an error with a number that this version of the protocol has no name for."""
 
 
@@ -177,7 +180,7 @@ def parse_command(buffer: bytes, start: int, end: int) -> tuple[BaseCommand, int
     if not checked.HasField(FIELD_OF[command.type]):
         raise MalformedFrame(f"a {BaseCommand.Type.Name(command.type)} command without its content")
     missing: list[str] = []
-    if not checked.IsInitialized(missing) and missing not in _ERRORS_OF_THE_FUTURE:
+    if not checked.IsInitialized(missing) and missing != _ERRORS_OF_THE_FUTURE.get(command.type):
         raise MalformedFrame(f"a {BaseCommand.Type.Name(command.type)} command without {', '.join(missing)}")
     if command.type in _WITH_TEXT and not (len(body) <= MAX_PROPERTIES and body.isascii()):
         _check_text(command)

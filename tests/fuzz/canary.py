@@ -62,11 +62,10 @@ def sing(address: tuple[str, int], end: threading.Event) -> list[float]:
     times_ms: list[float] = []
     due = time.monotonic()
     for number in itertools.count():
-        if end.is_set():
+        due = max(due + INTERVAL_S, time.monotonic() - 1.0)  # a stall is not made up for by a flood
+        if end.wait(max(0.0, due - time.monotonic())):
             consumer.expect_no_message(0.1)
             return times_ms
-        due = max(due + INTERVAL_S, time.monotonic() - 1.0)  # a stall is not made up for by a flood
-        time.sleep(max(0.0, due - time.monotonic()))
         publisher.send_message(1, number, b"%d" % number)
         found = consumer.expect("MESSAGE", STALL_S)
         assert number_in(found) == number, f"message {number_in(found)} came, {number} was due"

@@ -84,6 +84,13 @@ def test_no_body_restarts_the_core(verb: str) -> None:
                 assert call(world, verb, path, json.dumps(body).encode())[0] != 500, (path, body)
 
 
+@pytest.mark.parametrize("roles", [0.5, True, "admin", {"a": 1}, {}])
+def test_roles_of_a_tenant_are_a_list(roles: object) -> None:
+    # covers T-1: a number restarted the core, and a text gave a role to each letter
+    body = json.dumps({"adminRoles": roles, "allowedClusters": ["standalone"]}).encode()
+    assert call(World(), "PUT", "/admin/v2/tenants/new", body)[0] == 400
+
+
 def _parts_of(path: str) -> set[str]:
     return {part[1:-1] for part in path.split("/") if part.startswith("{")}
 

@@ -312,6 +312,21 @@ def test_core_that_contradicts_itself_stops_the_engine() -> None:
     run(scene)
 
 
+def test_a_turn_that_cannot_weigh_its_events_stops_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It had taken the events of all connections by then, and they were lost without a word."""
+
+    def fail(_events: object) -> int:
+        raise ValueError("no size")
+
+    async def scene(_engine: Engine, _storage: MemoryStorage, peer: Peer, stopped: list[BaseException]) -> None:
+        monkeypatch.setattr("spark_pulsar.server.turn_budget.taken", fail)
+        peer.send(command_frame(requests.flow(1, 5)))
+        assert await peer.closed()
+        assert [type(error) for error in stopped] == [ValueError]
+
+    run(scene)
+
+
 def test_a_broken_invariant_stops_the_engine(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     # covers SUB-4, row 24
     async def scene(engine: Engine, _storage: MemoryStorage, peer: Peer, stopped: list[BaseException]) -> None:

@@ -57,6 +57,14 @@ def test_the_limit_can_follow_what_the_peer_announces() -> None:
         splitter.feed(FLOW)
 
 
+@pytest.mark.parametrize("error", ["42080801100118632200", "7206080110631a00"], ids=["SEND_ERROR", "ERROR"])
+def test_a_command_of_another_type_has_no_error_of_the_future_beside_it(error: str) -> None:
+    """Its size cannot be told: that failed a turn, and the events of all connections in it were lost."""
+    frame = sized(commands.ping().SerializeToString() + bytes.fromhex(error))
+    with pytest.raises(MalformedFrame):
+        frames.parse_command(frame, 0, len(frame))
+
+
 def test_good_frames_are_served_before_the_failure(splitter: FrameSplitter) -> None:
     assert feed(splitter, PING + FLOW + b"\x00\x00\x00\x01") == 2
     assert splitter.failure is not None
