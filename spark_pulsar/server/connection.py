@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.turn.events import (
@@ -21,7 +20,7 @@ from spark_pulsar.broker.turn.events import (
 from spark_pulsar.model.errors import MalformedFrame, UnknownCommand
 from spark_pulsar.model.limits import MAX_FIRST_FRAME_SIZE_BYTES
 from spark_pulsar.wire.acks import parse_ack_ids
-from spark_pulsar.wire.frames import parse_command
+from spark_pulsar.wire.frames import Frame, parse_command
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from spark_pulsar.wire.send_runs import (
     CHECKSUM_WRONG,
@@ -34,8 +33,10 @@ from spark_pulsar.wire.send_runs import (
 )
 from spark_pulsar.wire.sends import RunSplitter, send_run
 
+from . import rotation, turn_budget
+
 if TYPE_CHECKING:
-    from spark_pulsar.wire.frames import Frame
+    from spark_pulsar.wire.sends import Item
 
     from .engine import Engine
 
@@ -48,15 +49,6 @@ MAX_UNREAD_BYTES: Final = 8 * 1024 * 1024
 this limit is about answers, which a peer may request as fast as it likes."""
 LOOK_S: Final = 2.0
 """Interval of the checks whether a peer that is not read from for this reason takes what it was sent."""
-TURN_WEIGHT: Final = 1_000
-"""Commands of one connection that one turn takes. Publishing and acknowledging do not count: they are taken in runs."""
-_HEAVY: Final = 250
-_WEIGHTS: Final[Mapping[int, int]] = {
-    BaseCommand.GET_TOPICS_OF_NAMESPACE: _HEAVY,
-    BaseCommand.WATCH_TOPIC_LIST: _HEAVY,
-    BaseCommand.GET_SCHEMA: _HEAVY,
-}
-"""Commands that count for more than one: a few bytes that are answered with up to megabytes."""
 
 _FLAWS: Final[tuple[tuple[int, Flaw], ...]] = (
     (CHECKSUM_WRONG, "checksum"),
@@ -89,21 +81,22 @@ class Connection(asyncio.Protocol):
     """One client connection of an engine."""
 
     __slots__ = (
+        "arrived",
         "core_pauses",
         "engine",
         "failure",
         "first",
         "held",
-        "is_due",
         "is_read",
+        "is_waiting",
         "look",
         "pieces",
         "session_id",
+        "spent_us",
         "splitter",
         "transport",
         "unread_at_look_bytes",
         "unread_bytes",
-        "weight",
         "writing_paused",
     )
 
@@ -116,14 +109,16 @@ class Connection(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
         self.pieces: list[bytes | bytearray | memoryview] = []
         """Bytes that this turn sends, in order."""
-        self.weight = 0
-        """Weight of the commands that arrived last."""
-        self.held: list[Event] = []
-        """Events for later turns; nothing more is read meanwhile, so that they came in one read."""
-        self.is_due = False
-        """The loop is about to go on with the held events."""
+        self.spent_us = 0
+        """Time that the events last handed over take, as estimated."""
+        self.arrived = b""
+        """Bytes for later turns, not yet cut into frames. Nothing more is read meanwhile."""
+        self.held: list[Item] = []
+        """Frames and SENDs for later turns, in front of those bytes."""
+        self.is_waiting = False
+        """Membership in the rotation of the engine: it waits for its part of a turn."""
         self.failure: MalformedFrame | None = None
-        """Error of the bytes behind the held events, which are no frame."""
+        """Error of the bytes behind the held items, which are no frame."""
         self.writing_paused = False
         self.unread_bytes = 0
         """Bytes that the peer had not taken when it was last written to, while writing is paused."""
@@ -146,26 +141,25 @@ class Connection(asyncio.Protocol):
         transport = self.transport
         if transport is None or transport.is_closing() or self.failure is not None:
             return
-        self.weight = 0
         try:
             if self.first is not None:
                 data = self.first.feed(data)
                 if not data:
                     return
                 self.first = None
-            items = self.splitter.feed_sends(data)
-            happened = [self._event(item) for item in items]
         except MalformedFrame as error:
-            happened, self.failure = [], MalformedFrame(error.message)  # which does not hold the stack
-        else:
-            self.failure = self.splitter.failure
-        if self.held or self.weight > TURN_WEIGHT or (happened and self.engine.is_behind):
-            self.held += happened
-            self._go_on()
+            self.failure = MalformedFrame(error.message)  # which does not hold the stack
+            self.engine.on_malformed(self, self.failure)
             return
-        if happened:
-            self.engine.happen(happened)
-        if self.failure is not None:
+        if self.engine.is_busy or self._has_more():
+            self.arrived = self.arrived + data if self.arrived else data
+            self._wait(is_light=len(data) <= rotation.LIGHT_BYTES)
+            return
+        self._split(data)
+        self.engine.happen_now(self._events(self.engine.room_us), self.spent_us)
+        if self._has_more():
+            self._wait()
+        elif self.failure is not None:
             self.engine.on_malformed(self, self.failure)
         self.engine.has_read(len(data))
 
@@ -177,12 +171,17 @@ class Connection(asyncio.Protocol):
         self.writing_paused = False
         self.unread_bytes = 0
         self.engine.happen([WritingResumed(self.session_id)])
-        self._go_on_or_read()
+        self._wait_or_read()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.transport = None
         self._look_or_not()
-        self._go_on()
+        if self.engine.is_stopped:
+            self.held, self.arrived = [], b""
+        if self._has_more():
+            self._wait()  # what came before the peer was gone is carried out
+        elif not self.is_waiting:
+            self.engine.on_lost(self)
 
     # Called by the engine
 
@@ -199,7 +198,29 @@ class Connection(asyncio.Protocol):
             if self.writing_paused:
                 self.unread_bytes = transport.get_write_buffer_size()
                 self.unread_at_look_bytes += self.unread_bytes - before_bytes
-                self._go_on_or_read()
+                self._wait_or_read()
+
+    def hand_over(self, room_us: int) -> list[Event]:
+        """Hands over events of about this time in its part of a turn. Afterwards it still waits, for its next part;
+        or it is read again; or it waits for its peer, which has yet to read its answers."""
+        self.is_waiting, self.spent_us = False, 0
+        transport = self.transport
+        if transport is not None and (transport.is_closing() or (self._has_more() and self._is_overfull())):
+            self._read_or_not()
+            return []
+        if self.arrived and not self.held:
+            data, self.arrived = self.arrived, b""
+            self._split(data)
+        happened = self._events(room_us - self.spent_us)
+        if self._has_more():
+            self.is_waiting = True
+        elif transport is None:
+            self.engine.on_lost(self)
+        elif self.failure is not None:
+            self.engine.on_malformed(self, self.failure)
+        else:
+            self._read_or_not()
+        return happened
 
     def close(self) -> None:
         """Ends the connection after what was written."""
@@ -223,44 +244,25 @@ class Connection(asyncio.Protocol):
         self.core_pauses = False
         self._read_or_not()
 
-    # Peers that request more than they read
+    # More than one turn takes
 
-    def _go_on(self) -> None:
-        """Hands on as many held events as one turn takes, unless the peer has yet to read its answers or the engine has
-        yet to take what it was handed. Events from before the peer was gone are carried out like the rest."""
-        transport = self.transport
-        if self.is_due or (transport is not None and transport.is_closing()):
-            return  # it goes on by itself, or once the connection is lost
-        if transport is not None and self.held and self._is_overfull():
-            self._read_or_not()
-            return
-        happened: list[Event] = []
-        if self.held and not self.engine.is_behind:
-            count = _within(self.held, TURN_WEIGHT)
-            happened, self.held = self.held[:count], self.held[count:]
-            self.engine.happen(happened)
+    def _has_more(self) -> bool:
+        return bool(self.held or self.arrived)
+
+    def _wait(self, *, is_light: bool = False) -> None:
+        """Waits for its part of a turn, and is not read meanwhile."""
+        if not self.is_waiting:
+            self.is_waiting = True
+            self.engine.wait(self, is_light=is_light)
         self._read_or_not()
-        if transport is None and not self.held:
-            self.engine.on_lost(self)
-        elif self.held or (self.failure is not None and (happened or self.engine.is_behind)):
-            self._go_on_soon()  # after the turn that was just ordered
-        elif self.failure is not None:
-            self.engine.on_malformed(self, self.failure)
 
-    def _go_on_soon(self) -> None:
-        if not self.is_due:
-            self.is_due = True
-            self.engine.loop.call_soon(self._go_on_now)
-
-    def _go_on_now(self) -> None:
-        self.is_due = False
-        self._go_on()
-
-    def _go_on_or_read(self) -> None:
-        if self.held:
-            self._go_on_soon()
+    def _wait_or_read(self) -> None:
+        if self._has_more():
+            self._wait()
         else:
             self._read_or_not()
+
+    # Peers that request more than they read
 
     def _is_overfull(self) -> bool:
         return self.writing_paused and self.unread_bytes > MAX_UNREAD_BYTES
@@ -270,7 +272,7 @@ class Connection(asyncio.Protocol):
         if transport is None or transport.is_closing():
             return
         self._look_or_not()
-        is_read = not (self.core_pauses or self.held or self._is_overfull())
+        is_read = not (self.core_pauses or self._has_more() or self._is_overfull())
         if is_read != self.is_read:
             self.is_read = is_read
             (transport.resume_reading if is_read else transport.pause_reading)()
@@ -295,7 +297,38 @@ class Connection(asyncio.Protocol):
 
     # Frames to events
 
-    def _event(self, item: Frame | SendRun | ColumnarSends) -> Event:
+    def _split(self, data: bytes) -> None:
+        """Cuts bytes into held frames and SENDs."""
+        try:
+            self.held = self.splitter.feed_sends(data)
+        except MalformedFrame as error:
+            self.failure = MalformedFrame(error.message)  # which does not hold the stack
+        else:
+            self.failure = self.splitter.failure
+            self.spent_us = len(self.held)
+
+    def _events(self, room_us: int) -> list[Event]:
+        """Makes events of held items until they take about this time, one at the least; those behind a malformed one
+        are dropped."""
+        held = self.held
+        happened: list[Event] = []
+        spent_us = 0
+        try:
+            for item in held:
+                event = self._event(item)
+                happened.append(event)
+                if type(item) is Frame:
+                    spent_us += turn_budget.weight_us(event, item.end - item.start)
+                    if spent_us >= room_us:
+                        break
+        except MalformedFrame as error:
+            self.held, self.arrived, self.failure = [], b"", MalformedFrame(error.message)
+        else:
+            self.held = held[len(happened) :]
+        self.spent_us += spent_us
+        return happened
+
+    def _event(self, item: Item) -> Event:
         if type(item) is SendRun:
             return self._sends(item)
         if type(item) is ColumnarSends:
@@ -308,7 +341,6 @@ class Connection(asyncio.Protocol):
             command, payload_start = parse_command(buffer, start, end)
         except UnknownCommand as error:
             return UnknownCommandReceived(self.session_id, error.command_type)
-        self.weight += _WEIGHTS.get(command.type, 1)
         if command.type == BaseCommand.SEND:
             return self._sends(send_run(command, buffer, payload_start, end))
         return CommandReceived(self.session_id, command)
@@ -320,13 +352,3 @@ class Connection(asyncio.Protocol):
                 if flags & mask:
                     return SendsReceived(self.session_id, run, flaw)
         return SendsReceived(self.session_id, run)
-
-
-def _within(events: list[Event], weight: int) -> int:
-    """Counts the first events that weigh no more than this together, one at the least."""
-    for index, event in enumerate(events):
-        if type(event) is CommandReceived:
-            weight -= _WEIGHTS.get(event.command.type, 1)
-            if weight < 0 and index:
-                return index
-    return len(events)

@@ -51,6 +51,7 @@ from .connection import Connection
 from .core_requests import CoreRequests
 from .group_submitter import GroupSubmitter
 from .reads import Reads
+from .rotation import Rotation
 from .sockets import local_text, peer_text
 
 if TYPE_CHECKING:
@@ -94,8 +95,11 @@ class Engine:
         self._turn_is_due = False
         self._read_bytes = 0
         """Bytes read from connections since the last turn."""
-        self.is_behind = False
-        """The last turn left events for the next one: connections that hold back more of them go on doing so."""
+        self._is_behind = False
+        """The last turn left events for the next one, which has to write them."""
+        self.room_us = turn_budget.TURN_US
+        """Time left in the next turn for what connections hand over at once."""
+        self._rotation = Rotation()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._looked_ms = 0
@@ -147,7 +151,29 @@ class Engine:
         self._happened += happened
         if not self._turn_is_due and not self._stopped:
             self._turn_is_due = True
-            self.loop.call_soon(self.turn)
+            self.loop.call_soon(self._due_turn)
+
+    def happen_now(self, happened: list[Event], spent_us: int) -> None:
+        """Notes events of a connection that are not to wait for other turns; they take about this time."""
+        if happened:
+            self.room_us -= spent_us
+            self.happen(happened)
+
+    def wait(self, connection: Connection, *, is_light: bool) -> None:
+        """Puts a connection into the rotation, whose events are for later turns."""
+        if not self._stopped:
+            self._rotation.enter(connection, is_light=is_light)
+            self.happen([])
+
+    @property
+    def is_busy(self) -> bool:
+        """Tells whether this turn has enough to do, so that connections wait with what was read of them."""
+        return self._is_behind or self.room_us <= 0 or len(self._rotation) > 0
+
+    @property
+    def is_stopped(self) -> bool:
+        """Tells whether the engine has ended."""
+        return self._stopped
 
     def has_read(self, size_bytes: int) -> None:
         """Counts bytes read from connections; after many the turn comes at once."""
@@ -184,15 +210,21 @@ class Engine:
 
     # A turn
 
-    def turn(self) -> None:
-        """Hands the events up to now to the core, and carries out its effects."""
+    def _due_turn(self) -> None:
         self._turn_is_due = False
+        self.turn(turn_budget.TURN_US)
+        if self._rotation or self._is_behind:
+            self.happen([])
+
+    def turn(self, rotation_us: int = 0) -> None:
+        """Hands the events up to now to the core, and carries out its effects. `rotation_us`: time for the
+        connections in rotation."""
         self._read_bytes = 0
         if self._stopped:
             return
         now_ms = self._clock()
         try:
-            happened = self._due()
+            happened = self._due(rotation_us)
             effects = self.broker.handle(happened, now_ms)
             if self._check:
                 check(self.broker)
@@ -208,14 +240,17 @@ class Engine:
             return
         self._set_timer(now_ms)
 
-    def _due(self) -> list[Event]:
-        """Takes the events of this turn: all there are, but not more to write than one submit takes. The rest is for
-        the next turn."""
+    def _due(self, rotation_us: int = 0) -> list[Event]:
+        """Takes the events of this turn: those of connections that wait for no other, and then, in rotation, of the
+        others. It takes not more to write than one submit takes; the rest is for the next turn."""
         happened, self._happened = self._happened, []
+        if not self._is_behind and rotation_us:
+            happened += self._rotation.take(rotation_us - (turn_budget.TURN_US - self.room_us))
+        self.room_us = turn_budget.TURN_US
         taken = turn_budget.taken(happened)
-        self.is_behind = taken < len(happened)
-        if self.is_behind:
-            self._happened = happened[taken:]
+        self._is_behind = taken < len(happened)
+        if self._is_behind:
+            self._happened = happened[taken:] + self._happened
             self.happen([])
             return happened[:taken]
         return happened
@@ -228,7 +263,7 @@ class Engine:
             to_flush, self._to_flush = self._to_flush, {}
             for connection in to_flush:
                 connection.flush()
-        if self._to_close:
+        if self._to_close and not self._is_behind:  # which may have what came before the end of a connection
             to_close, self._to_close = self._to_close, []
             for connection in to_close:
                 connection.close()
@@ -250,7 +285,7 @@ class Engine:
             return
         if deadline <= now_ms:
             self._turn_is_due = True
-            self.loop.call_soon(self.turn)
+            self.loop.call_soon(self._due_turn)
         elif self._timer is None or deadline < self._timer_ms:
             if self._timer is not None:
                 self._timer.cancel()
@@ -389,7 +424,8 @@ class Engine:
         self._storage.close(self._state)
 
     def _end(self) -> None:
-        self._stopped, self.is_behind = True, False
+        self._stopped, self._is_behind = True, False
+        self._rotation.clear()
         if self._timer is not None:
             self._timer.cancel()
         connections, self.connections = self.connections, {}

@@ -1,9 +1,9 @@
-"""Turn budget: the bytes that one turn takes in, since its records are written in one submit, and the bytes read after
-which it comes."""
+"""Turn budget: the bytes that one turn takes in, since its records are written in one submit, the bytes read after
+which it comes, and the time that the commands of all connections in it take."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from spark_pulsar.broker.topics.partitions import MOST_WRITTEN_BYTES
@@ -24,6 +24,30 @@ TURN_BYTES: Final = MAX_SUBMIT_BYTES // 4
 TURN_READ_BYTES: Final = 1536 * 1024
 """Bytes read from connections after which a turn does not wait for the rest that the sockets hold: the disk writes the
 first while the loop takes in the next. Producers with much in flight fill several megabytes at once."""
+
+TURN_US: Final = 4_000
+"""Microseconds that the commands of one turn take, from all connections, as estimated by `weight_us`: what came from
+others meanwhile waits that long. SENDs do not count: they are taken in runs, and bounded by their bytes."""
+
+_COMMAND_US: Final = 25
+_COMMANDS_US: Final[Mapping[int, int]] = {
+    BaseCommand.PING: 8,
+    BaseCommand.PONG: 4,
+    BaseCommand.FLOW: 8,
+    BaseCommand.PRODUCER: 150,
+    BaseCommand.SUBSCRIBE: 150,
+    BaseCommand.UNSUBSCRIBE: 150,
+    BaseCommand.SEEK: 150,
+    BaseCommand.GET_SCHEMA: 250,
+    BaseCommand.GET_OR_CREATE_SCHEMA: 500,
+    BaseCommand.GET_TOPICS_OF_NAMESPACE: 1_000,
+    BaseCommand.WATCH_TOPIC_LIST: 1_000,
+}
+"""Microseconds that reading, carrying out and answering a command takes, by its type; others take `_COMMAND_US`."""
+_BYTES_A_US: Final = 64
+"""Bytes of a command that protobuf reads in a microsecond when they are many small fields."""
+_ACK_US: Final = 4
+_RANGES_A_US: Final = 4
 
 _KEEPS_ITS_TEXT: Final = frozenset(
     {
@@ -50,6 +74,15 @@ def taken(happened: Sequence[Event]) -> int:
             if size_bytes > TURN_BYTES and index:
                 return index
     return len(happened)
+
+
+def weight_us(event: Event, size_bytes: int) -> int:
+    """Estimates the microseconds that an event takes which came in a frame of this size; 0 for SENDs."""
+    if isinstance(event, CommandReceived):
+        return _COMMANDS_US.get(event.command.type, _COMMAND_US) + size_bytes // _BYTES_A_US
+    if isinstance(event, AcksReceived):
+        return _ACK_US + len(event.ack.ranges) // _RANGES_A_US
+    return 0 if isinstance(event, SendsReceived) else _COMMAND_US
 
 
 def _written_by(event: Event) -> int:

@@ -67,9 +67,9 @@ class CountingEngine(Engine):
 
     turns = 0
 
-    def turn(self) -> None:
+    def turn(self, rotation_us: int = 0) -> None:
         self.turns += 1
-        super().turn()
+        super().turn(rotation_us)
 
 
 def run(
@@ -288,7 +288,7 @@ def test_who_asks_and_does_not_read_is_not_read_either(monkeypatch: pytest.Monke
 
 
 def test_what_later_turns_take_is_answered_before_the_connection_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spark_pulsar.server.connection.TURN_WEIGHT", 2)
+    monkeypatch.setattr("spark_pulsar.server.turn_budget.TURN_US", 20)
 
     async def scene(engine: CountingEngine, _storage: MemoryStorage, peer: Peer, stopped: list[BaseException]) -> None:
         for _ in range(50):
