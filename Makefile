@@ -1,6 +1,6 @@
 # Every target does its own set-up: `make setup` is quick when nothing has changed.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check coverage test-clients test-apache-pulsar test-cluster crash-test simulate soak fuzz bench proto format clean
+.PHONY: help setup demo test check coverage test-clients test-apache-pulsar test-cluster crash-test power-cuts simulate soak fuzz bench proto format clean
 BIN := .venv/bin
 N ?= 20
 TESTS ?= tests
@@ -45,6 +45,9 @@ test-cluster:  ## Spark on clusters of its own and of Apache Pulsar, every way t
 
 crash-test: setup  ## N kills of a loaded broker (make crash-test N=200)
 	CRASHES=$(N) $(BIN)/python -m pytest tests/fault/test_kill.py tests/fault/test_kill_once.py -s --timeout=0
+
+power-cuts: setup  ## N simulated power cuts of a loaded broker, recorded as it runs (make power-cuts N=50 SEED=1)
+	CUTS=$(N) CUT_SEED=$(SEED) $(BIN)/python -m pytest tests/power_cuts -s --timeout=0
 
 simulate: setup  ## histories of a broker in a world that goes wrong (make simulate SEEDS=1..5000, one: SEEDS=1234)
 	$(BIN)/python -m tests.simulation $(SEEDS)

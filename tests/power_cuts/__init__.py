@@ -1,0 +1,1 @@
+"""Power cuts, simulated out of what a real broker wrote and synced."""
