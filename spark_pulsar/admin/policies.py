@@ -20,7 +20,14 @@ from spark_pulsar.model.policies import (
     check_quota_fits,
 )
 from spark_pulsar.model.policy_columns import Null
-from spark_pulsar.model.policy_table import BACKLOG_QUOTAS, BY_MEMBER, POLICIES, RETENTION, SUBSCRIPTION_POLICIES
+from spark_pulsar.model.policy_table import (
+    BACKLOG_QUOTAS,
+    BY_MEMBER,
+    MAX_TOPICS,
+    POLICIES,
+    RETENTION,
+    SUBSCRIPTION_POLICIES,
+)
 
 from .answers import Refused
 from .calls import NAMESPACE_PATH, TOPIC_PATH, changes, reads, value_or_empty, whole_number_in_path
@@ -38,6 +45,9 @@ if TYPE_CHECKING:
 
 MOST_NAMES: Final = 1_000
 """Subscriptions of a topic that have a rate of their own: all stand in one record."""
+
+_OF_POLICIES: Final = frozenset({RETENTION, MAX_TOPICS})
+"""Policies for whose change Apache Pulsar looks at a namespace's policies, not at the namespace."""
 
 _RETENTION_TOO_SMALL: Final = "Retention Quota must exceed configured backlog quota for {}."
 _QUOTA_TOO_LARGE: Final = (
@@ -82,7 +92,7 @@ class Place(NamedTuple):
 
 def _namespace(call: Call, core: Core, changed: str = "") -> Place:
     """Returns the namespace of a call; 404 in Apache Pulsar's words for the policy that would be changed."""
-    missing = "Namespace policies does not exist" if changed == RETENTION else "Namespace does not exist"
+    missing = "Namespace policies does not exist" if changed in _OF_POLICIES else "Namespace does not exist"
     existing(core, call.namespace, missing)
     return Place(core, call.namespace)
 

@@ -156,6 +156,9 @@ def test_namespaces_are_refused(broker: Broker, tenant: str, namespace: str) -> 
             "Namespace policies does not exist",
         ),
         (broker.rest("DELETE", f"{missing}/retention"), 404, "Namespace policies does not exist"),
+        (broker.rest("POST", f"{missing}/maxTopicsPerNamespace", 5), 404, "Namespace policies does not exist"),
+        (broker.rest("DELETE", f"{missing}/maxTopicsPerNamespace"), 404, "Namespace policies does not exist"),
+        (broker.rest("GET", f"{missing}/maxTopicsPerNamespace"), 404, "Namespace does not exist"),
         (broker.rest("POST", f"{missing}/messageTTL", 5), 404, "Namespace does not exist"),
         (broker.rest("PUT", f"/admin/v2/namespaces/{tenant}/a%20b"), 412, "Namespace name is not valid"),
         (
