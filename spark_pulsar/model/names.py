@@ -16,6 +16,8 @@ DEFAULT_NAMESPACE: Final = "default"
 
 _ENTITY: Final = re.compile(r"[A-Za-z0-9_\-=:.]+")
 _PARTITION: Final = re.compile(r"(.+)-partition-(0|[1-9][0-9]*)", re.DOTALL)
+_PARTITION_MARK: Final = "-partition-"
+_SYSTEM_NAMESPACE: Final = "://pulsar/system/"
 _SYSTEM_LOCALS: Final = frozenset({"__change_events", "__transaction_buffer_snapshot"})
 
 
@@ -111,6 +113,21 @@ class TopicName:
         """Tells whether topic lists leave this name out by default: system topics and everything that begins with
         `__`."""
         return self.local.startswith("__") or self.is_system
+
+
+def without_partition(full: str) -> str:
+    """Returns the full name of the partitioned topic that a partition belongs to; of any other topic its own."""
+    if _PARTITION_MARK not in full:
+        return full
+    start = full.rfind("/") + 1
+    return full[:start] + _split_partition(full[start:])[0]
+
+
+def is_hidden(full: str) -> bool:
+    """Tells of a topic's full name whether topic lists leave it out by default, see `TopicName.is_hidden`."""
+    if "__" not in full and _SYSTEM_NAMESPACE not in full:
+        return False  # as nearly all are
+    return TopicName.parse(full).is_hidden
 
 
 def check_entity(text: str) -> None:

@@ -42,3 +42,24 @@ def topics_hash(topics: Iterable[str]) -> str:
 def hash_of_sorted(topics: list[str]) -> str:
     """Hashes topic names that are in order already; see `topics_hash`."""
     return crc32c(",".join(topics).encode()).to_bytes(4, "little").hex()
+
+
+class TopicsHash:
+    """A hash of topic names that come piece by piece, in order; see `topics_hash`."""
+
+    __slots__ = ("_crc", "_is_empty")
+
+    def __init__(self) -> None:
+        self._crc = 0
+        self._is_empty = True
+
+    def add(self, topics: list[str]) -> None:
+        """Adds the next names."""
+        if topics:
+            text = ",".join(topics) if self._is_empty else f",{','.join(topics)}"
+            self._crc = crc32c(text.encode(), self._crc)
+            self._is_empty = False
+
+    def text(self) -> str:
+        """Returns the hash of all names so far."""
+        return self._crc.to_bytes(4, "little").hex()

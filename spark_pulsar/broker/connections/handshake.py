@@ -55,6 +55,7 @@ def release(core: Core, session: Session) -> None:
     if core.sessions.pop(session.session_id, None) is None:
         return
     core.paused_sessions.discard(session.session_id)
+    core.sliced_requests.forget(session.session_id)
     if session.timer is not None:
         session.timer.cancel()
     for watcher in list(session.watchers.values()):
@@ -80,6 +81,7 @@ def on_writing_paused(core: Core, event: WritingPaused) -> None:
 def on_writing_resumed(core: Core, session: Session, _event: WritingResumed) -> None:
     """Sends to the consumers of a session again: its peer has caught up."""
     session.writable = True
+    core.sliced_requests.resume(session.session_id)
     for consumer in session.consumers.values():
         core.wake(consumer.subscription)
 

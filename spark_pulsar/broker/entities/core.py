@@ -13,6 +13,8 @@ from spark_pulsar.broker.turn.effects import CloseSession, SendCommand
 from spark_pulsar.broker.turn.turn import Turn
 from spark_pulsar.wire import commands
 
+from .sliced_requests import SlicedRequests
+
 if TYPE_CHECKING:
     from spark_pulsar.broker.turn.config import BrokerConfig
     from spark_pulsar.ledger.cache import EntryCache
@@ -75,6 +77,7 @@ class Core(Turn):
         self.instance = instance
         """Number that no earlier start of this broker had; part of generated producer names."""
         self.sessions: dict[int, Session] = {}
+        self.sliced_requests = SlicedRequests(self)
         self.topics: dict[str, Topic] = {}
         """Topics in use since the start, by full name. Durable ones are taken into use when first asked for."""
         self.producer_names_given = self.pending_publish_bytes = 0

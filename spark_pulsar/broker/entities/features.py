@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections import OrderedDict
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from spark_pulsar.broker.turn.turn import Timer
     from spark_pulsar.ledger.entries import EntryRun
     from spark_pulsar.ledger.state.delay_index import Delays
     from spark_pulsar.ledger.state.ledger import LedgerInfo
     from spark_pulsar.ledger.state.topics import TopicState
+    from spark_pulsar.model.name_index import NameIndex
     from spark_pulsar.model.names import TopicName
     from spark_pulsar.model.policies import BacklogQuota, PublishRate
     from spark_pulsar.model.ranges import RangeSet
-    from spark_pulsar.wire.pulsar_api_pb2 import CommandProducer, KeySharedMeta
+    from spark_pulsar.wire.pulsar_api_pb2 import CommandProducer, CommandWatchTopicList, KeySharedMeta
     from spark_pulsar.wire.send_runs import SendRun
 
     from .consumer import Consumer
@@ -213,8 +214,7 @@ class TopicListWatcher:
 class TopicListWatchers(Protocol):
     """All watched lists of topics, told when topics come and go."""
 
-    def list_of(self, core: Core, tenant: str, namespace: str, text: str) -> tuple[Any, list[str], str]: ...
-    def add(self, session: Session, watcher_id: int, watched: Any) -> None: ...
+    def steps(self, core: Core, session: Session, command: CommandWatchTopicList, pattern: Any) -> Iterator[int]: ...
     def remove(self, watcher: Any) -> None: ...
     def changed(self, core: Core, name: TopicName, *, exists: bool) -> None: ...
 
@@ -223,6 +223,7 @@ class NonPersistentTopics(Protocol):
     """The non-persistent topics in use (`topics.non_persistent`)."""
 
     by_name: dict[str, Topic]
+    names: NameIndex
 
     def add(self, topic: Topic) -> None: ...
     def forget(self, topic: Topic) -> None: ...

@@ -18,20 +18,24 @@ if TYPE_CHECKING:
 
 def names_in(core: Core, tenant: str, namespace: str) -> list[TopicName]:
     """Lists all topics and partitions of a namespace, sorted by name."""
-    return [TopicName.parse(full) for full in sorted(_full_names_in(core, tenant, namespace))]
+    return [
+        TopicName.parse(full)
+        for domain in (NON_PERSISTENT, PERSISTENT)
+        for full in full_names_in(core, domain, tenant, namespace)
+    ]
+
+
+def full_names_in(core: Core, domain: str, tenant: str, namespace: str) -> list[str]:
+    """Lists the full names of the topics and partitions of one domain of a namespace, sorted. The list is a snapshot,
+    to be read only."""
+    index = core.state.topic_names if domain == PERSISTENT else core.non_persistent.names
+    return index.names(f"{domain}://{tenant}/{namespace}/")
 
 
 def count_in(core: Core, tenant: str, namespace: str) -> int:
     """Counts the topics and partitions of a namespace."""
-    return len(_full_names_in(core, tenant, namespace))
-
-
-def _full_names_in(core: Core, tenant: str, namespace: str) -> list[str]:
-    prefix = f"persistent://{tenant}/{namespace}/"
-    found = [full for full in core.state.topics_by_name if full.startswith(prefix)]
-    if core.non_persistent.by_name:
-        found += [full for full in core.non_persistent.by_name if full.startswith(f"non-{prefix}")]
-    return found
+    place = f"{PERSISTENT}://{tenant}/{namespace}/"
+    return core.state.topic_names.count(place) + core.non_persistent.names.count(f"non-{place}")
 
 
 def partitioned_names_in(core: Core, tenant: str, namespace: str) -> list[TopicName]:

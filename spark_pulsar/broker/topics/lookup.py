@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.entities import registry
 from spark_pulsar.ledger.records.documents import TENANTS
 from spark_pulsar.model.errors import MetadataError, ServiceNotReady
-from spark_pulsar.model.names import TopicName, split_namespace
+from spark_pulsar.model.names import NON_PERSISTENT, PERSISTENT, TopicName, split_namespace
 from spark_pulsar.wire import commands
-from spark_pulsar.wire.hashes import topics_hash
 from spark_pulsar.wire.pulsar_api_pb2 import (
     CommandGetTopicsOfNamespace,
     CommandLookupTopic,
     CommandPartitionedTopicMetadata,
 )
 
-from . import auto_creation
+from . import auto_creation, topic_lists
 from .topic_patterns import InvalidPattern, TopicPattern
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.session import Session
+
+_DOMAINS_LEFT_OUT: Final = {
+    CommandGetTopicsOfNamespace.PERSISTENT: NON_PERSISTENT,
+    CommandGetTopicsOfNamespace.NON_PERSISTENT: PERSISTENT,
+}
 
 
 def on_lookup(core: Core, session: Session, command: CommandLookupTopic) -> None:
@@ -68,26 +74,20 @@ def on_topics_of_namespace(core: Core, session: Session, command: CommandGetTopi
     tenant, namespace = split_namespace(command.namespace)
     if tenant not in core.state.documents[TENANTS]:  # a namespace alone that is missing has no topics
         raise MetadataError("Namespace not found")
-    names = registry.names_in(core, tenant, namespace)
-    if command.mode == CommandGetTopicsOfNamespace.PERSISTENT:
-        names = [name for name in names if name.is_persistent]
-    elif command.mode == CommandGetTopicsOfNamespace.NON_PERSISTENT:
-        names = [name for name in names if not name.is_persistent]
-    names = [name for name in names if not name.is_hidden]
     longest = core.config.topic_pattern_max_length if core.config.topic_patterns else -1
-    filtered = command.HasField("topics_pattern") and len(command.topics_pattern) <= longest
-    if filtered:
+    pattern: TopicPattern | None = None
+    if command.HasField("topics_pattern") and len(command.topics_pattern) <= longest:
         try:
-            listed = TopicPattern(command.topics_pattern).select(names)
+            pattern = TopicPattern(command.topics_pattern)
         except InvalidPattern as error:
             raise MetadataError(f"Invalid topics pattern: {error}") from error
-    else:
-        listed = [name.full for name in names]
-    fingerprint = topics_hash(listed)
-    changed = command.topics_hash != fingerprint
-    core.send(
-        session,
-        commands.topics_of_namespace(
-            command.request_id, listed if changed else (), fingerprint, filtered=filtered, changed=changed
-        ),
-    )
+    unwanted = _DOMAINS_LEFT_OUT.get(command.mode)
+
+    def begin() -> Iterator[int]:
+        names: list[str] = []
+        for domain in (NON_PERSISTENT, PERSISTENT):
+            if domain != unwanted:
+                names = names + registry.full_names_in(core, domain, tenant, namespace)
+        return topic_lists.answer_listing(core, session, command, names, pattern)
+
+    core.sliced_requests.add(session.session_id, begin)

@@ -21,6 +21,7 @@ from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
 from spark_pulsar.ledger.state.topics import TopicState
 from spark_pulsar.model.errors import NotAllowed
 from spark_pulsar.model.ids import EARLIEST
+from spark_pulsar.model.name_index import NameIndex
 from spark_pulsar.wire.send_runs import CHUNK
 
 if TYPE_CHECKING:
@@ -45,17 +46,20 @@ class NonPersistentTopics:
         self._core = core
         self._round: Timer | None = None
         self.by_name: dict[str, Topic] = {}
+        self.names = NameIndex()
 
     def add(self, topic: Topic) -> None:
         """Adds a topic."""
         topic.non_persistent = NonPersistentEntries()
         self.by_name[topic.full_name] = self._core.topics[topic.full_name] = topic
+        self.names.add(topic.full_name)
         self._go_on()
 
     def forget(self, topic: Topic) -> None:
         """Removes a topic that was deleted or is unused; its clients were closed before."""
         self._core.monitors.let_go(topic)
-        self.by_name.pop(topic.full_name, None)
+        if self.by_name.pop(topic.full_name, None) is not None:
+            self.names.remove(topic.full_name)
         self._core.topics.pop(topic.full_name, None)
         topic.remove_all_subscriptions()
 

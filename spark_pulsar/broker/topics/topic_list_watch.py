@@ -1,28 +1,31 @@
 """Topic list watchers: WATCH_TOPIC_LIST (MT-2; wire-protocol 2.6, 5.13).
 
 A watcher hears of the persistent topics and partitions that match its pattern as they come and go, system topics left
-out. What happens in one turn is told at once, when it is on disk.
+out. What happens in one turn is told at once, when it is on disk. Lists are found and told step by step, so that many
+topics hold nobody up (`entities.sliced_requests`).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from sys import intern
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.entities.features import TopicListWatcher
+from spark_pulsar.broker.entities.sliced_requests import NOBODY
 from spark_pulsar.model.errors import InvalidTopicName, NotAllowed
-from spark_pulsar.model.names import split_namespace
+from spark_pulsar.model.names import PERSISTENT, split_namespace
 from spark_pulsar.wire import commands
 from spark_pulsar.wire.hashes import hash_of_sorted
 from spark_pulsar.wire.pulsar_api_pb2 import CommandWatchTopicList, CommandWatchTopicListClose
 
+from . import topic_lists
 from .topic_patterns import InvalidPattern, TopicPattern
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator, Sequence
+
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.session import Session
     from spark_pulsar.model.names import TopicName
@@ -30,46 +33,68 @@ if TYPE_CHECKING:
 MAX_WATCHERS_PER_SESSION: Final = 1_000
 """Watchers of one connection: names are remembered for each pattern."""
 _FEW: Final = 16
-"""Names that are put into a sorted list one by one; it is sorted anew for more."""
+"""Names that are put into a sorted list one by one; it is merged anew for more."""
+_MOST_ROUNDS: Final = 3
+"""Times that a list is hashed step by step while topics come and go."""
+_UPDATE_COST: Final = 10
+_TOLD_A_MICROSECOND: Final = 4
+_MERGED_A_MICROSECOND: Final = 20
+"""Costs of telling a watcher, and of names (`entities.sliced_requests`)."""
+_DOMAIN_LENGTH: Final = len("persistent://")
 
 
 class WatchedList:
     """The names that match one pattern, as told to its watchers. The texts are shared with all other lists: thousands
     may watch as many names."""
 
-    __slots__ = ("_hash", "knows", "names", "namespace", "pattern", "watchers")
+    __slots__ = ("hash", "knows", "missed", "names", "namespace", "pattern", "watchers")
 
-    def __init__(self, namespace: str, pattern: TopicPattern, names: Iterable[str], knows: int) -> None:
+    def __init__(self, namespace: str, pattern: TopicPattern, knows: int) -> None:
         self.namespace = namespace
         self.pattern = pattern
-        self.names = [*map(intern, names)]
+        self.names: list[str] = []
         """Names, rising."""
+        self.hash = ""
+        """Hash that clients compare lists by."""
         self.knows = knows
         """Number of the last changes that are in `names`, told or not."""
+        self.missed: dict[str, bool] = {}
+        """Topics that came (True) and went while `names` are found."""
         self.watchers: dict[TopicListWatcher, None] = {}
-        self._hash: str | None = None
 
-    @property
-    def hash(self) -> str:
-        """Hash that clients compare lists by."""
-        if self._hash is None:
-            self._hash = hash_of_sorted(self.names)
-        return self._hash
+    def find(self, names: Sequence[str]) -> Generator[int, None, None]:
+        """Finds the names that match among those of now, step by step; those that come and go meanwhile are put into
+        `missed`."""
+        self.names = yield from topic_lists.select(names, self.pattern)
+        for _ in range(_MOST_ROUNDS):
+            self._take_missed()
+            self.hash = yield from topic_lists.hash_of(self.names)
+            if not self.missed:
+                return
+        self._take_missed()
+        self.hash = hash_of_sorted(self.names)
 
-    def take(self, came: list[TopicName], gone: list[TopicName]) -> tuple[list[str], list[str]]:
-        """Adds and removes names; returns those that were not there, and those that were."""
+    def _take_missed(self) -> None:
+        missed, self.missed = self.missed, {}
+        came = [name for name, exists in missed.items() if exists]
+        self.take(came, [name for name, exists in missed.items() if not exists])
+
+    def take(self, came: list[str], gone: list[str]) -> tuple[list[str], list[str]]:
+        """Adds and removes names; returns those that were not there, and those that were. The hash is another then."""
         names = self.names
-        new = [intern(name) for name in sorted(self.pattern.select(came)) if not self._has(name)]
-        lost = sorted(name.full for name in gone if self._has(name.full))
+        new = [name for name in sorted(self.pattern.select(came)) if not self._has(name)]
+        lost = sorted(name for name in gone if self._has(name))
         if len(new) + len(lost) <= _FEW:
             for name in lost:
                 del names[bisect_left(names, name)]
             for name in new:
                 insort(names, name)
         else:
-            self.names = sorted((set(names) - set(lost)).union(new))
-        if new or lost:
-            self._hash = None
+            without = set(lost)
+            names = [name for name in names if name not in without] if without else [*names]
+            names += new
+            names.sort()  # two runs in order: a merge
+            self.names = names
         return new, lost
 
     def _has(self, name: str) -> bool:
@@ -83,8 +108,8 @@ class Changes:
 
     group: int
     number: int
-    names: dict[TopicName, bool] = field(default_factory=dict)
-    """Topic → True when it was created, False when it was deleted."""
+    names: dict[str, bool] = field(default_factory=dict)
+    """Full name → True when the topic was created, False when it was deleted."""
 
 
 class TopicWatchers:
@@ -92,27 +117,54 @@ class TopicWatchers:
 
     def __init__(self) -> None:
         self._by_namespace: dict[str, dict[str, WatchedList]] = {}
+        self._being_found: dict[str, dict[WatchedList, None]] = {}
+        """Lists whose names are found at this moment."""
         self._changes: Changes | None = None
-        self._made = self._told = 0
-        """Numbers of the last changes that were begun, and told."""
+        self._made = 0
+        """Number of the last changes that were begun."""
 
-    def list_of(self, core: Core, tenant: str, namespace: str, text: str) -> tuple[WatchedList, list[str], str]:
+    def steps(
+        self, core: Core, session: Session, command: CommandWatchTopicList, pattern: TopicPattern
+    ) -> Generator[int, None, None]:
+        """Answers WATCH_TOPIC_LIST with the names of now, and adds the watcher, step by step."""
+        known = session.watchers.get(command.watcher_id)
+        if known is None and len(session.watchers) >= MAX_WATCHERS_PER_SESSION:
+            text = f"Unable to create topic list watcher: a connection has {MAX_WATCHERS_PER_SESSION} at most"
+            core.fail(session, command.request_id, NotAllowed(text))
+            return
+        watched, names, fingerprint = yield from self._list_of(core, command.namespace, pattern)
+        if known is not None:
+            self.remove(known)
+        self._add(session, command.watcher_id, watched)
+        answer = commands.watch_topic_list_success(command.request_id, command.watcher_id, (), fingerprint)
+        due = _Due(lambda: core.send(session, answer))  # before anything that comes or goes from now on is told
+        core.when_durable(due.count_down)
+        if command.topics_hash != fingerprint:
+            yield from topic_lists.fill(answer.watchTopicListSuccess.topic, names)
+        due.count_down()
+
+    def _list_of(
+        self, core: Core, namespace: str, pattern: TopicPattern
+    ) -> Generator[int, None, tuple[WatchedList, list[str], str]]:
         """Finds the list of a pattern, its present names, and their hash, which may be ahead of what its watchers were
-        told. InvalidPattern when it is none."""
-        full = f"{tenant}/{namespace}"
-        known = self._by_namespace.get(full, {}).get(text)
+        told."""
+        known = self._by_namespace.get(namespace, {}).get(pattern.text)
         if known is not None and known.knows >= self._made:
-            return known, known.names, known.hash
-        pattern = TopicPattern(text) if known is None else known.pattern
-        names = pattern.select([name for name in registry.names_in(core, tenant, namespace) if is_watched(name)])
-        names.sort()
-        if known is None:
-            known = WatchedList(full, pattern, names, self._made)
-            return known, known.names, known.hash
-        return known, names, hash_of_sorted(names)
+            return known, [*known.names], known.hash
+        found = WatchedList(namespace, pattern, self._made)
+        being_found = self._being_found.setdefault(namespace, {})
+        being_found[found] = None
+        try:
+            yield from found.find(registry.full_names_in(core, PERSISTENT, *split_namespace(namespace)))
+        finally:
+            del being_found[found]
+            if not being_found and self._being_found.get(namespace) is being_found:
+                del self._being_found[namespace]
+        found.knows = self._made
+        return self._by_namespace.get(namespace, {}).get(pattern.text, found), [*found.names], found.hash
 
-    def add(self, session: Session, watcher_id: int, watched: WatchedList) -> None:
-        """Adds a watcher to a list that its session was told."""
+    def _add(self, session: Session, watcher_id: int, watched: WatchedList) -> None:
+        """Adds a watcher to a list that its session is told."""
         watcher = TopicListWatcher(session, watcher_id, watched, self._made)
         self._changes = None  # what comes later in this turn is news to it
         self._by_namespace.setdefault(watched.namespace, {})[watched.pattern.text] = watched
@@ -132,7 +184,16 @@ class TopicWatchers:
 
     def changed(self, core: Core, name: TopicName, *, exists: bool) -> None:
         """Notes that a topic was created or deleted by a record of this turn."""
-        if name.namespace_name not in self._by_namespace or not is_watched(name):
+        namespace = name.namespace_name
+        is_being_found = namespace in self._being_found
+        if not (is_being_found or namespace in self._by_namespace) or not is_watched(name):
+            return
+        state = core.state.topics_by_name.get(name.full)
+        full = name.full if state is None else state.name  # a text that all lists share
+        if is_being_found:
+            for found in self._being_found[namespace]:
+                found.missed[full] = exists
+        if namespace not in self._by_namespace:
             return
         changes = self._changes
         if changes is None or changes.group != core.group_of_now:
@@ -140,30 +201,61 @@ class TopicWatchers:
             changes = self._changes = Changes(core.group_of_now, self._made)
             told = changes
             core.when_durable(lambda: self._tell(core, told))
-        changes.names[name] = exists
+        changes.names[full] = exists
 
     def _tell(self, core: Core, changes: Changes) -> None:
         if self._changes is changes:
             self._changes = None
-        for namespace in dict.fromkeys(name.namespace_name for name in changes.names):
-            own = {name: exists for name, exists in changes.names.items() if name.namespace_name == namespace}
+        core.sliced_requests.add(NOBODY, lambda: self._telling(core, changes))
+
+    def _telling(self, core: Core, changes: Changes) -> Generator[int, None, None]:
+        """Brings all lists up to date and tells their watchers, list by list."""
+        by_namespace: dict[str, dict[str, bool]] = {}
+        for full, exists in changes.names.items():
+            by_namespace.setdefault(full[_DOMAIN_LENGTH : full.rindex("/")], {})[full] = exists
+        number = changes.number
+        for namespace, own in by_namespace.items():
             came = [name for name, exists in own.items() if exists]
             gone = [name for name, exists in own.items() if not exists]
-            for watched in self._by_namespace.get(namespace, {}).values():
-                if watched.knows < changes.number:
-                    new, lost = watched.take(came, gone)
-                    if new or lost:
-                        _tell_all(core, watched, changes.number, new, lost)
+            for watched in list(self._by_namespace.get(namespace, {}).values()):
+                if watched.knows < number:
+                    yield from _update(core, watched, number, came, gone)
         for lists in self._by_namespace.values():
             for watched in lists.values():
-                watched.knows = max(watched.knows, changes.number)
+                watched.knows = max(watched.knows, number)
 
 
-def _tell_all(core: Core, watched: WatchedList, number: int, new: list[str], lost: list[str]) -> None:
-    for watcher in watched.watchers:
-        if watcher.knows < number:
-            update = commands.watch_topic_update(watcher.watcher_id, new, lost, watched.hash)
-            core.send(watcher.session, update)
+class _Due:
+    """A call that is made when two things have happened."""
+
+    __slots__ = ("_call", "_left")
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call = call
+        self._left = 2
+
+    def count_down(self) -> None:
+        """Notes that one of them has."""
+        self._left -= 1
+        if not self._left:
+            self._call()
+
+
+def _update(
+    core: Core, watched: WatchedList, number: int, came: list[str], gone: list[str]
+) -> Generator[int, None, None]:
+    """Brings a list up to date and tells its watchers."""
+    new, lost = watched.take(came, gone)
+    count = len(new) + len(lost)
+    merged = len(watched.names) // _MERGED_A_MICROSECOND if count > _FEW else 0
+    yield int(topic_lists.cost_of_match(watched.pattern) * len(came)) + len(gone) + merged
+    if count:
+        watched.hash = yield from topic_lists.hash_of(watched.names)
+    watched.knows = max(watched.knows, number)
+    for watcher in list(watched.watchers) if count else ():
+        if watcher.knows < number and watcher in watched.watchers:
+            core.send(watcher.session, commands.watch_topic_update(watcher.watcher_id, new, lost, watched.hash))
+            yield _UPDATE_COST + count // _TOLD_A_MICROSECOND
 
 
 def on_watch(core: Core, session: Session, command: CommandWatchTopicList) -> None:
@@ -174,28 +266,28 @@ def on_watch(core: Core, session: Session, command: CommandWatchTopicList) -> No
     longest = core.config.topic_pattern_max_length
     if len(command.topics_pattern) > longest:
         raise NotAllowed(f"Unable to create topic list watcher: Pattern longer than maximum: {longest}")
-    known = session.watchers.get(command.watcher_id)
-    if known is None and len(session.watchers) >= MAX_WATCHERS_PER_SESSION:
-        raise NotAllowed(f"Unable to create topic list watcher: a connection has {MAX_WATCHERS_PER_SESSION} at most")
-    tenant, namespace = split_namespace(command.namespace)
+    split_namespace(command.namespace)
     try:
-        watched, names, fingerprint = core.watchers.list_of(core, tenant, namespace, command.topics_pattern)
+        pattern = TopicPattern(command.topics_pattern)
     except InvalidPattern as error:
         raise InvalidTopicName(f"Invalid topics pattern: {error}") from error
-    if known is not None:
-        core.watchers.remove(known)
-    core.watchers.add(session, command.watcher_id, watched)
-    told = () if command.topics_hash == fingerprint else names
-    answer = commands.watch_topic_list_success(command.request_id, command.watcher_id, told, fingerprint)
-    core.when_durable(lambda: core.send(session, answer))
+    core.sliced_requests.add(session.session_id, lambda: core.watchers.steps(core, session, command, pattern))
 
 
 def on_close(core: Core, session: Session, command: CommandWatchTopicListClose) -> None:
     """WATCH_TOPIC_LIST_CLOSE: SUCCESS, also for an unknown id."""
-    watcher = session.watchers.get(command.watcher_id)
-    if watcher is not None:
-        core.watchers.remove(watcher)
-    core.succeed(session, command.request_id)
+
+    def close() -> Iterator[int]:
+        watcher = session.watchers.get(command.watcher_id)
+        if watcher is not None:
+            core.watchers.remove(watcher)
+        core.succeed(session, command.request_id)
+        return iter(())
+
+    if core.sliced_requests.is_waiting(session.session_id):
+        core.sliced_requests.add(session.session_id, close)  # the watcher may be one of those
+    else:
+        close()
 
 
 def is_watched(name: TopicName) -> bool:

@@ -7,12 +7,12 @@ memory. Python's own `re` would let one client stop the broker. RE2 is imported 
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+from spark_pulsar.model.names import without_partition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from spark_pulsar.model.names import TopicName
 
     Matcher = Callable[[str, Sequence[str]], list[bool]]
 
@@ -20,8 +20,9 @@ _MAX_COMPILED_BYTES: Final = 256 * 1024
 """Memory of one compiled pattern. RE2 keeps the 128 that were used last."""
 
 MAX_INSTRUCTIONS: Final = 4_000
-"""Instructions of a compiled pattern: a name takes a microsecond for every ten of them at the worst, and the broker
-does nothing else meanwhile. Names of a hundred topics, one after the other, have 3,000."""
+"""Instructions of a compiled pattern. Names of a hundred topics, one after the other, have 3,000."""
+_INSTRUCTIONS_A_MICROSECOND: Final = 10
+"""Instructions that a name takes a microsecond for, at the worst."""
 
 
 class InvalidPattern(ValueError):
@@ -32,7 +33,7 @@ class TopicPattern:
     """Regular expression that a name without domain and partition matches as a whole: `public/default/a.*`. A domain in
     front of the pattern means nothing."""
 
-    __slots__ = ("_expression", "text")
+    __slots__ = ("_expression", "cost", "text")
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -42,16 +43,25 @@ class TopicPattern:
         matches(expression, ("",))  # before it is wrapped, so that `a)(b` is refused
         self._expression = rf"\A(?:{expression})\z"
         matches(self._expression, ("",))
+        self.cost = 1 + instructions(self._expression) // _INSTRUCTIONS_A_MICROSECOND
+        """Microseconds that matching a name takes at the worst."""
 
-    def select(self, names: Sequence[TopicName]) -> list[str]:
-        """Selects the full names of topics that match."""
-        texts = [f"{name.tenant}/{name.namespace}/{name.base.local}" for name in names]
-        return [name.full for name, fits in zip(names, matcher()(self._expression, texts), strict=True) if fits]
+    def select(self, names: Sequence[str]) -> list[str]:
+        """Selects the full names of topics that match. Partitions of a topic that stand together are matched once."""
+        bases = [without_partition(name) for name in names]
+        different = list(dict.fromkeys(bases))
+        texts = [base[base.index("://") + 3 :] for base in different]
+        fitting = {base for base, fits in zip(different, matcher()(self._expression, texts), strict=True) if fits}
+        return [name for name, base in zip(names, bases, strict=True) if base in fitting]
+
+
+def instructions(expression: str) -> int:
+    """Counts the instructions of an expression that compiles."""
+    return int(_compile(expression).programsize)
 
 
 @cache
-def matcher() -> Matcher:
-    """Makes the function that tells in which texts an expression is found. It raises InvalidPattern."""
+def _compiler() -> Callable[[str], Any]:
     import re2
 
     options = re2.Options()
@@ -59,15 +69,32 @@ def matcher() -> Matcher:
     options.log_errors = False
     options.never_capture = True
 
-    def matches(expression: str, texts: Sequence[str]) -> list[bool]:
+    def compile_(expression: str) -> Any:
         try:
-            compiled = re2.compile(expression, options)
-            if compiled.programsize > MAX_INSTRUCTIONS:
-                raise InvalidPattern(f"pattern too large: {compiled.programsize} steps, not {MAX_INSTRUCTIONS} at most")
-            search = compiled.search
-            return [search(text) is not None for text in texts]
+            return re2.compile(expression, options)
         except re2.error as error:
             raise InvalidPattern(error.args[0].decode(errors="replace")) from error
+        except UnicodeEncodeError as error:
+            raise InvalidPattern(str(error)) from error
+
+    return compile_
+
+
+def _compile(expression: str) -> Any:
+    return _compiler()(expression)
+
+
+@cache
+def matcher() -> Matcher:
+    """Makes the function that tells in which texts an expression is found. It raises InvalidPattern."""
+    compiled = _compiler()
+
+    def matches(expression: str, texts: Sequence[str]) -> list[bool]:
+        found = compiled(expression)
+        if found.programsize > MAX_INSTRUCTIONS:
+            raise InvalidPattern(f"pattern too large: {found.programsize} steps, not {MAX_INSTRUCTIONS} at most")
+        try:
+            return [found.search(text) is not None for text in texts]
         except UnicodeEncodeError as error:
             raise InvalidPattern(str(error)) from error
 

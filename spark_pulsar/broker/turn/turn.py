@@ -70,6 +70,8 @@ class Turn:
         """Bytes of entries sent in this turn."""
         self.made_bytes = 0
         """Bytes of the records of partitioned topics that this turn creates."""
+        self.sliced_cost = 0
+        """Cost of the slices of requests that this turn did (`entities.sliced_requests`)."""
         self._records: list[Record] = []
         self._lazy_since_ms: int | None = None
         self._dues: list[Due] = []
@@ -86,7 +88,7 @@ class Turn:
     def begin_turn(self, now_ms: int) -> None:
         """Begins a turn; time never goes back."""
         self.now_ms = max(now_ms, self.now_ms)
-        self.made_bytes = 0
+        self.made_bytes = self.sliced_cost = 0
 
     def end_turn(self) -> list[Effect]:
         """Ends a turn after its events: timers, dispatch, group. Returns its effects in order."""

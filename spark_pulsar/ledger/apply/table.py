@@ -90,6 +90,7 @@ def _topic_deleted(state: DurableState, record: r.TopicDeleted) -> None:
         raise InvalidRecord(f"topic {topic.name} still has cursors or ledgers")
     del state.topics[topic.topic_id]
     del state.topics_by_name[topic.name]
+    state.topic_names.remove(topic.name)
     state.open_ledgers.release(topic.ledger.row)
     topic.ledger.row = -1
     state.dirty["sequences"].update((topic.topic_id, producer) for producer in topic.sequences)

@@ -15,6 +15,7 @@ from spark_pulsar.ledger.records import cursors as cr
 from spark_pulsar.ledger.records import documents as dr
 from spark_pulsar.ledger.records.base import InvalidRecord
 from spark_pulsar.model.column_store import ColumnStore
+from spark_pulsar.model.name_index import NameIndex
 from spark_pulsar.model.schemas import StoredSchema
 
 from .cursor import Cursor
@@ -45,6 +46,7 @@ class DurableState:
     def __init__(self) -> None:
         self.topics: dict[int, TopicState] = {}
         self.topics_by_name: dict[str, TopicState] = {}
+        self.topic_names = NameIndex()
         self.cursors: dict[int, Cursor] = {}
         self.partitioned: dict[str, PartitionedTopic] = {}
         self.namespaces: dict[str, str] = {_DEFAULT_NAMESPACE: "{}"}
@@ -158,6 +160,7 @@ class DurableState:
         topic.ledger.row = self.open_ledgers.claim()
         self.topics[topic.topic_id] = topic
         self.topics_by_name[topic.name] = topic
+        self.topic_names.add(topic.name)
 
     def follow_open(self, ledger: ManagedLedger) -> None:
         """After another ledger of a topic, or none, takes entries: its numbers stand in the topic's row."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import gc
 import json
 from collections.abc import Awaitable, Callable
@@ -81,7 +82,8 @@ def run(
         stopped: list[BaseException] = []
         loop = asyncio.get_running_loop()
         storage, state = MemoryStorage.open(MemoryDisk(), on_failed=lambda error: engine.stop(error), auto=auto)
-        engine = CountingEngine(loop, storage, state, BrokerConfig(), lambda: START_MS, stopped.append)
+        clock = itertools.count(START_MS).__next__  # a millisecond a turn
+        engine = CountingEngine(loop, storage, state, BrokerConfig(), clock, stopped.append)
         server = await loop.create_server(engine.new_connection, "127.0.0.1", 0)
         peer = Peer(*await asyncio.open_connection(*server.sockets[0].getsockname()))
         peer.send(command_frame(requests.connect("test")))
@@ -259,27 +261,50 @@ def listing(number: int) -> bytes:
     return command_frame(requests.topics_of_namespace(number, "public/default"))
 
 
-def test_who_asks_and_does_not_read_is_not_read_either(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_asks_for_lists_and_does_not_read_them_waits_for_more() -> None:
     # covers SH-9: 5 KB of requests for 15 MB of answers
-    most = 3_000_000
-    monkeypatch.setattr("spark_pulsar.server.connection.MAX_UNREAD_BYTES", most)
-
     async def scene(engine: CountingEngine, _storage: MemoryStorage, peer: Peer, _stopped: list[BaseException]) -> None:
         names = [TopicName.parse(f"{TOPIC}-{number:04}-{'x' * 1_000}") for number in range(100)]
         await asyncio.gather(*(engine.ask(lambda core, name=name: lifecycle.create(core, name)) for name in names))
         for number in range(ASKED):
             peer.send(listing(number))
         (connection,) = engine.connections.values()
-        while connection.is_read or not connection.writing_paused:
+        while not connection.writing_paused:
             await peer.sent()
         transport = connection.transport
         assert transport is not None
         for _ in range(100):
             await peer.sent()
-        assert transport.get_write_buffer_size() < most + 1_000_000
-        assert connection.held
+        assert transport.get_write_buffer_size() < 2 * 1024 * 1024 + 1_000_000
+        assert engine.core.sliced_requests.is_waiting(connection.session_id)
         answers = [await peer.receive() for _ in range(ASKED)]
         assert [each.getTopicsOfNamespaceResponse.request_id for each in answers] == list(range(ASKED))
+        peer.send(command_frame(commands.ping()))
+        assert (await peer.receive()).type == BaseCommand.PONG
+
+    run(scene)
+
+
+def test_who_asks_and_does_not_read_is_not_read_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    # covers SH-9: wrong names of 10 KB, which the answer quotes
+    most, asked = 300_000, 1_500
+    monkeypatch.setattr("spark_pulsar.server.connection.MAX_UNREAD_BYTES", most)
+    monkeypatch.setattr("spark_pulsar.server.connection._HIGH_WATER_BYTES", most // 2)
+    monkeypatch.setattr("spark_pulsar.server.connection._LOW_WATER_BYTES", most // 4)
+
+    async def scene(engine: CountingEngine, _storage: MemoryStorage, peer: Peer, _stopped: list[BaseException]) -> None:
+        for number in range(asked):
+            peer.send(command_frame(requests.lookup(number, f"odd://public/default/{'x' * 10_000}")))
+        (connection,) = engine.connections.values()
+        while connection.is_read or not connection.writing_paused:
+            await asyncio.sleep(0)
+        transport = connection.transport
+        assert transport is not None
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert transport.get_write_buffer_size() < most + 1_000_000
+        answers = [await peer.receive() for _ in range(asked)]
+        assert [each.lookupTopicResponse.request_id for each in answers] == list(range(asked))
         peer.send(command_frame(commands.ping()))
         assert (await peer.receive()).type == BaseCommand.PONG
         assert connection.is_read

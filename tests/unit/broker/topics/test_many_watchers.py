@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_pulsar.broker.topics import lifecycle, topic_list_watch
+from spark_pulsar.broker.entities import sliced_requests
+from spark_pulsar.broker.topics import lifecycle, topic_lists
 from spark_pulsar.broker.topics.topic_patterns import TopicPattern
 from spark_pulsar.wire.hashes import topics_hash
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
@@ -49,8 +50,8 @@ def test_what_matches_is_found_out_once_for_all_who_watch_it(world: World, monke
     for number in range(20):
         watched(client, "public/default/a.*", watcher_id=number)
     hashed: list[int] = []
-    real = topic_list_watch.hash_of_sorted
-    monkeypatch.setattr(topic_list_watch, "hash_of_sorted", lambda names: hashed.append(len(names)) or real(names))
+    real = topic_lists.hash_of
+    monkeypatch.setattr(topic_lists, "hash_of", lambda names: hashed.append(len(names)) or real(names))
     make(world, "a1")
     assert [news(client).watcher_id for _ in range(20)] == list(range(20))
     assert hashed == [1]
@@ -82,7 +83,8 @@ STEPS = st.lists(
     | st.tuples(st.just("drop"), st.integers(0, 30))
     | st.tuples(st.just("watch"), st.tuples(st.integers(0, 3), st.sampled_from(["a.*", "a", ".*b", "[bc]"])))
     | st.tuples(st.just("unwatch"), st.integers(0, 3))
-    | st.tuples(st.just("sync"), st.none()),
+    | st.tuples(st.just("sync"), st.none())
+    | st.tuples(st.just("turns"), st.integers(1, 20)),
     max_size=25,
 )
 
@@ -104,6 +106,8 @@ def hear(client: Client, told: dict[int, set[str]]) -> None:
         else:
             assert command.type == BaseCommand.SUCCESS
             continue
+        if command.type == BaseCommand.WATCH_TOPIC_LIST_SUCCESS:
+            assert len(content.topic) == len(set(content.topic))
         assert content.topics_hash == topics_hash(told[content.watcher_id])
 
 
@@ -121,6 +125,21 @@ def change(core: Any, kind: str, what: Any) -> None:
 @settings(max_examples=60)
 def test_a_list_and_its_news_together_are_what_is_there(steps: list[tuple[str, Any]]) -> None:
     # covers MT-2: whoever watches whatever since whenever, and however slow the disk is
+    follow(steps)
+
+
+@given(STEPS)
+@settings(max_examples=100)
+def test_they_are_also_when_every_name_takes_a_turn(steps: list[tuple[str, Any]]) -> None:
+    # covers MT-2: topics come and go, and watchers, while lists are found and told
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sliced_requests, "TURN_COST", 1)
+        patch.setattr(topic_lists, "STEP_COST", 1)
+        follow(steps)
+
+
+def follow(steps: list[tuple[str, Any]]) -> None:
+    """Does the steps, and checks what each watcher is told."""
     world = World(**QUIET)
     client = world.connect()
     world.disk_is_slow = True
@@ -138,11 +157,15 @@ def test_a_list_and_its_news_together_are_what_is_there(steps: list[tuple[str, A
             command.watchTopicListClose.request_id, command.watchTopicListClose.watcher_id = 1, what
             client.send(command)
             watching_what.pop(what, None)
+        elif kind == "turns":
+            world.advance(what)
         else:
             world.sync()
         hear(client, told)
-    world.sync()
+    world.disk_is_slow = False
+    world.settle()
+    world.advance(5_000)
     hear(client, told)
-    there = [topic.name for topic in world.core.topics.values()]
+    there = [topic.full_name for topic in world.core.topics.values()]
     for watcher_id, pattern in watching_what.items():
         assert told[watcher_id] == set(TopicPattern(f"public/default/{pattern}").select(there))

@@ -24,6 +24,10 @@ def named(*locals_: str) -> list[TopicName]:
     return [TopicName.parse(START + each) for each in locals_]
 
 
+def texts(*locals_: str) -> list[str]:
+    return [START + each for each in locals_]
+
+
 def watch(
     client: Client, pattern: str, *, watcher_id: int = 1, known: str = "", namespace: str = "public/default"
 ) -> None:
@@ -103,7 +107,7 @@ def in_pyarrow(expression: str, texts: Sequence[str]) -> list[bool]:
 )
 def test_a_pattern_matches_names_as_a_whole(pattern: str, found: list[str]) -> None:
     # covers MT-2
-    names = named("a", "ab", "b", "a-partition-3")
+    names = texts("a", "ab", "b", "a-partition-3")
     assert TopicPattern(pattern).select(names) == [START + each for each in found]
 
 
@@ -116,7 +120,7 @@ def test_what_is_no_pattern(pattern: str) -> None:
 
 def test_a_pattern_that_is_made_to_take_for_ever_does_not() -> None:
     # covers MT-2: hostile input
-    names = named(*("a" * 200 + f"!{number}" for number in range(1_000)))
+    names = texts(*("a" * 200 + f"!{number}" for number in range(1_000)))
     began = time.process_time()
     assert TopicPattern("public/default/(a*)*(a*)*(a|a)*(aa|a?)*$").select(names) == []
     assert time.process_time() - began < 30
@@ -135,7 +139,7 @@ def test_a_pattern_that_takes_long_for_each_name_is_refused() -> None:
     with pytest.raises(InvalidPattern, match="too large"):
         TopicPattern("(.?){900}x")
     hundred = "|".join(f"public/default/orders-of-region-{number:03}" for number in range(100))
-    assert TopicPattern(hundred).select(named("orders-of-region-042", "else")) == [START + "orders-of-region-042"]
+    assert TopicPattern(hundred).select(texts("orders-of-region-042", "else")) == [START + "orders-of-region-042"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,82 @@
+"""Lists of the topics of a namespace, step by step (`entities.sliced_requests`): names that a pattern fits, their hash,
+their answer. Each step yields its cost; what comes and goes meanwhile is not in the list."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from spark_pulsar.model.names import is_hidden
+from spark_pulsar.wire import commands
+from spark_pulsar.wire.hashes import TopicsHash
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.session import Session
+    from spark_pulsar.wire.pulsar_api_pb2 import CommandGetTopicsOfNamespace
+
+    from .topic_patterns import TopicPattern
+
+STEP_COST: Final = 500
+"""Cost of one step, about."""
+_LOOKED_AT: Final = 0.5
+"""Cost of a name that is looked at for a list without a pattern."""
+_MATCHED: Final = 2.0
+"""Cost of a name that is matched, beside that of the pattern."""
+_TOLD: Final = 0.25
+"""Cost of a name that is put into an answer, or hashed."""
+
+
+def select(names: Sequence[str], pattern: TopicPattern | None) -> Generator[int, None, list[str]]:
+    """Selects the names that may be shown and that a pattern fits."""
+    each = _LOOKED_AT if pattern is None else cost_of_match(pattern)
+    count = max(1, int(STEP_COST / each))
+    found: list[str] = []
+    for at in range(0, len(names), count):
+        shown = [name for name in names[at : at + count] if not is_hidden(name)]
+        found += shown if pattern is None else pattern.select(shown)
+        yield int(each * count)
+    return found
+
+
+def cost_of_match(pattern: TopicPattern) -> float:
+    """Tells what it costs to match a name."""
+    return _MATCHED + pattern.cost
+
+
+def hash_of(names: Sequence[str]) -> Generator[int, None, str]:
+    """Hashes names that are in order."""
+    count = int(STEP_COST / _TOLD)
+    fingerprint = TopicsHash()
+    for at in range(0, len(names), count):
+        fingerprint.add(list(names[at : at + count]))
+        yield STEP_COST
+    return fingerprint.text()
+
+
+def answer_listing(
+    core: Core,
+    session: Session,
+    command: CommandGetTopicsOfNamespace,
+    names: Sequence[str],
+    pattern: TopicPattern | None,
+) -> Generator[int, None, None]:
+    """Answers GET_TOPICS_OF_NAMESPACE with those of the names that fit, unless the client knows them by their hash."""
+    listed = yield from select(names, pattern)
+    fingerprint = yield from hash_of(listed)
+    changed = command.topics_hash != fingerprint
+    answer = commands.topics_of_namespace(
+        command.request_id, (), fingerprint, filtered=pattern is not None, changed=changed
+    )
+    if changed:
+        yield from fill(answer.getTopicsOfNamespaceResponse.topics, listed)
+    core.send(session, answer)
+    yield int(len(listed) * _TOLD)
+
+
+def fill(field: object, names: Sequence[str]) -> Generator[int, None, None]:
+    """Puts names into a repeated field of an answer."""
+    count = int(STEP_COST / _TOLD)
+    for at in range(0, len(names), count):
+        field.extend(names[at : at + count])  # type: ignore[attr-defined]
+        yield STEP_COST
