@@ -2,8 +2,8 @@
 
 import asyncio
 import contextlib
-import itertools
 import gc
+import itertools
 import json
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -44,10 +44,14 @@ class Peer:
 
     async def sent(self) -> None:
         """Waits until the socket has taken all bytes, giving the other side its turn."""
+        await self.turn()
+        await self._writer.drain()
+
+    async def turn(self) -> None:
+        """Gives the other side its turn."""
         answer = asyncio.get_running_loop().create_future()
         asyncio.get_running_loop().call_soon(answer.set_result, None)
         await answer
-        await self._writer.drain()
 
     async def receive(self) -> BaseCommand:
         size = await asyncio.wait_for(self._reader.readexactly(4), TIMEOUT_S)
@@ -297,11 +301,11 @@ def test_who_asks_and_does_not_read_is_not_read_either(monkeypatch: pytest.Monke
             peer.send(command_frame(requests.lookup(number, f"odd://public/default/{'x' * 10_000}")))
         (connection,) = engine.connections.values()
         while connection.is_read or not connection.writing_paused:
-            await asyncio.sleep(0)
+            await peer.turn()
         transport = connection.transport
         assert transport is not None
         for _ in range(100):
-            await asyncio.sleep(0)
+            await peer.turn()
         assert transport.get_write_buffer_size() < most + 1_000_000
         answers = [await peer.receive() for _ in range(asked)]
         assert [each.lookupTopicResponse.request_id for each in answers] == list(range(asked))
