@@ -25,7 +25,7 @@ from .recording import Record, interesting, read_recording, without_syncs
 _ENOUGH = 12
 """Places of one kind from which on another one is as likely to be chosen."""
 
-_BAD_WORDS = ("Traceback", " ERROR ", "damaged")
+_BAD_WORDS = ("Traceback", " ERROR ", " WARNING ", "damaged")
 
 
 class _RecordedBroker(BrokerProcess):
@@ -63,8 +63,8 @@ class PowerCuts:
         self._conf = CONF | (conf or {})
         recording = kept / "recording"
         if not recording.exists():
-            with _recorded(work / "data", recording, self._conf) as (broker, _):
-                Load(broker, seed).run(lambda: recording.stat().st_size >= size_bytes, timeout_s=300)
+            with _recorded(work / "data", recording, self._conf) as (broker, process):
+                Load(broker, process, seed).run(lambda: recording.stat().st_size >= size_bytes, timeout_s=300)
             shutil.rmtree(work / "data")
         self._empty = work / "empty"
         self._empty.mkdir()
@@ -91,8 +91,8 @@ class PowerCuts:
         self._places = interesting(self._records)
 
     def cut(self, number: int, after: float = 0.0) -> str:
-        """Cuts once, and a second time while the broker recovers; judges both. Returns a line about it. `after`: share
-        of the recording that comes before any cut."""
+        """Cuts once, and a second time while the broker recovers or is judged; judges both. Returns a line about it.
+        `after`: share of the recording that comes before any cut."""
         choices = random.Random(f"{self._seed}/{number}")
         at = _place(choices, self._places, len(self._records))
         at = max(at, int(after * len(self._records)))
@@ -103,7 +103,8 @@ class PowerCuts:
         _image(self._empty, self._records, at, work / "first", choices)
         records, said = self._judge(work / "first", work / "recording", account, f"judge-{number}")
         ready = next(place for place, record in enumerate(records) if record[0] == "made")
-        again = _place(choices, interesting(records[:ready]), ready)
+        end = choices.choice((ready, len(records)))
+        again = _place(choices, interesting(records[:end]), end)
         account.take(said, again)
         _image(work / "first.before", records, again, work / "second", choices)
         self._judge(work / "second", work / "recording", account, f"judge-{number}-again")

@@ -14,7 +14,7 @@ What was synced is there. Of the rest anything may be, as file systems and disks
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +23,7 @@ from .recording import Record
 
 PAGE_BYTES: Final = 4096
 SECTOR_BYTES: Final = 512
+_KINDS: Final = ("nothing", "all", "pages", "pages", "sectors", "sectors")
 _CREATE, _TRUNCATE = 0o100, 0o1000
 
 Name = tuple[str, str]
@@ -78,12 +79,12 @@ class _File:
         with_it = before[:upto] + [each for each in before[upto:] if each.offset < high and each.end > low]
         self.store([*(each for each in with_it if each.is_done), write])
 
-    def after_cut(self, choices: random.Random) -> bytes:
-        """The file's bytes as a power cut may leave them."""
+    def after_cut(self, choices: random.Random, kinds: Sequence[str]) -> bytes:
+        """The file's bytes as a power cut may leave them; `kinds`: what may have become of them."""
         pending = self.pending
         if not pending:
             return bytes(self.stored)
-        kind = choices.choice(("nothing", "all", "pages", "pages", "sectors", "sectors"))
+        kind = choices.choice(kinds)
         sizes = {"nothing": 0, "all": len(pending)}.get(kind, choices.randint(0, len(pending)))
         chosen = _Chosen(choices, kind, pending)
         data, limit = bytearray(self.stored), 1 << 62
@@ -264,6 +265,7 @@ class DiskAfterCut:
             kept = [change for change in self._names if choices.random() < share]
         for change in kept:
             _rename(names, change)
+        kinds = choices.choice((_KINDS, _KINDS, _KINDS, ("nothing",), ("all",), ("sectors",)))
         target.mkdir(mode=0o700)
         for (directory, name), file in sorted(names.items(), key=lambda each: each[0]):
             path = target / directory / name
@@ -272,7 +274,7 @@ class DiskAfterCut:
             if file is None:
                 path.mkdir(mode=0o700)
             else:
-                path.write_bytes(file.after_cut(choices))
+                path.write_bytes(file.after_cut(choices, kinds))
         for database in target.glob("checkpoint.*"):
             if database.suffix in (".sqlite", ".copy") and choices.random() < 0.5:
                 database.with_name(f"{database.name}-shm").write_bytes(choices.randbytes(32768))

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import pulsar
 
+from spark_pulsar.cli.process import BrokerProcess
 from tests.brokers import Broker, topic_path
 from tests.fault.crash_load import (
     Acking,
@@ -65,8 +66,9 @@ class _AckingAll(Acking):
 class Load:
     """Workers, each a thread that repeats one thing until its broker is gone."""
 
-    def __init__(self, broker: Broker, seed: int) -> None:
+    def __init__(self, broker: Broker, process: BrokerProcess, seed: int) -> None:
         self._broker = broker
+        self._process = process
         self._choices = random.Random(seed)
         self._stop = threading.Event()
         self.failures: list[BaseException] = []
@@ -75,17 +77,17 @@ class Load:
         self._consumers: list[Acking] = []
         status, text = broker.rest("PUT", f"/admin/v2/namespaces/{NAMESPACE}")
         assert status == 204, text
-        for name in ("singles", "batches", "once", "later", "view", "sought"):
+        for name in ("singles", "batches", "once", "later", "view", "sought", "large"):
             raw = self._broker.raw()
             subscribe(raw, _topic(name), "keep", "Shared")  # never acknowledged: it keeps every message
             raw.close()
 
     def run(self, enough: Callable[[], bool], timeout_s: float) -> None:
-        """Runs until there is enough, then kills the broker."""
+        """Runs until there is enough, then stops the broker in order: a cut may come at any time before, too."""
         self._consume()
         works = (
-            self._trim, self._send_once, self._delay, self._compact, self._seek, self._topics, self._subscriptions,
-            self._policies, self._schemas,
+            self._trim, self._send_large, self._send_once, self._delay, self._compact, self._seek, self._topics,
+            self._subscriptions, self._policies, self._schemas,
         )  # fmt: skip
         for work in works:
             self._start(work, random.Random(self._choices.random()))
@@ -98,7 +100,7 @@ class Load:
             while not (enough() or self.failures) and time.monotonic() < deadline:
                 self._stop.wait(0.01)
             self._stop.set()
-            self._broker.kill()
+            self._process.stop()
         for thread in self._threads:
             thread.join(60)
         for consumer in self._consumers:
@@ -165,6 +167,15 @@ class Load:
         _, send = self._sender("trimmed", "t")
         for number in self._rounds():
             send(number)
+
+    def _send_large(self, choices: random.Random) -> None:
+        """Entries that take a segment of their own, or a good part of one, and are settled past the page cache."""
+        raw, _ = self._sender("large", "l")
+        for number in self._rounds():
+            size = choices.choice((100, 3_000, 40_000, 150_000, 300_000))
+            raw.send_message(1, number, choices.randbytes(size), metadata={"producer_name": "l"})
+            raw.expect("SEND_RECEIPT")
+            self._stop.wait(0.2)
 
     def _send_once(self, choices: random.Random) -> None:
         _, send = self._sender("once", "o")
