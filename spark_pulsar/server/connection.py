@@ -34,6 +34,8 @@ from spark_pulsar.wire.send_runs import (
 from spark_pulsar.wire.sends import RunSplitter, send_run
 
 from . import rotation, turn_budget
+from .connection_memory import UNCOUNTED_BYTES
+from .sockets import peer_text
 
 if TYPE_CHECKING:
     from spark_pulsar.wire.sends import Item
@@ -41,7 +43,11 @@ if TYPE_CHECKING:
     from .engine import Engine
 
 _HIGH_WATER_BYTES: Final = 2 * 1024 * 1024
-_LOW_WATER_BYTES: Final = 512 * 1024
+"""Unread bytes from which on consumers of a connection get nothing."""
+_LOW_WATER_BYTES: Final = UNCOUNTED_BYTES // 4
+"""Unread bytes down to which they get nothing then. The system's own buffer is full that long."""
+_ITEM_BYTES: Final = 128
+"""Memory of a held item, roughly."""
 _CLOSE_TIMEOUT_S: Final = 5.0
 """Time that a peer which does not read may hold up the end of its connection."""
 MAX_UNREAD_BYTES: Final = 8 * 1024 * 1024
@@ -87,9 +93,14 @@ class Connection(asyncio.Protocol):
         "failure",
         "first",
         "held",
+        "held_buffer_bytes",
+        "is_counted",
         "is_read",
+        "is_served",
         "is_waiting",
         "look",
+        "may_be_read",
+        "may_get_messages",
         "pieces",
         "session_id",
         "spent_us",
@@ -128,13 +139,21 @@ class Connection(asyncio.Protocol):
         """Bytes that it had not taken at the last check, and all that were written since."""
         self.core_pauses = False
         self.is_read = True
+        self.is_served = True
+        """The core may send messages."""
+        self.held_buffer_bytes = 0
+        """Bytes that the held items are cut from."""
+        self.is_counted = False
+        """The memory of connections has a share for what arrived."""
+        self.may_be_read = self.may_get_messages = True
+        """There is memory for it."""
 
     # Called by the loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
         self.transport = transport  # type: ignore[assignment]
-        self.transport.set_write_buffer_limits(_HIGH_WATER_BYTES, _LOW_WATER_BYTES)  # type: ignore[union-attr]
+        self.transport.set_write_buffer_limits(UNCOUNTED_BYTES, _LOW_WATER_BYTES)  # type: ignore[union-attr]
         self.engine.on_connected(self)
 
     def data_received(self, data: bytes) -> None:
@@ -154,9 +173,12 @@ class Connection(asyncio.Protocol):
         if self.engine.is_busy or self._has_more():
             self.arrived = self.arrived + data if self.arrived else data
             self._wait(is_light=len(data) <= rotation.LIGHT_BYTES)
+            self._count_received()
             return
         self._split(data)
         self.engine.happen_now(self._events(self.engine.room_us), self.spent_us)
+        if self.held or self.is_counted or self.splitter.held_bytes > UNCOUNTED_BYTES:
+            self._count_received()
         if self._has_more():
             self._wait()
         elif self.failure is not None:
@@ -164,17 +186,18 @@ class Connection(asyncio.Protocol):
         self.engine.has_read(len(data))
 
     def pause_writing(self) -> None:
-        self.writing_paused = True
-        self.engine.happen([WritingPaused(self.session_id)])
+        self.writing_paused = True  # by `flush`, which counts
 
     def resume_writing(self) -> None:
         self.writing_paused = False
         self.unread_bytes = 0
-        self.engine.happen([WritingResumed(self.session_id)])
+        self.engine.memory.unread(self, 0)
+        self._serve_or_not()
         self._wait_or_read()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.transport = None
+        self.engine.memory.forget(self)
         self._look_or_not()
         if self.engine.is_stopped:
             self.held, self.arrived = [], b""
@@ -191,13 +214,16 @@ class Connection(asyncio.Protocol):
         transport = self.transport
         if transport is not None and not transport.is_closing():
             before_bytes = transport.get_write_buffer_size() if self.writing_paused else 0
-            if type(pieces[-1]) is memoryview:
+            memory = self.engine.memory
+            if type(pieces[-1]) is memoryview and memory.unread_bytes <= memory.few_bytes:
                 transport.writelines(pieces)  # large entries: the system gathers them, which spares a copy
             else:
                 transport.write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
             if self.writing_paused:
                 self.unread_bytes = transport.get_write_buffer_size()
                 self.unread_at_look_bytes += self.unread_bytes - before_bytes
+                memory.unread(self, self.unread_bytes)
+                self._serve_or_not()
                 self._wait_or_read()
 
     def hand_over(self, room_us: int) -> list[Event]:
@@ -220,6 +246,8 @@ class Connection(asyncio.Protocol):
             self.engine.on_malformed(self, self.failure)
         else:
             self._read_or_not()
+        if self.transport is not None and (self.is_counted or self.splitter.held_bytes > UNCOUNTED_BYTES):
+            self._count_received()
         return happened
 
     def close(self) -> None:
@@ -244,6 +272,45 @@ class Connection(asyncio.Protocol):
         self.core_pauses = False
         self._read_or_not()
 
+    # Called by the memory of connections
+
+    def restrain(self, *, is_read: bool, gets_messages: bool) -> None:
+        """Reads from the peer and sends it messages, or not for now."""
+        self.may_be_read, self.may_get_messages = is_read, gets_messages
+        self._serve_or_not()
+        self._wait_or_read()
+
+    def is_listening(self) -> bool:
+        """Tells whether it is up to the peer that nothing arrives."""
+        return self.is_read
+
+    def count_unread(self) -> int:
+        """Counts the bytes that the peer has not taken."""
+        return 0 if self.transport is None else self.transport.get_write_buffer_size()
+
+    def keep_waiting(self) -> None:
+        """Tells the core that the peer cannot answer a PING, as it is not read from."""
+        self.engine.happen([StillReading(self.session_id)])
+
+    def end(self) -> str:
+        """Ends the connection immediately, and names it."""
+        if self.transport is None:
+            return f"session {self.session_id}"
+        peer = self.transport.get_extra_info("peername")
+        self.transport.abort()
+        return f"session {self.session_id} of {peer_text(peer)}"
+
+    def _count_received(self) -> None:
+        kept_bytes, missing_bytes = self.splitter.held_bytes, self.splitter.missing_bytes
+        if self.held or self.arrived:
+            held_bytes = self.held_buffer_bytes + _ITEM_BYTES * len(self.held) if self.held else 0
+            kept_bytes, missing_bytes = kept_bytes + held_bytes + len(self.arrived), 0
+        was_counted, self.is_counted = self.is_counted, kept_bytes > UNCOUNTED_BYTES
+        if self.is_counted:
+            self.engine.memory.received(self, kept_bytes, missing_bytes)
+        elif was_counted:
+            self.engine.memory.received(self, 0, 0)
+
     # More than one turn takes
 
     def _has_more(self) -> bool:
@@ -265,14 +332,23 @@ class Connection(asyncio.Protocol):
     # Peers that request more than they read
 
     def _is_overfull(self) -> bool:
-        return self.writing_paused and self.unread_bytes > MAX_UNREAD_BYTES
+        return self.writing_paused and (self.unread_bytes > MAX_UNREAD_BYTES or not self.may_get_messages)
+
+    def _serve_or_not(self) -> None:
+        if self.is_served:
+            if self.writing_paused and (self.unread_bytes > _HIGH_WATER_BYTES or not self.may_get_messages):
+                self.is_served = False
+                self.engine.happen([WritingPaused(self.session_id)])
+        elif not self.writing_paused or (self.may_get_messages and self.unread_bytes <= _LOW_WATER_BYTES):
+            self.is_served = True
+            self.engine.happen([WritingResumed(self.session_id)])
 
     def _read_or_not(self) -> None:
         transport = self.transport
         if transport is None or transport.is_closing():
             return
         self._look_or_not()
-        is_read = not (self.core_pauses or self._has_more() or self._is_overfull())
+        is_read = self.may_be_read and not (self.core_pauses or self._has_more() or self._is_overfull())
         if is_read != self.is_read:
             self.is_read = is_read
             (transport.resume_reading if is_read else transport.pause_reading)()
@@ -299,6 +375,7 @@ class Connection(asyncio.Protocol):
 
     def _split(self, data: bytes) -> None:
         """Cuts bytes into held frames and SENDs."""
+        self.held_buffer_bytes = self.splitter.held_bytes + len(data)
         try:
             self.held = self.splitter.feed_sends(data)
         except MalformedFrame as error:

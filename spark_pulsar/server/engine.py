@@ -48,6 +48,7 @@ from spark_pulsar.wire.receipts import receipts
 
 from . import turn_budget
 from .connection import Connection
+from .connection_memory import DEFAULT_BUDGET_BYTES, ConnectionMemory
 from .core_requests import CoreRequests
 from .group_submitter import GroupSubmitter
 from .reads import Reads
@@ -79,11 +80,13 @@ class Engine:
         clock: Callable[[], int],
         on_stopped: Callable[[BaseException], None],
         has_room: Callable[[int], bool] = lambda _count: True,
+        memory: ConnectionMemory | None = None,
     ) -> None:
-        """`has_room` tells whether one more connection may be served beside so many."""
+        """`has_room` tells whether one more connection may be served beside so many; `memory` is what they share."""
         self.loop = loop
         self.broker = Broker(state, config, clock())
         self.connections: dict[int, Connection] = {}
+        self.memory = memory or ConnectionMemory(DEFAULT_BUDGET_BYTES, loop.time, loop.call_later)
         self._storage = storage
         self._state = state
         self._clock = clock

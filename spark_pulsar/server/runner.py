@@ -20,6 +20,7 @@ from spark_pulsar.broker.policies import documents
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
 from spark_pulsar.storage.files import FileStorage
 
+from .connection_memory import ConnectionMemory
 from .descriptors import ConnectionLimit, most_connections, raise_limit
 from .engine import Engine
 from .sockets import listen, port_of, url_host
@@ -106,6 +107,7 @@ class _Runner:
         self._restarting: asyncio.Task[None] | None = None
         self._most = most_connections(raise_limit())
         self._limit = ConnectionLimit(self._most.binary)
+        self._memory = ConnectionMemory(config.connection_buffer_bytes, loop.time, loop.call_later)
         self._opener = ThreadPoolExecutor(1, thread_name_prefix="open")
 
     async def main(self) -> int:
@@ -127,7 +129,7 @@ class _Runner:
             _close_all([*binary, *http])
             return 1
         hosts = AllowedHosts(config.broker.advertised_address, config.allowed_hosts)
-        web = WebServer(lambda: self._engine, port_of(binary), self._most.http, hosts)
+        web = WebServer(lambda: self._engine, port_of(binary), self._most.http, hosts, self._memory)
         web.start(http)
         servers = [await self._loop.create_server(self._new_connection, sock=each) for each in binary]
         gc.collect()
@@ -191,8 +193,8 @@ class _Runner:
     def _start_engine(self, storage: FileStorage, state: DurableState) -> None:
         self._storage = storage
         self._engine_since_ms = self._clock()
-        config, has_room = self._config.broker, self._limit.has_room
-        self._engine = Engine(self._loop, storage, state, config, self._clock, self._on_stopped, has_room)
+        config, has_room, memory = self._config.broker, self._limit.has_room, self._memory
+        self._engine = Engine(self._loop, storage, state, config, self._clock, self._on_stopped, has_room, memory)
         reason, is_stalled = self._disk_full
         if reason:
             self._engine.on_disk_full(reason, is_stalled)

@@ -14,6 +14,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from spark_pulsar.admin.app import build_app
 from spark_pulsar.admin.origins import AllowedHosts
 
+from .connection_memory import UNCOUNTED_BYTES, ConnectionMemory
+from .sockets import peer_text
+
 if TYPE_CHECKING:
     import socket
 
@@ -32,14 +35,16 @@ _NO_HTTP: Final = (
 class _Counted:
     """A transport that counts the bytes it is to write."""
 
-    def __init__(self, transport: asyncio.Transport) -> None:
+    def __init__(self, transport: asyncio.Transport, note_unread: Callable[[int], None]) -> None:
         self._transport = transport
+        self._note_unread = note_unread
         self.written_bytes = 0
 
     def write(self, data: bytes) -> None:
         """Writes, as a transport does."""
         self.written_bytes += len(data)
         self._transport.write(data)
+        self._note_unread(self._transport.get_write_buffer_size())
 
     def left_bytes(self) -> int:
         """Counts the bytes that have left."""
@@ -53,9 +58,12 @@ class _Connection(H11Protocol):
     """An HTTP connection that waits for its client, but not for ever, and is closed at once when there are too many."""
 
     _most = 1 << 30
+    _memory: ConnectionMemory | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        self._counted = _Counted(transport)
+        self._counted = _Counted(transport, self._note_unread)
+        self._request_bytes = 0
+        transport.set_write_buffer_limits(UNCOUNTED_BYTES)
         super().connection_made(cast("asyncio.Transport", self._counted))
         if len(self.connections) > self._most:
             transport.close()
@@ -64,7 +72,50 @@ class _Connection(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._watch.cancel()
+        if self._memory is not None:
+            self._memory.forget(self)
         super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        is_within = self._request_bytes
+        super().data_received(data)
+        # What a request has sent so far is kept until it is whole.
+        self._request_bytes += len(data)
+        if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
+            self._request_bytes = len(self.conn.trailing_data[0]) if len(data) > UNCOUNTED_BYTES else 0
+        if max(is_within, self._request_bytes) > UNCOUNTED_BYTES and self._memory is not None:
+            self._memory.received(self, self._request_bytes, 0)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._memory is not None:
+            self._memory.unread(self, 0)
+
+    def _note_unread(self, unread_bytes: int) -> None:
+        if unread_bytes > UNCOUNTED_BYTES and self._memory is not None:
+            self._memory.unread(self, unread_bytes)
+
+    # Called by the memory of connections
+
+    def restrain(self, *, is_read: bool, gets_messages: bool) -> None:
+        """Does nothing: a request is bounded, and an answer is written as it is read."""
+
+    def is_listening(self) -> bool:
+        """Tells whether it is up to the client that nothing arrives."""
+        return not self.flow.read_paused
+
+    def count_unread(self) -> int:
+        """Counts the bytes that the client has not taken."""
+        size: int = self.transport.get_write_buffer_size()
+        return size
+
+    def keep_waiting(self) -> None:
+        """Does nothing."""
+
+    def end(self) -> str:
+        """Ends the connection immediately, and names it."""
+        self.transport.abort()
+        return f"HTTP connection of {peer_text(self.transport.get_extra_info('peername'))}"
 
     def send_400_response(self, msg: str) -> None:
         """Ends a connection whose bytes are no HTTP: with an answer, unless one was begun already."""
@@ -104,12 +155,13 @@ class WebServer:
         binary_port: int,
         most_connections: int = 1 << 30,
         allowed_hosts: AllowedHosts | None = None,
+        memory: ConnectionMemory | None = None,
     ) -> None:
         app = build_app(engine, binary_port, allowed_hosts)
         settings: dict[str, Any] = {"loop": "none", "lifespan": "off", "ws": "none", "access_log": False}
         settings |= {"proxy_headers": False, "server_header": False}
         # On h11, because the other one takes a path or headers of any length.
-        settings["http"] = type("Connection", (_Connection,), {"_most": most_connections})
+        settings["http"] = type("Connection", (_Connection,), {"_most": most_connections, "_memory": memory})
         # Its log goes where everything else goes; clients' mistakes are not worth a line each.
         self._server = _Uvicorn(uvicorn.Config(app, log_config=None, log_level="error", **settings))
         self._task: asyncio.Task[None] | None = None

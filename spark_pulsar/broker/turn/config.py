@@ -15,6 +15,7 @@ from spark_pulsar.model.schemas import Compatibility
 
 from .config_keys import (
     ADDRESSES,
+    CONNECTIONS,
     STORAGE,
     Section,
     address,
@@ -48,7 +49,6 @@ _PRODUCERS: Final = Section("Producers")
 _COMPACTION: Final = Section("Compaction")
 _CONSUMERS: Final = Section("Consumers")
 _STATISTICS: Final = Section("Statistics")
-_CONNECTIONS: Final = Section("Connections")
 
 _entry_size: Final = whole(1, MAX_SUBMIT_BYTES // 4)
 """Size of one entry: with all that a turn takes in besides, it has to fit into one submit."""
@@ -358,11 +358,11 @@ class BrokerConfig:
         "statsUpdateFrequencyInSecs", seconds, 60, "",
         "Interval in seconds of the rates in topic statistics and metrics.")
 
-    keep_alive_interval_ms: int = _CONNECTIONS.key(
+    keep_alive_interval_ms: int = CONNECTIONS.key(
         "keepAliveIntervalSeconds", seconds, KEEP_ALIVE_INTERVAL_MS // 1000, "",
         "Seconds after which an idle connection is pinged; without an answer in the same time again it is closed. A "
         "handshake may take as long.")
-    liveness_check_timeout_ms: int = _CONNECTIONS.key(
+    liveness_check_timeout_ms: int = CONNECTIONS.key(
         "connectionLivenessCheckTimeoutMillis", positive, 5_000, "",
         "Milliseconds that the connection of an old producer or consumer may take to answer before a new one replaces "
         "it.")

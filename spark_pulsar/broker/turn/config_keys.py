@@ -56,6 +56,7 @@ class Section:
 
 ADDRESSES: Final = Section("Addresses")
 STORAGE: Final = Section("Storage")
+CONNECTIONS: Final = Section("Connections")
 
 
 def keys_of(config: type) -> dict[str, tuple[str, Key]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.broker.turn.config_keys import ADDRESSES, STORAGE, hosts, switch, times, whole
+from spark_pulsar.broker.turn.config_keys import ADDRESSES, CONNECTIONS, STORAGE, hosts, mebibytes, switch, times, whole
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.turn.config import BrokerConfig  # much to import for the command line's help
@@ -45,6 +45,10 @@ class ServerConfig:
     journal_segment_bytes: int = STORAGE.key(
         "journalMaxSizeMB", _segment_size, 64, "",
         "Size in MB of one preallocated journal segment.")
+    connection_buffer_bytes: int = CONNECTIONS.key(
+        "maxConnectionBufferSizeInMB", mebibytes, 128, "T-27",
+        "MB of unfinished frames and of output that clients have not read, of all connections together (ours). Near "
+        "it, connections that hold much are not read and get no messages; past it, those that hold most are closed.")
 
     with_parent: bool = False
     """Switch of the command line: the broker ends when standard input ends, as a child that must not outlive its parent

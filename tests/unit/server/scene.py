@@ -41,6 +41,9 @@ class Loop:
 
     call_soon_threadsafe = call_soon
 
+    def time(self) -> float:
+        return self.now_s
+
     def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
         timer = Timer(self.now_s + delay_s, callback)
         self._timers.append(timer)

@@ -167,7 +167,12 @@ def test_an_engine_that_stopped_is_behind_with_nothing(monkeypatch: pytest.Monke
 @pytest.fixture
 def overfull(monkeypatch: pytest.MonkeyPatch) -> tuple[Scene, Peer]:
     """A peer that has asked for more than it reads."""
-    for name, limit in (("_LOW_WATER_BYTES", 100), ("_HIGH_WATER_BYTES", 500), ("MAX_UNREAD_BYTES", 1_000)):
+    for name, limit in (
+        ("_LOW_WATER_BYTES", 100),
+        ("UNCOUNTED_BYTES", 500),
+        ("_HIGH_WATER_BYTES", 500),
+        ("MAX_UNREAD_BYTES", 1_000),
+    ):
         monkeypatch.setattr(f"spark_pulsar.server.connection.{name}", limit)
     scene = Scene()
     peer = scene.connect()

@@ -150,6 +150,9 @@ class Slow:
     def write(self, data: bytes) -> None:
         self.unread_bytes += len(data)
 
+    def set_write_buffer_limits(self, _high: int) -> None:
+        pass
+
     def get_write_buffer_size(self) -> int:
         return self.unread_bytes
 
