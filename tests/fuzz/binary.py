@@ -33,14 +33,15 @@ def attack(choices: Random, address: tuple[str, int]) -> None:
     peer = Peer(address)
     memory = Memory()
     try:
-        _begin(choices, peer, memory)
+        is_greeted = _begin(choices, peer, memory)
         is_whole = _play(choices, peer, memory)
-        _end(choices, peer, is_whole)
+        _end(choices, peer, is_greeted and is_whole)
     finally:
         peer.close()
 
 
-def _begin(choices: Random, peer: Peer, memory: Memory) -> None:
+def _begin(choices: Random, peer: Peer, memory: Memory) -> bool:
+    """Greets the broker, tells whether properly."""
     way = choices.random()
     if way < 0.85:
         peer.write(_HELLO)
@@ -48,7 +49,7 @@ def _begin(choices: Random, peer: Peer, memory: Memory) -> None:
         peer.write_in_pieces(choices, frame(choices, CONNECT, memory, 1.0))
     elif way < 0.95:
         peer.write(choices.randbytes(choices.choice((1, 8, 100, 20_000))))
-    # else it forgets to say hello
+    return way < 0.85  # the last few forget to say hello
 
 
 def _play(choices: Random, peer: Peer, memory: Memory) -> bool:

@@ -48,33 +48,64 @@ def number_in(message: Frame) -> int:
     return int(message.payload)
 
 
-def sing(address: tuple[str, int], end: threading.Event) -> list[float]:
-    """Publishes and consumes at a fixed pace until `end`; the time of each message in ms, counted from when it was due.
+class Canary:
+    """The canary: one connection publishes at a fixed pace, whatever the broker does, another consumes."""
 
-    Raises AssertionError when a message does not come, comes twice or out of order.
-    """
-    publisher, consumer = connect(address), connect(address)
-    assert publisher.request("PRODUCER", topic=TOPIC, producer_id=1).type == "PRODUCER_SUCCESS"
-    keeper = connect(address)
-    subscribe(keeper, KEEPER)
-    keeper.close()
-    subscribe(consumer, "s")
-    times_ms: list[float] = []
-    due = time.monotonic()
-    for number in itertools.count():
-        due = max(due + INTERVAL_S, time.monotonic() - 1.0)  # a stall is not made up for by a flood
-        if end.wait(max(0.0, due - time.monotonic())):
-            consumer.expect_no_message(0.1)
-            return times_ms
-        publisher.send_message(1, number, b"%d" % number)
-        found = consumer.expect("MESSAGE", STALL_S)
+    def __init__(self, address: tuple[str, int]) -> None:
+        self.end = threading.Event()
+        self.times_ms: list[float] = []
+        """Time of each message, counted from when it was due to be sent."""
+        self._due_s: list[float] = []
+        self._receipts = 0
+        self._publisher, self._consumer = connect(address), connect(address)
+        answer = self._publisher.request("PRODUCER", topic=TOPIC, producer_id=1)
+        assert answer.type == "PRODUCER_SUCCESS", answer
+        keeper = connect(address)
+        subscribe(keeper, KEEPER)
+        keeper.close()
+        subscribe(self._consumer, "s")
+
+    def sing(self) -> None:
+        """Publishes until `end`, and consumes what was published. Raises AssertionError when a message or a receipt
+        does not come, comes twice or out of order."""
+        publishing = threading.Thread(target=self._publish, daemon=True)
+        publishing.start()
+        while publishing.is_alive() or len(self.times_ms) < len(self._due_s):
+            if len(self.times_ms) < len(self._due_s):
+                self._consume()
+            else:
+                self.end.wait(INTERVAL_S / 10)
+        publishing.join()
+        self._consumer.expect_no_message(0.1)
+        self._take_receipts(len(self._due_s))
+
+    def _publish(self) -> None:
+        begin = time.monotonic()
+        for number in itertools.count():
+            due = begin + number * INTERVAL_S
+            if self.end.wait(max(0.0, due - time.monotonic())):
+                return
+            self._due_s.append(due)
+            self._publisher.send_message(1, number, b"%d" % number)
+            if number % _PERMITS == 0 and number:
+                self._take_receipts(number - _PERMITS // 2)
+
+    def _consume(self) -> None:
+        number = len(self.times_ms)
+        found = self._consumer.expect("MESSAGE", STALL_S)
         assert number_in(found) == number, f"message {number_in(found)} came, {number} was due"
-        times_ms.append((time.monotonic() - due) * 1000)
-        assert publisher.expect("SEND_RECEIPT", STALL_S)["sequence_id"] == number
-        consumer.send("ACK", consumer_id=1, ack_type="Individual", message_id=[found["message_id"]])
+        self.times_ms.append((time.monotonic() - self._due_s[number]) * 1000)
+        self._consumer.send("ACK", consumer_id=1, ack_type="Individual", message_id=[found["message_id"]])
         if number % _PERMITS == _PERMITS // 2:
-            consumer.send("FLOW", consumer_id=1, messagePermits=_PERMITS)
-    raise AssertionError("unreachable")
+            self._consumer.send("FLOW", consumer_id=1, messagePermits=_PERMITS)
+
+    def _take_receipts(self, count: int) -> None:
+        while self._receipts < count:
+            found = self._publisher.expect("SEND_RECEIPT", STALL_S)
+            assert found["sequence_id"] == self._receipts, (
+                f"receipt of {found['sequence_id']}, {self._receipts} was due"
+            )
+            self._receipts += 1
 
 
 def read_all(address: tuple[str, int], count: int) -> list[int]:
@@ -98,10 +129,11 @@ def read_all(address: tuple[str, int], count: int) -> list[int]:
 def main() -> int:
     """Sings until standard input ends."""
     host, _, port = sys.argv[1].rpartition(":")
-    end = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.read(), end.set()), daemon=True).start()
     try:
-        told: dict[str, Any] = {"times_ms": sing((host, int(port)), end)}
+        canary = Canary((host, int(port)))
+        threading.Thread(target=lambda: (sys.stdin.read(), canary.end.set()), daemon=True).start()
+        canary.sing()
+        told: dict[str, Any] = {"times_ms": canary.times_ms}
     except Exception as error:  # noqa: BLE001 - told to the campaign
         told = {"failure": f"{type(error).__name__}: {error}"}
     print(json.dumps(told), flush=True)
