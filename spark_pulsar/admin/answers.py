@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +41,7 @@ def parse_body(body: bytes) -> Any:
     if not text:
         return None
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_constant=_no_number, parse_float=_finite)
         if text.count(b"[") + text.count(b"{") > MAX_DEPTH and _is_too_deep(value):
             raise RecursionError
         if b"\\u" in text:
@@ -50,6 +51,18 @@ def parse_body(body: bytes) -> Any:
     except RecursionError as error:
         raise Refused(400, f"The request body is nested more than {MAX_DEPTH} deep") from error
     return None if value == "" else value
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no number in JSON")
+
+
+def _finite(text: str) -> float:
+    """Reads a number; one that is too large for its type could be stored, and never be shown again."""
+    value = float(text)
+    if math.isinf(value):
+        _no_number(text[:40])
+    return value
 
 
 def _is_too_deep(value: Any) -> bool:

@@ -40,7 +40,17 @@ class Memory:
     def __init__(self) -> None:
         self.request_ids = itertools.count(1)
         self.sequence_ids = itertools.count(0)
+        self._topic = ""
         self.positions: list[dict[str, Any]] = []
+        self.opened: dict[str, list[int]] = {}
+        """Ids of producers, consumers and watchers that were opened, by the name of their field."""
+
+    def topic(self, choices: Random) -> str:
+        """Draws a topic: mostly the one that the session began with."""
+        if not self._topic or choices.random() < 0.2:
+            self._topic = self._topic or values.topic(choices)
+            return values.topic(choices)
+        return self._topic
 
     def see(self, frame: Frame) -> None:
         """Remembers the position that a frame tells."""
@@ -53,21 +63,39 @@ def command(choices: Random, type_name: str, memory: Memory) -> api.BaseCommand:
     """Draws a command that a client might send."""
     number = TYPES[type_name]
     made = api.BaseCommand(type=number)  # type: ignore[arg-type]
-    _fill(choices, getattr(made, _COMMAND.fields_by_number[number].name), memory)
+    content = getattr(made, _COMMAND.fields_by_number[number].name)
+    _fill(choices, content, memory, share=choices.choice((0.0, 0.0, 0.1, 0.5)))
+    for name in _OPENING.get(type_name, ()):
+        memory.opened.setdefault(name, []).append(getattr(content, name))
     return made
 
 
-def _fill(choices: Random, message: Message, memory: Memory) -> None:
+_OPENING: Final = {"PRODUCER": ("producer_id",), "SUBSCRIBE": ("consumer_id",), "WATCH_TOPIC_LIST": ("watcher_id",)}
+
+
+def _fill(choices: Random, message: Message, memory: Memory, share: float = 0.5) -> None:
+    """Fills a message: what it must have, what it mostly has, and a share of the rest."""
     message.SetInParent()
     for field in message.DESCRIPTOR.fields:
-        if not field.is_required and choices.random() < 0.6 and field.name not in _LIKELY:
+        is_likely = field.is_required or f"{message.DESCRIPTOR.name}.{field.name}" in _LIKELY
+        if choices.random() >= (share if not is_likely else 1.0 if field.is_required else 0.9):
             continue
         times = choices.choice((1, 1, 2, 5)) if field.is_repeated else 1
         for _ in range(times):
             _set(choices, message, field, memory)
 
 
-_LIKELY: Final = frozenset({"messagePermits", "message_id", "feature_flags", "protocol_version"})
+_LIKELY: Final = frozenset(
+    {
+        "CommandConnect.feature_flags",
+        "CommandConnect.protocol_version",
+        "CommandAck.message_id",
+        "CommandSeek.message_id",
+        "CommandRedeliverUnacknowledgedMessages.message_ids",
+        "CommandSubscribe.initialPosition",
+    }
+)
+"""Optional fields that clients mostly send."""
 
 
 def _set(choices: Random, message: Message, field: FieldDescriptor, memory: Memory) -> None:
@@ -109,6 +137,8 @@ def _position(choices: Random, position: Any, memory: Memory) -> None:
 
 def _value(choices: Random, field: FieldDescriptor, memory: Memory) -> Any:
     name = field.name
+    if name in memory.opened and choices.random() < 0.9 and not field.containing_type.name.endswith(_OPENERS):
+        return choices.choice(memory.opened[name][-3:])
     if name in _BY_NAME:
         return _BY_NAME[name](choices, memory)
     if field.enum_type is not None:
@@ -124,8 +154,10 @@ def _value(choices: Random, field: FieldDescriptor, memory: Memory) -> Any:
     return choices.randrange(4)
 
 
+_OPENERS: Final = ("Producer", "Subscribe", "WatchTopicList")
+
 _BY_NAME: Final[dict[str, Any]] = {
-    "topic": lambda choices, memory: values.topic(choices),
+    "topic": lambda choices, memory: memory.topic(choices),
     "subscription": lambda choices, memory: values.subscription(choices),
     "namespace": lambda choices, memory: values.namespace(choices),
     "topics_pattern": lambda choices, memory: choices.choice(_PATTERNS),
@@ -134,8 +166,8 @@ _BY_NAME: Final[dict[str, Any]] = {
     "sequence_id": lambda choices, memory: next(memory.sequence_ids),
     "highest_sequence_id": lambda choices, memory: choices.choice((0, 1, 5, 100)),
     "num_messages": lambda choices, memory: choices.choice((1, 1, 2, 10, -1, 0, 2**31 - 1)),
-    "producer_id": lambda choices, memory: choices.choice((0, 0, 0, 1, 2)),
-    "consumer_id": lambda choices, memory: choices.choice((0, 0, 0, 1, 2)),
+    "producer_id": lambda choices, memory: choices.randrange(4),
+    "consumer_id": lambda choices, memory: choices.randrange(4),
     "watcher_id": lambda choices, memory: choices.randrange(3),
     "messagePermits": lambda choices, memory: choices.choice((1, 10, 1_000, 2**31 - 1, 0)),
     "consumer_epoch": lambda choices, memory: choices.randrange(3),

@@ -55,8 +55,12 @@ def _framed(choices: Random, covered: bytes, damage: float) -> bytes:
 def _described(choices: Random, sequence_id: int) -> tuple[api.MessageMetadata, bytes]:
     metadata = api.MessageMetadata(producer_name="p", sequence_id=sequence_id, publish_time=1_700_000_000_000)
     payload = choices.randbytes(choices.choice((0, 1, 10, 100, 5_000)))
-    kind = choices.choice(
-        ("plain", "batch", "compressed", "chunk", "encrypted", "delayed", "keyed", "marker", "counts")
+    kind = (
+        "plain"
+        if choices.random() < 0.3
+        else choices.choice(
+            ("plain", "batch", "compressed", "chunk", "encrypted", "delayed", "keyed", "marker", "counts")
+        )
     )
     if kind == "batch":
         count = choices.choice((1, 2, 10, 500))

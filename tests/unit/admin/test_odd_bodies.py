@@ -84,6 +84,21 @@ def test_no_body_restarts_the_core(verb: str) -> None:
                 assert call(world, verb, path, json.dumps(body).encode())[0] != 500, (path, body)
 
 
+@pytest.mark.parametrize("number", [b"NaN", b"Infinity", b"-Infinity", b"1e400", b"-1e999", b"[1e400]"])
+def test_what_is_no_number_is_refused_before_it_is_stored(number: bytes) -> None:
+    # covers T-1, T-12: it was stored, and the answer that showed it failed from then on
+    world = World()
+    path = "/admin/v2/clusters/new"
+    assert (
+        call(world, "PUT", path, b'{"serviceUrl": "http://x:8080", "brokerClientTrustCertsFilePath": ' + number + b"}")[
+            0
+        ]
+        == 400
+    )
+    assert call(world, "GET", path)[0] == 404
+    assert call(world, "PUT", f"{BASE}/t", b'{"a": ' + number + b"}")[0] == 400
+
+
 @pytest.mark.parametrize("roles", [0.5, True, "admin", {"a": 1}, {}])
 def test_roles_of_a_tenant_are_a_list(roles: object) -> None:
     # covers T-1: a number restarted the core, and a text gave a role to each letter
