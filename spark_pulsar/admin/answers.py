@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 from collections.abc import Iterator, Mapping
@@ -13,10 +12,16 @@ from starlette.responses import JSONResponse, Response
 from spark_pulsar.broker.topics.name_limits import check_properties
 from spark_pulsar.model.errors import NotAllowed, PulsarError
 
+from .slices import next_slice, read_in_slices
+
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
+    from .slices import Steps
+
 MAX_BODY_BYTES = 1024 * 1024
+_SHORT = 512
+"""Members of a value that are written as JSON at once."""
 MAX_DEPTH = 100
 """Depth of objects and lists in a body. No call needs ten; a deep document is read and written again and again."""
 
@@ -113,6 +118,64 @@ def flag(value: str | None) -> bool:
     return value is not None and value.lower() == "true"
 
 
+def json_pieces(value: Any, *, ensure_ascii: bool = False) -> Iterator[str]:
+    """Writes a value as JSON in pieces, each in little time."""
+    if not _is_long(value):
+        yield json.dumps(value, ensure_ascii=ensure_ascii, allow_nan=False, separators=(",", ":"))
+    elif isinstance(value, dict):
+        before = "{"
+        for key, item in value.items():
+            yield f"{before}{json.dumps(key, ensure_ascii=ensure_ascii)}:"
+            yield from json_pieces(item, ensure_ascii=ensure_ascii)
+            before = ","
+        yield "}"
+    elif any(isinstance(item, dict | list) for item in value[:1]):
+        before = "["
+        for item in value:
+            yield before
+            yield from json_pieces(item, ensure_ascii=ensure_ascii)
+            before = ","
+        yield "]"
+    else:
+        before = "["
+        for at in range(0, len(value), _SHORT):
+            items = value[at : at + _SHORT]
+            part = json.dumps(items, ensure_ascii=ensure_ascii, allow_nan=False, separators=(",", ":"))
+            yield before + part[1:-1]
+            before = ","
+        yield "]"
+
+
+def _is_long(value: Any) -> bool:
+    """Tells whether a value has more members, in all, than one piece has."""
+    left, level = _SHORT, [value]
+    while level:
+        inner: list[Any] = []
+        for each in level:
+            if isinstance(each, dict | list):
+                left -= len(each)
+                if left < 0:
+                    return True
+                inner += each.values() if isinstance(each, dict) else each
+        level = inner
+    return False
+
+
+async def json_answer(value: object, status: int = 200) -> Response:
+    """Returns a value as JSON; a long one is written in slices."""
+    if not _is_long(value):
+        return JSONResponse(value, status)
+
+    def write() -> Steps[bytes]:
+        pieces: list[str] = []
+        for piece in json_pieces(value):
+            pieces.append(piece)
+            yield
+        return "".join(pieces).encode()
+
+    return Response(await read_in_slices(write()), status, media_type="application/json")
+
+
 class Piecewise(Response):
     """An answer of blocks of bytes, each made in little time: ten thousand topics neither hold up the broker nor fill
     its memory."""
@@ -123,11 +186,12 @@ class Piecewise(Response):
         self._blocks = blocks
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Sends the blocks, and lets other tasks run after each."""
+        """Sends the blocks, each in a slice of its own."""
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         if scope["method"] != "HEAD":
+            await next_slice()
             for block in self._blocks:
                 if block:
                     await send({"type": "http.response.body", "body": block, "more_body": True})
-                await asyncio.sleep(0)
+                await next_slice()
         await send({"type": "http.response.body", "body": b"", "more_body": False})

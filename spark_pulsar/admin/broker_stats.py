@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.model.errors import PulsarError
 
-from .answers import Piecewise
+from .answers import Piecewise, json_pieces
 from .lookups import bundle_of
 from .namespaces import bundle_edges
-from .topic_stats import topic_stats
+from .topic_stats import topic_stats_in_steps
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .calls import Call, Routes
 
 _BLOCK_CHARACTERS: Final = 1 << 13
+_PIECES_A_BLOCK: Final = 64
 _NAMES_A_TURN: Final = 512
 _OF_A_TOPIC: Final = {
     "producerCount": "producerCount",
@@ -77,7 +78,7 @@ def blocks(core: Core) -> Iterator[bytes]:
     ):
         block.append(piece)
         size += len(piece)
-        if size >= _BLOCK_CHARACTERS:
+        if size >= _BLOCK_CHARACTERS or len(block) >= _PIECES_A_BLOCK:
             yield "".join(block).encode()
             block.clear()
             size = 0
@@ -100,7 +101,7 @@ def _of_topics(core: Core, names: list[str]) -> Iterator[tuple[str, Iterable[str
     for name in names:
         topic = core.topics.get(name)
         if topic is not None:
-            yield name, (json.dumps(_short_stats(core, topic), separators=(",", ":")),)
+            yield name, _pieces_of(core, topic)
 
 
 def _object(members: Iterable[tuple[str, Iterable[str]]]) -> Iterator[str]:
@@ -113,8 +114,19 @@ def _object(members: Iterable[tuple[str, Iterable[str]]]) -> Iterator[str]:
     yield "{}" if before == "{" else "}"
 
 
-def _short_stats(core: Core, topic: Topic) -> dict[str, Any]:
-    stats = topic_stats(core, topic)
+def _pieces_of(core: Core, topic: Topic) -> Iterator[str]:
+    """Writes the statistics of a topic; an empty piece is a step that wrote nothing."""
+    steps = topic_stats_in_steps(core, topic)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            yield from json_pieces(_shortened(end.value), ensure_ascii=True)
+            return
+        yield ""
+
+
+def _shortened(stats: dict[str, Any]) -> dict[str, Any]:
     stats["producerCount"] = len(stats["publishers"])
     subscriptions = {
         name: {here: each[there] for here, there in _OF_A_SUBSCRIPTION.items() if there in each}

@@ -3,13 +3,14 @@ table `ROUTES`."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import JSONResponse, Response
 
-from .answers import Refused, flag, parse_body
+from .answers import Refused, flag, json_answer, parse_body
 from .gate import Answer, ask_later
+from .slices import change_in_slices, read_in_slices
 from .topics import topic_name
 
 if TYPE_CHECKING:
@@ -94,19 +95,21 @@ TOPIC_PATH: Final = "admin/v2/{domain}/{tenant}/{namespace}/{topic}"
 
 
 def reads(read: Callable[[Core, Call], object], status: int = 200) -> Handler:
-    """Makes the handler that answers with a value of the core as JSON."""
+    """Makes the handler that answers with a value of the core as JSON. A costly read is a generator (`slices`)."""
 
     async def handler(call: Call) -> Response:
-        return JSONResponse(read(call.core, call), status)
+        value = read(call.core, call)
+        return await json_answer(await read_in_slices(value) if isinstance(value, Generator) else value, status)
 
     return handler
 
 
 def changes(change: Change, status: int = 204) -> Handler:
-    """Makes the handler that changes the core; its answer without a body comes when the changes are on disk (T-3)."""
+    """Makes the handler that changes the core; its answer without a body comes when the changes are on disk (T-3). A
+    costly change is a generator (`slices`)."""
 
     async def handler(call: Call) -> Response:
-        await call.gate.ask(lambda core: change(core, call))
+        await change_in_slices(call.gate, lambda core: change(core, call))
         return Response(status_code=status)
 
     return handler
@@ -116,7 +119,7 @@ def shows_change(change: Change) -> Handler:
     """Makes the handler that changes the core; the result as JSON when its changes are on disk."""
 
     async def handler(call: Call) -> Response:
-        return JSONResponse(await call.gate.ask(lambda core: change(core, call)))
+        return await json_answer(await change_in_slices(call.gate, lambda core: change(core, call)))
 
     return handler
 
@@ -125,7 +128,7 @@ def shows_later(begin: Callable[[Core, Call, Callable[[Answer | PulsarError], No
     """Makes the handler that shows an answer as JSON, when the core has it."""
 
     async def handler(call: Call) -> Response:
-        return JSONResponse(await ask_later(call.gate, lambda core, answer: begin(core, call, answer)))
+        return await json_answer(await ask_later(call.gate, lambda core, answer: begin(core, call, answer)))
 
     return handler
 

@@ -19,13 +19,15 @@ from spark_pulsar.model.errors import NotAllowed, ProducerBusy, TopicNotFound
 from spark_pulsar.model.ids import EARLIEST, LATEST, Position
 
 from .answers import Refused, text_map, whole_number
-from .topics import check_namespace, existing, existing_partitions
+from .topics import check_namespace, existing, existing_partitions, partitions_in_steps
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.subscription import Subscription
     from spark_pulsar.broker.entities.topic import Topic
     from spark_pulsar.model.names import TopicName
+
+    from .slices import Steps
 
 Answer = Callable[[None], None]
 
@@ -69,10 +71,13 @@ def place_in(body: Any) -> Place | None:
 # ---- finding ----------------------------------------------------------------------------------------------------
 
 
-def names_of(core: Core, name: TopicName) -> list[str]:
+def names_of(core: Core, name: TopicName) -> Steps[list[str]]:
     """Returns the names of subscriptions of a topic, or of all partitions of one."""
-    found = existing_partitions(core, name)
-    return list(dict.fromkeys(subscription for topic in found for subscription in topic.subscriptions))
+    found: dict[str, None] = {}
+    for topic in (yield from partitions_in_steps(core, name)):
+        found |= dict.fromkeys(topic.subscriptions)
+        yield
+    return list(found)
 
 
 def is_known(core: Core, name: TopicName, subscription: str) -> bool:

@@ -12,15 +12,21 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.topic import Topic
     from spark_pulsar.ledger.state.ledger import LedgerInfo
 
+    from .slices import Steps
+
 MAX_RANGES: Final = 10_000
 """Acked ranges that are written out; the rest is a number."""
 
 
-def internal_stats(topic: Topic) -> dict[str, Any]:
+def internal_stats(topic: Topic) -> Steps[dict[str, Any]]:
     """Returns the ledgers and cursors of a topic; the `currentLedger…` members are the open ledger's. A non-persistent
     topic has none."""
     if topic.non_persistent is not None:
         return _nothing_stored(topic)
+    cursors: dict[str, Any] = {}
+    for name, each in list(topic.subscriptions.items()):
+        cursors[name] = _cursor(each.cursor, max(0, each.backlog), is_used=bool(each.consumers))
+        yield
     ledger = topic.ledger
     infos = list(ledger.ledgers.values())
     current = ledger.current
@@ -37,10 +43,7 @@ def internal_stats(topic: Topic) -> dict[str, Any]:
         "state": _state(topic),
         "ledgers": [_ledger(info, is_open=info is current) for info in infos],
         "cursors": {
-            **{
-                name: _cursor(each.cursor, max(0, each.backlog), is_used=bool(each.consumers))
-                for name, each in topic.subscriptions.items()
-            },
+            **cursors,
             **_compaction_cursor(topic),
             **_deduplication_cursor(topic),
         },

@@ -19,7 +19,7 @@ from . import cursors
 from .calls import TOPIC_PATH, reads, shows_later
 from .internal_stats import MAX_RANGES
 from .subscriptions import subscription_in
-from .topics import check_namespace, existing, existing_partitions, is_known
+from .topics import check_namespace, existing, is_known, partitions_in_steps
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
@@ -30,19 +30,24 @@ if TYPE_CHECKING:
     from spark_pulsar.model.ids import Position
 
     from .calls import Call, Routes
+    from .slices import Steps
 
 VERSION: Final = 0
 """Version of the description, which Apache Pulsar counts up with each write; ours is no document of its own."""
 
 
-def _internal_info(core: Core, call: Call) -> object:
+def _internal_info(core: Core, call: Call) -> Steps[object]:
     name = call.topic
     cursors.check_stored(name, "Internal info")
     check_namespace(core, name)
     if registry.partition_count(core, name) is None:
         return internal_info(core, existing(core, name))
-    found = existing_partitions(core, name)
-    return {"version": VERSION, "partitions": {topic.full_name: internal_info(core, topic) for topic in found}}
+    told: dict[str, Any] = {}
+    for topic in (yield from partitions_in_steps(core, name)):
+        if core.topics.get(topic.full_name) is topic:  # else deleted meanwhile
+            told[topic.full_name] = internal_info(core, topic)
+        yield
+    return {"version": VERSION, "partitions": told}
 
 
 def internal_info(core: Core, topic: Topic) -> dict[str, Any]:
@@ -95,15 +100,16 @@ def _place(position: Position) -> dict[str, int]:
     return {"ledgerId": position.ledger_id, "entryId": position.entry_id}
 
 
-def _backlog(core: Core, call: Call) -> object:
+def _backlog(core: Core, call: Call) -> Steps[object]:
     """Answers the backlog of a topic, or of all partitions together; zeros for a topic that does not exist, as Apache
     Pulsar does."""
     name = call.topic
     check_namespace(core, name)
-    partitions = existing_partitions(core, name) if is_known(core, name) else []
+    partitions = (yield from partitions_in_steps(core, name)) if is_known(core, name) else []
     found = [topic for topic in partitions if topic.non_persistent is None]
     details: dict[str, dict[str, int]] = {}
     for topic in found:
+        yield
         for each in topic.subscriptions.values():
             if each.is_durable:
                 known = details.setdefault(each.name, {"cursorBacklog": 0, "cursorLedgerId": -1})

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from spark_pulsar.broker.entities import meters
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.topic import Topic
 
 Metric = TypeVar("Metric")
+_TOPICS_A_PART: Final = 512
 
 
 class Scrape:
@@ -24,17 +25,19 @@ class Scrape:
         self.core = core
         self.topics = list(core.topics.values())
 
-    def per_topic(self, value: Callable[[Topic], float]) -> float:
-        """Sums a number over all topics in use."""
-        return sum(value(topic) for topic in self.topics)
+    def per_topic(self, value: Callable[[Topic], float]) -> Iterator[float]:
+        """Sums a number over all topics in use, in parts."""
+        for at in range(0, len(self.topics), _TOPICS_A_PART):
+            yield sum(map(value, self.topics[at : at + _TOPICS_A_PART]))
 
 
 class BrokerMetric(NamedTuple):
-    """A number of the broker; its name ends in `_total` when it only grows."""
+    """A number of the broker; its name ends in `_total` when it only grows. One that takes time to find is told in
+    parts that are its sum."""
 
     name: str
     help: str
-    value: Callable[[Scrape], float]
+    value: Callable[[Scrape], float | Iterator[float]]
     labels: str = ""
 
 
@@ -90,8 +93,11 @@ def _backlog(topic: Topic) -> int:
     return sum(max(0, each.backlog) for each in topic.subscriptions.values() if each.is_durable)
 
 
-def _read_only(scrape: Scrape) -> int:
-    return sum(1 for state in scrape.core.state.topics.values() if state.damages and state.damage is not None)
+def _read_only(scrape: Scrape) -> Iterator[int]:
+    states = list(scrape.core.state.topics.values())
+    for at in range(0, len(states), _TOPICS_A_PART):
+        part = states[at : at + _TOPICS_A_PART]
+        yield sum(1 for state in part if state.damages and state.damage is not None)
 
 
 BROKER: Final = (

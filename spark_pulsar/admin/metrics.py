@@ -57,19 +57,29 @@ def _cluster(scrape: Scrape) -> str:
 
 
 def _broker_lines(scrape: Scrape) -> Iterator[str]:
+    """Writes the metrics of the broker; an empty line is a step that wrote nothing."""
     cluster, last = _cluster(scrape), ""
     for metric in BROKER:
         yield from _head(metric.name, metric.help, last)
         last = metric.name
-        yield f"{metric.name}{{{cluster}{metric.labels}}} {metric.value(scrape)}\n"
+        value = metric.value(scrape)
+        if isinstance(value, Iterator):
+            total: float = 0
+            for part in value:
+                total += part
+                yield ""
+            value = total
+        yield f"{metric.name}{{{cluster}{metric.labels}}} {value}\n"
 
 
 def _topic_lines(scrape: Scrape) -> Iterator[str]:
+    """Writes the metrics of topics and subscriptions; an empty line is a step that wrote nothing."""
     core, cluster, last = scrape.core, _cluster(scrape), ""
-    named = [
-        (topic, f'{cluster},namespace="{topic.name.namespace_name}",topic="{_escaped(topic.full_name)}"')
-        for topic in scrape.topics
-    ]
+    named = []
+    for topic in scrape.topics:
+        labels = f'{cluster},namespace="{topic.name.namespace_name}",topic="{_escaped(topic.full_name)}"'
+        named.append((topic, labels))
+        yield ""
     for each in TOPIC:
         yield from _head(each.name, each.help, last)
         last = each.name
@@ -78,6 +88,7 @@ def _topic_lines(scrape: Scrape) -> Iterator[str]:
     for one in SUBSCRIPTION:
         yield from _head(one.name, one.help, last)
         for topic, labels in named:
+            yield ""
             for name, subscription in list(topic.subscriptions.items()):
                 yield f'{one.name}{{{labels},subscription="{_escaped(name)}"}} {one.value(subscription)}\n'
 

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.topic import Topic
 
     from .calls import Call, Routes
+    from .slices import Steps
 
 DEFAULT_BUNDLES: Final = 4
 MAX_BUNDLES: Final = 4096
@@ -234,14 +235,14 @@ def _delete(core: Core, call: Call) -> None:
     if call.flag("force"):
         raise Refused(405, "Broker doesn't allow forced deletion of namespaces")
     existing(core, call.namespace, f"Namespace {call.namespace} does not exist.")
-    if topic_names.names_in(core, tenant, name) or topic_names.partitioned_names_in(core, tenant, name):
+    if topic_names.count_in(core, tenant, name) or topic_names.partitioned_names_in(core, tenant, name):
         raise Refused(409, "Cannot delete non empty namespace")
     registry.forget_namespace(core, call.namespace)
     core.append(NamespaceDeleted(call.namespace))
     core.policies.changed(call.namespace)
 
 
-def _topics(core: Core, call: Call) -> object:
+def _topics(core: Core, call: Call) -> Steps[list[str]]:
     mode = call.query.get("mode", "PERSISTENT")
     if mode not in ("PERSISTENT", "NON_PERSISTENT", "ALL"):
         raise Refused(404, f"{mode!r} is no mode of this list")
@@ -250,7 +251,7 @@ def _topics(core: Core, call: Call) -> object:
     found: list[str] = []
     for domain in ("persistent", "non-persistent"):
         if mode in ("ALL", domain.upper().replace("-", "_")):
-            found += list_topics(core, domain, tenant, name, with_system=with_system)
+            found += yield from list_topics(core, domain, tenant, name, with_system=with_system)
     return found
 
 

@@ -6,11 +6,13 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from .topic_stats import EVERYTHING, NOT_HERE, THROTTLED, Wanted, topic_stats
+from .topic_stats import EVERYTHING, NOT_HERE, THROTTLED, Wanted, topic_stats_in_steps
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.topic import Topic
+
+    from .slices import Steps
 
 _SUMMED: Final = (
     "msgRateIn",
@@ -77,11 +79,20 @@ _PUBLISHER_SUMMED: Final = ("msgRateIn", "msgThroughputIn", "chunkedMessageRate"
 
 def partitioned_stats(
     core: Core, partitions: int, topics: Iterable[Topic], wanted: Wanted = EVERYTHING, *, each: bool = True
-) -> dict[str, Any]:
+) -> Steps[dict[str, Any]]:
     """Sums the statistics of all partitions of a topic; with `each` every partition is shown too."""
-    found = {topic.full_name: topic_stats(core, topic, wanted) for topic in topics}
+    found: dict[str, dict[str, Any]] = {}
+    for topic in topics:
+        if core.topics.get(topic.full_name) is not topic:
+            continue  # deleted meanwhile
+        found[topic.full_name] = yield from topic_stats_in_steps(core, topic, wanted)
     stats = list(found.values())
-    total: dict[str, Any] = {key: sum(one[key] for one in stats) for key in _SUMMED}
+    total: dict[str, Any] = {}
+    for key in _SUMMED:
+        total[key] = sum(one[key] for one in stats)
+        yield
+    publishers = yield from _merged_publishers([one["publishers"] for one in stats])
+    subscriptions = yield from _sum_subscriptions(stats)
     ages = [one["oldestBacklogMessageAgeSeconds"] for one in stats]
     limits = stats[0] if stats else {"backlogQuotaLimitSize": -1, "backlogQuotaLimitTime": -1}
     return {
@@ -95,18 +106,19 @@ def partitioned_stats(
         **NOT_HERE,
         "topicCreationTimeStamp": min((one["topicCreationTimeStamp"] for one in stats), default=0),
         "lastPublishTimestamp": max((one["lastPublishTimestamp"] for one in stats), default=0),
-        "publishers": _merged_publishers([one["publishers"] for one in stats]),
+        "publishers": publishers,
         "waitingPublishers": sum(one["waitingPublishers"] for one in stats),
-        "subscriptions": _sum_subscriptions(stats),
+        "subscriptions": subscriptions,
         "metadata": {"partitions": partitions, "deleted": False},
         "partitions": found if each else {},
     }
 
 
-def _sum_subscriptions(partitions: Iterable[dict[str, Any]]) -> dict[str, Any]:
+def _sum_subscriptions(partitions: Iterable[dict[str, Any]]) -> Steps[dict[str, Any]]:
     merged: dict[str, Any] = {}
     for stats in partitions:
         for name, subscription in stats["subscriptions"].items():
+            yield
             known = merged.get(name)
             if known is None:
                 merged[name] = {**subscription, "consumers": [dict(each) for each in subscription["consumers"]]}
@@ -121,9 +133,10 @@ def _sum_subscriptions(partitions: Iterable[dict[str, Any]]) -> dict[str, Any]:
     return merged
 
 
-def _merged_publishers(partitions: Iterable[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+def _merged_publishers(partitions: Iterable[list[dict[str, Any]]]) -> Steps[list[dict[str, Any]]]:
     merged: list[dict[str, Any]] = []
     for publishers in partitions:
+        yield
         _merge(merged, publishers, "producerName", _PUBLISHER_SUMMED, ())
     for each in merged:
         each["averageMsgSize"] = each["msgThroughputIn"] / each["msgRateIn"] if each["msgRateIn"] else 0.0

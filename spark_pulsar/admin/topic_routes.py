@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from starlette.responses import JSONResponse
-
 from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.lifetime import compaction
 from spark_pulsar.broker.subscriptions import cursor_moves
@@ -14,10 +12,11 @@ from spark_pulsar.broker.topic_log import backlog_size, retention, termination
 from spark_pulsar.broker.topics import lifecycle
 
 from . import cursors, internal_stats, partitioned_stats, topic_stats, topics
-from .answers import Refused, text_map, whole_number
+from .answers import Refused, json_answer, text_map, whole_number
 from .calls import TOPIC_PATH, changes, reads, shows_change
 from .gate import ask_later
 from .messages import id_json
+from .slices import read_in_slices
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from spark_pulsar.model.names import TopicName
 
     from .calls import Call, Change, Routes
+    from .slices import Steps
 
 
 def _list(core: Core, call: Call) -> object:
@@ -83,7 +83,8 @@ async def _find_oldest(call: Call, found: Iterable[Topic]) -> None:
 async def _stats(call: Call) -> Response:
     topic = topics.existing(call.core, call.topic)
     await _find_oldest(call, [topic])
-    return JSONResponse(topic_stats.topic_stats(call.core, topic, await _wanted(call, [topic])))
+    steps = topic_stats.topic_stats_in_steps(call.core, topic, await _wanted(call, [topic]))
+    return await json_answer(await read_in_slices(steps))
 
 
 async def _partitioned_stats(call: Call) -> Response:
@@ -92,21 +93,25 @@ async def _partitioned_stats(call: Call) -> Response:
     if known is None:
         topics.check_namespace(core, name)
         raise Refused(404, f"Partitioned Topic {name} not found")
-    found = topics.existing_partitions(core, name)
+    found = await read_in_slices(topics.partitions_in_steps(core, name))
     await _find_oldest(call, found)
     each = call.query.get("perPartition", "true").lower() != "false"
-    return JSONResponse(
-        partitioned_stats.partitioned_stats(core, known.partitions, found, await _wanted(call, found), each=each)
-    )
+    wanted = await _wanted(call, found)
+    steps = partitioned_stats.partitioned_stats(core, known.partitions, found, wanted, each=each)
+    return await json_answer(await read_in_slices(steps))
 
 
-def _partitioned_internal_stats(core: Core, call: Call) -> object:
+def _partitioned_internal_stats(core: Core, call: Call) -> Steps[object]:
     name = call.topic
     known = core.state.partitioned.get(name.full)
     if known is None:
         raise Refused(404, f"Partitioned Topic {name} not found")
-    found = topics.existing_partitions(core, name)
-    stats = {topic.full_name: internal_stats.internal_stats(topic) for topic in found}
+    found = yield from topics.partitions_in_steps(core, name)
+    stats: dict[str, Any] = {}
+    for topic in found:
+        if core.topics.get(topic.full_name) is not topic:
+            continue  # deleted meanwhile
+        stats[topic.full_name] = yield from internal_stats.internal_stats(topic)
     return {"metadata": {"partitions": known.partitions, "deleted": False}, "partitions": stats}
 
 

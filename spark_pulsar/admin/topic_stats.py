@@ -18,6 +18,7 @@ from spark_pulsar.ledger.rows.cursors import RANGE_BYTES
 from spark_pulsar.ledger.state.compaction import Compaction
 
 from . import key_shared_stats
+from .slices import finish
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.consumer import Consumer
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.producer import Producer
     from spark_pulsar.broker.entities.subscription import Subscription
     from spark_pulsar.broker.entities.topic import Topic
+
+    from .slices import Steps
 
 _NEVER: Final = "1970-01-01T00:00:00Z"
 NOT_HERE: Final[dict[str, Any]] = {
@@ -75,7 +78,19 @@ EVERYTHING: Final = Wanted()
 def topic_stats(core: Core, topic: Topic, wanted: Wanted = EVERYTHING) -> dict[str, Any]:
     """Returns the statistics of a topic or partition. The oldest entry of the backlog is told if
     `backlog_size.with_oldest` was asked before."""
-    subscriptions = {name: subscription_stats(each, wanted) for name, each in topic.subscriptions.items()}
+    return finish(topic_stats_in_steps(core, topic, wanted))
+
+
+def topic_stats_in_steps(core: Core, topic: Topic, wanted: Wanted = EVERYTHING) -> Steps[dict[str, Any]]:
+    """Returns what `topic_stats` does. Who comes meanwhile may be left out."""
+    subscriptions: dict[str, dict[str, Any]] = {}
+    for name, each in list(topic.subscriptions.items()):
+        subscriptions[name] = yield from subscription_stats_in_steps(each, wanted)
+    publishers: list[dict[str, Any]] = []
+    for producer in list(topic.producers.values()) if wanted.publishers else ():
+        publishers.append(publisher_stats(producer))
+        yield
+    yield
     policies = core.policies_of(topic.name)
     rate = meters.published(topic)
     stats = {
@@ -98,7 +113,7 @@ def topic_stats(core: Core, topic: Topic, wanted: Wanted = EVERYTHING) -> dict[s
         "publishRateLimitedTimes": topic.publish_limited_times,
         "topicCreationTimeStamp": topic.state.created_ms,
         "lastPublishTimestamp": topic.last_published_ms,
-        "publishers": [publisher_stats(each) for each in topic.producers.values()] if wanted.publishers else [],
+        "publishers": publishers,
         "waitingPublishers": len(topic.access.waiters) if topic.access is not None else 0,
         "subscriptions": subscriptions,
         "deduplicationStatus": "Enabled" if topic.deduplicates else "Disabled",
@@ -147,8 +162,13 @@ def _earliest(subscription: Subscription, wanted: Wanted) -> int:
     return wanted.earliest.get((subscription.topic.full_name, subscription.name), -1)
 
 
-def subscription_stats(subscription: Subscription, wanted: Wanted = EVERYTHING) -> dict[str, Any]:
+def subscription_stats_in_steps(subscription: Subscription, wanted: Wanted) -> Steps[dict[str, Any]]:
     """Returns the statistics of a subscription; `msgBacklog` counts entries."""
+    consumers_told: list[dict[str, Any]] = []
+    for each in list(subscription.consumers) if wanted.consumers else ():
+        consumers_told.append(consumer_stats(each))
+        yield
+    yield
     consumers = subscription.consumers
     backlog = max(0, subscription.backlog)
     delayed_entries, holes = subscription.dispatcher.delayed_count, subscription.cursor.acked.range_count()
@@ -179,7 +199,7 @@ def subscription_stats(subscription: Subscription, wanted: Wanted = EVERYTHING) 
         "lastConsumedTimestamp": max(subscription.last_sent_ms, *(each.last_sent_ms for each in consumers), 0),
         "lastAckedTimestamp": max(subscription.last_acked_ms, *(each.last_acked_ms for each in consumers), 0),
         "lastMarkDeleteAdvancedTimestamp": subscription.last_moved_ms,
-        "consumers": [consumer_stats(each) for each in consumers] if wanted.consumers else [],
+        "consumers": consumers_told,
         "isDurable": subscription.is_durable,
         "isReplicated": False,
         "consumersAfterMarkDeletePosition": {},

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.topics import lifecycle, name_limits
 from spark_pulsar.broker.topics import partitions as partition_rules
 from spark_pulsar.ledger.records.base import PartitionedTopicSet, TopicPropertiesSet
 from spark_pulsar.model.errors import InvalidTopicName, NotAllowed, TopicNotFound
-from spark_pulsar.model.names import TopicName
+from spark_pulsar.model.names import TopicName, is_hidden
 
 from .answers import Refused
 
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.topic import Topic
+
+    from .slices import Steps
+
+_NAMES_A_STEP: Final = 1_024
 
 
 def topic_name(domain: str, tenant: str, namespace: str, local: str) -> TopicName:
@@ -43,17 +47,23 @@ def is_known(core: Core, name: TopicName) -> bool:
     return registry.exists(core, name) or registry.partition_count(core, name) is not None
 
 
-def list_topics(core: Core, domain: str, tenant: str, namespace: str, *, with_system: bool) -> list[str]:
-    """Returns the topics and partitions of one domain of a namespace."""
+def list_topics(core: Core, domain: str, tenant: str, namespace: str, *, with_system: bool) -> Steps[list[str]]:
+    """Returns the topics and partitions of one domain of a namespace, those of the beginning."""
     _check_listed_namespace(core, tenant, namespace)
-    names = registry.names_in(core, tenant, namespace)
-    return [name.full for name in names if name.domain == domain and (with_system or not name.is_hidden)]
+    names = registry.full_names_in(core, domain, tenant, namespace)
+    if with_system:
+        return names
+    found: list[str] = []
+    for at in range(0, len(names), _NAMES_A_STEP):
+        found += [name for name in names[at : at + _NAMES_A_STEP] if not is_hidden(name)]
+        yield
+    return found
 
 
 def list_partitioned(core: Core, domain: str, tenant: str, namespace: str) -> list[str]:
     """Returns the partitioned topics of one domain of a namespace."""
     _check_listed_namespace(core, tenant, namespace)
-    return [each.full for each in registry.partitioned_names_in(core, tenant, namespace) if each.domain == domain]
+    return registry.partitioned_full_names_in(core, domain, tenant, namespace)
 
 
 def _check_listed_namespace(core: Core, tenant: str, namespace: str) -> None:
@@ -182,6 +192,20 @@ def existing_partitions(core: Core, name: TopicName) -> list[Topic]:
         return [existing(core, name)]
     found = [registry.find(core, name.at_partition(index)) for index in range(count)]
     return [topic for topic in found if topic is not None]
+
+
+def partitions_in_steps(core: Core, name: TopicName) -> Steps[list[Topic]]:
+    """Returns what `existing_partitions` does, those of the beginning that are still there when they are looked for."""
+    count = registry.partition_count(core, name)
+    if count is None:
+        return [existing(core, name)]
+    found: list[Topic] = []
+    for index in range(count):
+        topic = registry.find(core, name.at_partition(index))
+        if topic is not None:
+            found.append(topic)
+        yield
+    return found
 
 
 def properties(core: Core, name: TopicName) -> dict[str, str]:

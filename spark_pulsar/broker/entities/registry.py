@@ -40,8 +40,17 @@ def count_in(core: Core, tenant: str, namespace: str) -> int:
 
 def partitioned_names_in(core: Core, tenant: str, namespace: str) -> list[TopicName]:
     """Lists all partitioned topics of a namespace, sorted by name."""
-    prefixes = tuple(f"{domain}://{tenant}/{namespace}/" for domain in (PERSISTENT, NON_PERSISTENT))
-    return [TopicName.parse(full) for full in sorted(core.state.partitioned) if full.startswith(prefixes)]
+    return [
+        TopicName.parse(full)
+        for domain in (NON_PERSISTENT, PERSISTENT)
+        for full in partitioned_full_names_in(core, domain, tenant, namespace)
+    ]
+
+
+def partitioned_full_names_in(core: Core, domain: str, tenant: str, namespace: str) -> list[str]:
+    """Lists the full names of the partitioned topics of one domain of a namespace, sorted. The list is a snapshot, to
+    be read only."""
+    return core.state.partitioned_names.names(f"{domain}://{tenant}/{namespace}/")
 
 
 SYSTEM_NAMESPACE = "pulsar/system"

@@ -121,13 +121,14 @@ def _topic_chunked(state: DurableState, record: TopicChunked) -> None:
 
 
 def _partitioned_topic_set(state: DurableState, record: r.PartitionedTopicSet) -> None:
-    state.partitioned[record.name] = PartitionedTopic(record.name, record.partitions, dict(record.properties))
+    state.add_partitioned(PartitionedTopic(record.name, record.partitions, dict(record.properties)))
     state.dirty["partitioned_topics"].add(record.name)
 
 
 def _partitioned_topic_deleted(state: DurableState, record: r.PartitionedTopicDeleted) -> None:
     if state.partitioned.pop(record.name, None) is None:
         raise InvalidRecord(f"partitioned topic {record.name} does not exist")
+    state.partitioned_names.remove(record.name)
     state.dirty["partitioned_topics"].add(record.name)
 
 

@@ -69,7 +69,7 @@ def load_rows(tables: Mapping[str, Sequence[tuple[Any, ...]]]) -> DurableState:
         for kind, name, text in tables.get("documents", ()):
             state.documents.setdefault(kind, {})[name] = text
         for name, partitions, properties in tables.get("partitioned_topics", ()):
-            state.partitioned[name] = PartitionedTopic(name, partitions, json.loads(properties))
+            state.add_partitioned(PartitionedTopic(name, partitions, json.loads(properties)))
         for topic_id, name, created_ms, properties, total, last_ledger, last_entry in tables.get("topics", ()):
             ledger = ManagedLedger(topic_id)
             ledger.restore(total, Position(last_ledger, last_entry))

@@ -49,6 +49,7 @@ class DurableState:
         self.topic_names = NameIndex()
         self.cursors: dict[int, Cursor] = {}
         self.partitioned: dict[str, PartitionedTopic] = {}
+        self.partitioned_names = NameIndex()
         self.namespaces: dict[str, str] = {_DEFAULT_NAMESPACE: "{}"}
         """Policies as JSON text, by "tenant/name"."""
         self.documents: dict[str, dict[str, str]] = {kind: {} for kind in dr.KINDS}
@@ -161,6 +162,12 @@ class DurableState:
         self.topics[topic.topic_id] = topic
         self.topics_by_name[topic.name] = topic
         self.topic_names.add(topic.name)
+
+    def add_partitioned(self, topic: PartitionedTopic) -> None:
+        """Registers a partitioned topic, or what is new of it."""
+        if topic.name not in self.partitioned:
+            self.partitioned_names.add(topic.name)
+        self.partitioned[topic.name] = topic
 
     def follow_open(self, ledger: ManagedLedger) -> None:
         """After another ledger of a topic, or none, takes entries: its numbers stand in the topic's row."""

@@ -181,7 +181,8 @@ class World:
 class Client:
     """One connection: sends frames, keeps what comes back."""
 
-    is_behind = False
+    is_busy = is_stopped = False
+    room_us = 1 << 50
 
     def __init__(self, world: World, session_id: int) -> None:
         self.world = world
@@ -196,6 +197,9 @@ class Client:
     # What a Connection wants of its engine and transport
 
     def happen(self, events: list[Event]) -> None:
+        self._events += events
+
+    def happen_now(self, events: list[Event], _spent_us: int) -> None:
         self._events += events
 
     def has_read(self, size_bytes: int) -> None:

@@ -1,0 +1,120 @@
+"""Costly requests in slices: the loop serves everybody else between two of them.
+
+A costly read, a rendered answer or a change is a generator that yields after each little step. All requests of the
+admin API share the slices: one slice of one request in each round of the loop, in rotation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from weakref import WeakKeyDictionary
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.entities.core import Core
+
+    from .gate import Gate
+
+Result = TypeVar("Result")
+Steps = Generator[None, None, Result]
+"""Work in little steps, and its result."""
+
+SLICE_S: Final = 0.002
+"""Time after which a slice ends with the step that it is at."""
+
+
+class _Rotation:
+    """Requests that wait for their next slice."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._is_due = False
+
+    async def next_slice(self) -> None:
+        """Waits until the request may do a slice."""
+        allowed: asyncio.Future[None] = self._loop.create_future()
+        self._waiting.append(allowed)
+        if not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._allow_one)
+        await allowed
+
+    def _allow_one(self) -> None:
+        waiting = self._waiting
+        while waiting:
+            allowed = waiting.popleft()
+            if not allowed.done():  # else its client is gone
+                allowed.set_result(None)
+                break
+        self._is_due = bool(waiting)
+        if waiting:
+            self._loop.call_soon(self._allow_one)
+
+
+_rotations: WeakKeyDictionary[asyncio.AbstractEventLoop, _Rotation] = WeakKeyDictionary()
+
+
+async def next_slice() -> None:
+    """Waits until the request of this task may do a slice."""
+    loop = asyncio.get_running_loop()
+    rotation = _rotations.get(loop)
+    if rotation is None:
+        rotation = _rotations[loop] = _Rotation(loop)
+    await rotation.next_slice()
+
+
+def finish(steps: Steps[Result]) -> Result:
+    """Does all steps at once."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+
+
+class _Slices(Generic[Result]):
+    """Steps of one request, done slice by slice."""
+
+    def __init__(self, steps: Steps[Result]) -> None:
+        self._steps = steps
+        self.result: Result | None = None
+
+    def do_one(self) -> bool:
+        """Does the steps of one slice; false when they were the last ones."""
+        end_s = time.perf_counter() + SLICE_S
+        try:
+            while True:
+                next(self._steps)
+                if time.perf_counter() >= end_s:
+                    return True
+        except StopIteration as end:
+            self.result = end.value
+            return False
+
+
+async def read_in_slices(steps: Steps[Result]) -> Result:
+    """Does the steps of a request that changes nothing."""
+    slices = _Slices(steps)
+    await next_slice()
+    while slices.do_one():
+        await next_slice()
+    result: Result = slices.result  # type: ignore[assignment]
+    return result
+
+
+async def change_in_slices(gate: Gate, begin: Callable[[Core], object]) -> object:
+    """Runs a change in the core; one that is a generator is done slice by slice, each in a turn of the core, and the
+    next one when the changes of the one before are on disk. Returns its result."""
+    changed = await gate.ask(begin)
+    if not isinstance(changed, Generator):
+        return changed
+    slices = _Slices(changed)
+    await next_slice()
+    while await gate.ask(lambda _: slices.do_one()):
+        await next_slice()
+    return slices.result
