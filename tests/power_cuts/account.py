@@ -66,13 +66,18 @@ class Subscription:
         asked = place in self.asked or place in self.asked_indexes or place <= self.asked_upto
         return asked or self.is_sought
 
+    def forget_sure(self) -> None:
+        """Takes nothing for surely acknowledged any more."""
+        self.acked.clear()
+        self.acked_indexes.clear()
+        self.acked_upto = (-1, -1)
+
     def seek(self, place: Place) -> None:
         """Takes the answer of a seek to an entry: it and those after it are to come, those before are not."""
         self.is_sought = False
-        for places in (self.acked, self.asked):
-            places.clear()
-        for indexes in (self.acked_indexes, self.asked_indexes):
-            indexes.clear()
+        self.forget_sure()
+        self.asked.clear()
+        self.asked_indexes.clear()
         self.acked_upto = self.asked_upto = (place[0], place[1] - 1)
 
 
@@ -165,6 +170,8 @@ class Account:
             subscription = self.topic(command.topic).subscriptions.setdefault(command.subscription, Subscription())
             if subscription.presence in ("never", "gone"):
                 subscription.is_latest = command.initialPosition == api.CommandSubscribe.Latest
+            elif subscription.presence == "maybe":
+                subscription.forget_sure()  # it may be a new one of the same name
             _ask_for(subscription)
             self._consumers[said.connection, command.consumer_id] = command.topic, command.subscription
         self._waiting[said.connection, command.request_id] = said

@@ -6,7 +6,7 @@ import os
 import random
 import shutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -52,55 +52,88 @@ def _recorded(data_dir: Path, recording: Path, conf: dict[str, Any]) -> Iterator
         yield Broker("ours", process.service_url, process.admin_url, process), process
 
 
-class PowerCuts:
-    """A recorded load and its cuts. With the same recording and seed a number always means the same cut."""
+class _Life:
+    """One recorded load: on which directory it began, and what was promised before. Lives of one directory follow one
+    another with a power cut between them."""
 
-    def __init__(self, kept: Path, work: Path, seed: int, size_bytes: int, conf: dict[str, Any] | None = None) -> None:
-        """`kept`: a folder with a recording, or for it; `size_bytes` is about its size. `work`: a folder for images,
-        which are removed when nothing was wrong with them."""
+    def __init__(self, before: Path, recording: Path, promised: list[tuple[list[Said], int]]) -> None:
+        self.before = before
+        self.promised = promised
+        self.set(read_recording(recording))
+
+    def set(self, records: list[Record]) -> None:
+        """Takes these records for the recording."""
+        self.records = records
+        self.said = conversation(records)
+        self.places = interesting(records)
+
+    def account(self, at: int) -> Account:
+        """The account at a cut."""
+        account = Account()
+        for said, upto in [*self.promised, (self.said, at)]:
+            account.take(said, upto)
+        return account
+
+
+class PowerCuts:
+    """Recorded loads and their cuts. With the same recordings and seed a number always means the same cut."""
+
+    def __init__(self, kept: Path, work: Path, seed: int, sizes_bytes: Sequence[int]) -> None:
+        """`kept`: a folder with recordings, or for them, one a life; `sizes_bytes` are about their sizes. `work`: a
+        folder for images, which are removed when nothing was wrong with them."""
         self._work = work
         self._seed = seed
-        self._conf = CONF | (conf or {})
-        recording = kept / "recording"
+        self._lives: list[_Life] = []
+        for life, size_bytes in enumerate(sizes_bytes, 1):
+            self._live(kept, life, size_bytes)
+
+    def _live(self, kept: Path, life: int, size_bytes: int) -> None:
+        recording, before, data = kept / f"recording-{life}", self._work / f"before-{life}", self._work / "data"
+        promised: list[tuple[list[Said], int]] = []
+        if self._lives:
+            last = self._lives[-1]
+            choices = random.Random(f"{self._seed}/life {life}")
+            at = choices.randrange(len(last.records) // 2, len(last.records))
+            _image(last.before, last.records, at, before, choices)
+            promised = [*last.promised, (last.said, at)]
+        else:
+            before.mkdir()
         if not recording.exists():
-            with _recorded(work / "data", recording, self._conf) as (broker, process):
-                Load(broker, process, seed).run(lambda: recording.stat().st_size >= size_bytes, timeout_s=300)
-            shutil.rmtree(work / "data")
-        self._empty = work / "empty"
-        self._empty.mkdir()
-        self._records = read_recording(recording)
-        self._said = conversation(self._records)
-        self._places = interesting(self._records)
+            shutil.copytree(before, data)
+            with _recorded(data, recording, CONF) as (broker, process):
+                load = Load(broker, process, self._seed, life)
+                load.run(lambda: recording.stat().st_size >= size_bytes, timeout_s=300)
+            shutil.rmtree(data)
+        self._lives.append(_Life(before, recording, promised))
 
     @property
     def description(self) -> str:
-        """The recording in numbers."""
-        account = Account()
-        account.take(self._said, len(self._records))
-        kinds = Counter(record[0] for record in self._records)
-        syncs = kinds["sync"] + sum(record[0] == "write" and record[5] for record in self._records)
+        """The recordings in numbers."""
+        account = self._lives[-1].account(len(self._lives[-1].records))
+        records = [record for life in self._lives for record in life.records]
+        kinds = Counter(record[0] for record in records)
+        syncs = kinds["sync"] + sum(record[0] == "write" and record[5] for record in records)
         return (
-            f"{len(self._records)} records, {kinds['write']} writes, {syncs} syncs, {kinds['rename']} renames, "
+            f"{len(records)} records, {kinds['write']} writes, {syncs} syncs, {kinds['rename']} renames, "
             f"{account.receipts} receipts, {account.answers} other answers"
         )
 
     def forget(self, unsynced: str) -> None:
         """Makes the recording that of a broker without some syncs (`recording.without_syncs`)."""
-        self._records = without_syncs(self._records, unsynced)
-        self._said = conversation(self._records)
-        self._places = interesting(self._records)
+        for life in self._lives:
+            life.set(without_syncs(life.records, unsynced))
 
     def cut(self, number: int, after: float = 0.0) -> str:
         """Cuts once, and a second time while the broker recovers or is judged; judges both. Returns a line about it.
         `after`: share of the recording that comes before any cut."""
         choices = random.Random(f"{self._seed}/{number}")
-        at = _place(choices, self._places, len(self._records))
-        at = max(at, int(after * len(self._records)))
-        account = Account()
-        account.take(self._said, at)
+        life = self._lives[number % len(self._lives)]
+        at = _place(choices, life.places, len(life.records))
+        at = max(at, int(after * len(life.records)))
+        account = life.account(at)
         work = self._work / f"cut-{number}"
         work.mkdir()
-        _image(self._empty, self._records, at, work / "first", choices)
+        _image(life.before, life.records, at, work / "first", choices)
         records, said = self._judge(work / "first", work / "recording", account, f"judge-{number}")
         ready = next(place for place, record in enumerate(records) if record[0] == "made")
         end = choices.choice((ready, len(records)))
@@ -109,13 +142,13 @@ class PowerCuts:
         _image(work / "first.before", records, again, work / "second", choices)
         self._judge(work / "second", work / "recording", account, f"judge-{number}-again")
         shutil.rmtree(work)
-        return f"cut {number}: at {at} of {len(self._records)} records, again at {again}, {account.receipts} receipts"
+        return f"cut {number}: at {at} of {len(life.records)} records, again at {again}, {account.receipts} receipts"
 
     def _judge(self, image: Path, recording: Path, account: Account, name: str) -> tuple[list[Record], list[Said]]:
         shutil.copytree(image, image.with_name(f"{image.name}.before"))
         if account.answers or (image / "VERSION").exists():  # else it may have been cut while it was made
             require_none("found", [str(each) for each in check(image) if each.severity is Severity.ERROR])
-        with _recorded(image, recording, self._conf) as (broker, process):
+        with _recorded(image, recording, CONF) as (broker, process):
             try:
                 Judge(broker, account, name).judge()
             except BaseException:

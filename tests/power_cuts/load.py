@@ -66,8 +66,10 @@ class _AckingAll(Acking):
 class Load:
     """Workers, each a thread that repeats one thing until its broker is gone."""
 
-    def __init__(self, broker: Broker, process: BrokerProcess, seed: int) -> None:
+    def __init__(self, broker: Broker, process: BrokerProcess, seed: int, life: int = 1) -> None:
+        """`life` counts the loads that one data directory has had: producers and short topics are named after it."""
         self._broker = broker
+        self._life = life
         self._process = process
         self._choices = random.Random(seed)
         self._stop = threading.Event()
@@ -76,7 +78,7 @@ class Load:
         self._threads: list[threading.Thread] = []
         self._consumers: list[Acking] = []
         status, text = broker.rest("PUT", f"/admin/v2/namespaces/{NAMESPACE}")
-        assert status == 204, text
+        assert status in (204, 409), text
         for name in ("singles", "batches", "once", "later", "view", "sought", "large"):
             raw = self._broker.raw()
             subscribe(raw, _topic(name), "keep", "Shared")  # never acknowledged: it keeps every message
@@ -138,20 +140,26 @@ class Load:
     # Workers
 
     def _produce(self, client: pulsar.Client, topic: str, name: str) -> None:
+        name = self._named(name)
         producer = client.create_producer(_topic(topic), producer_name=name)
         for number in self._rounds():
             producer.send(value_of(name, number), partition_key=f"k{number % _KEYS}")
 
     def _produce_batches(self, client: pulsar.Client) -> None:
+        name = self._named("c")
         producer = client.create_producer(
-            _topic("batches"), producer_name="c", batching_enabled=True, batching_max_messages=_BATCH
+            _topic("batches"), producer_name=name, batching_enabled=True, batching_max_messages=_BATCH
         )
         for number in self._rounds():
             for each in range(number * _BATCH, (number + 1) * _BATCH):
-                producer.send_async(value_of("c", each), lambda *_: None)
+                producer.send_async(value_of(name, each), lambda *_: None)
             producer.flush()
 
+    def _named(self, name: str) -> str:
+        return f"{name}{self._life}"
+
     def _sender(self, topic: str, name: str) -> tuple[RawConnection, Callable[..., None]]:
+        name = self._named(name)
         raw = self._broker.raw()
         raw.request("LOOKUP", topic=_topic(topic))
         answer = raw.request("PRODUCER", topic=_topic(topic), producer_id=1, producer_name=name)
@@ -173,7 +181,7 @@ class Load:
         raw, _ = self._sender("large", "l")
         for number in self._rounds():
             size = choices.choice((100, 3_000, 40_000, 150_000, 300_000))
-            raw.send_message(1, number, choices.randbytes(size), metadata={"producer_name": "l"})
+            raw.send_message(1, number, choices.randbytes(size), metadata={"producer_name": self._named("l")})
             raw.expect("SEND_RECEIPT")
             self._stop.wait(0.2)
 
@@ -215,10 +223,10 @@ class Load:
 
     def _topics(self, choices: random.Random) -> None:
         for number in self._rounds():
-            topic = _topic(f"short-{number}")
+            topic = _topic(f"short-{self._life}-{number}")
             status, text = self._broker.rest("PUT", topic_path(topic))
             assert status == 204, text
-            raw, send = self._sender(f"short-{number}", "x")
+            raw, send = self._sender(f"short-{self._life}-{number}", "x")
             if choices.random() < 0.5:
                 subscribe(raw, topic, "keep", "Shared")
             for each in range(choices.randrange(5)):
@@ -244,6 +252,7 @@ class Load:
     def _policies(self, choices: random.Random) -> None:
         path = f"/admin/v2/namespaces/{NAMESPACE}"
         for number in self._rounds():
+            number += self._life * 100_000
             calls = (
                 (f"{path}/messageTTL", 1_000_000_000 + number),
                 (f"{path}/maxConsumersPerTopic", 1_000 + number),
@@ -259,7 +268,7 @@ class Load:
         for number in self._rounds():
             fields.append(f'{{"name": "f{number}", "type": ["null", "string"], "default": null}}')
             definition = f'{{"type": "record", "name": "r", "fields": [{", ".join(fields)}]}}'.encode()
-            topic = _topic(f"schemas-{number // 20}")
+            topic = _topic(f"schemas-{self._life}-{number // 20}")
             raw = self._broker.raw()
             raw.request("LOOKUP", topic=topic)
             schema = {"name": "r", "schema_data": definition.hex(), "type": "Avro"}
