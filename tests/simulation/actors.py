@@ -14,6 +14,7 @@ from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.broker.turn.events import Event
 from spark_pulsar.model.ids import MessageId
 from spark_pulsar.server.connection import Connection
+from spark_pulsar.server.connection_memory import ConnectionMemory
 from spark_pulsar.wire import commands, requests
 from spark_pulsar.wire.frames import command_frame, payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import (
@@ -31,7 +32,6 @@ from .schemas import on_wire
 from .sharing import ALL_STICKY_HASHES, EXCLUSIVE, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from random import Random
 
 MAX_FRAME_BYTES = 5_253_120
@@ -40,7 +40,9 @@ MAX_FRAME_BYTES = 5_253_120
 class Link:
     """One connection: bytes on their way to the broker, orders of the broker on their way back."""
 
-    is_behind = False
+    is_busy = is_stopped = False
+    room_us = 1 << 60
+    """Room for all that arrives: the tests make the turns."""
 
     def __init__(self, session_id: int, client: Client) -> None:
         self.session_id = session_id
@@ -52,22 +54,21 @@ class Link:
         """False while the broker does not read (PR-15)."""
         self.malformed = False
         self._events: list[Event] = []
+        self.memory = ConnectionMemory(1 << 60, lambda: 0.0, lambda _delay_s, _call: None)
         self._connection = Connection(self, session_id, MAX_FRAME_BYTES)  # type: ignore[arg-type]
         self._connection.splitter.least_columnar_sends = 2
         self._connection.transport = self  # type: ignore[assignment]
-        self.loop = self
-        self._soon: deque[Callable[[], None]] = deque()
 
     # What a Connection wants of its engine and its transport
 
     def happen(self, events: list[Event]) -> None:
         self._events += events
 
+    def happen_now(self, events: list[Event], _spent_us: int) -> None:
+        self._events += events
+
     def has_read(self, size_bytes: int) -> None:
         """Leaves it to the world when its next turn comes."""
-
-    def call_soon(self, callback: Callable[[], None]) -> None:
-        self._soon.append(callback)
 
     def is_closing(self) -> bool:
         return False
@@ -95,8 +96,6 @@ class Link:
                 True  # which few would be else: a read has few SENDs here
             )
             self._connection.data_received(data)
-        while self._soon:
-            self._soon.popleft()()
         events, self._events = self._events, []
         return events
 

@@ -233,6 +233,7 @@ class LedgerRolls(Protocol):
     """Rollover of ledgers by time (`topic_log.rollover`)."""
 
     def opened(self, info: LedgerInfo, name: TopicName) -> None: ...
+    def forget(self, ledger_ids: Iterable[int]) -> None: ...
 
 
 class Monitors(Protocol):

@@ -56,6 +56,11 @@ class PolicyBook:
             known = self._by_topic[full] = self._computed(name)
         return known
 
+    def forget(self, full: str) -> None:
+        """Forgets the policies of a topic that is deleted."""
+        if self._by_topic.pop(full, None) is not None:
+            self._room += len(full) + _NAME_OVERHEAD_BYTES
+
     def of_namespace(self, name: TopicName) -> EffectivePolicies:
         """Returns the policies in effect for a topic without policies of its own."""
         return self._merged((self._state.namespaces.get(name.namespace_name), None, None))[name.is_system]

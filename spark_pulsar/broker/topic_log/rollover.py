@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from spark_pulsar.ledger.state.topics import TopicState
 
 _ROLLS_A_TURN: Final = 100
+_VOID_ITEMS: Final = 100
+"""Items of the queue that may be void, beside as many as are not."""
 
 
 class RollQueue:
@@ -56,6 +58,14 @@ class RollQueue:
     def opened(self, info: LedgerInfo, name: TopicName) -> None:
         """Queues a ledger that takes entries, or whose topic has other policies."""
         self._put(info.ledger_id, info.opened_ms + self._greatest_age_ms(name))
+
+    def forget(self, ledger_ids: Iterable[int]) -> None:
+        """Takes out ledgers that take no more entries."""
+        for ledger_id in ledger_ids:
+            self._due_ms.pop(ledger_id, None)
+        if len(self._queue) > 2 * len(self._due_ms) + _VOID_ITEMS:
+            self._queue = [(due_ms, ledger_id) for ledger_id, due_ms in self._due_ms.items()]
+            heapq.heapify(self._queue)
 
     def _greatest_age_ms(self, name: TopicName) -> int:
         retained_ms = self._core.policies_of(name).retention.time_ms
@@ -120,6 +130,8 @@ def _roll(core: Core, info: LedgerInfo) -> None:
 
 def open_ledger(core: Core, topic: Topic) -> LedgerInfo:
     """Seals the current ledger, if any, and opens the next one; consumed ledgers are trimmed (5.2)."""
+    if topic.ledger.current is not None:
+        core.monitors.rolls.forget((topic.ledger.current.ledger_id,))
     for record in core.state.records_to_open_ledger(topic.state.topic_id, core.now_ms):
         core.append(record)
     retention.trim(core, topic)

@@ -90,9 +90,12 @@ def delete(core: Core, topic: Topic) -> None:
         if topic.partition < 0:
             policy_changes.forget_topic(core, topic.name)
             registry.topic_gone(core, topic.name)
+        core.policies.forget(topic.full_name)
         return
-    for ledger_id in topic.ledger.ledger_ids():
+    ledger_ids = list(topic.ledger.ledger_ids())
+    for ledger_id in ledger_ids:
         core.cache.drop_ledger(ledger_id)
+    core.monitors.rolls.forget(ledger_ids)
     core.topic_counters.take_out(topic.ledger.row)
     for record in core.state.records_to_delete_topic(topic.state.topic_id):
         core.append(record)
@@ -104,6 +107,7 @@ def delete(core: Core, topic: Topic) -> None:
     if topic.partition < 0:
         policy_changes.forget_topic(core, topic.name)
         registry.topic_gone(core, topic.name)
+    core.policies.forget(topic.full_name)
 
 
 def delete_partitioned(core: Core, name: TopicName) -> None:

@@ -27,6 +27,7 @@ from spark_pulsar.broker.turn.events import (
 from spark_pulsar.model.ids import MessageId, Position
 from spark_pulsar.server.compaction.compactor import BLOCK_ENTRIES, Compactor
 from spark_pulsar.server.connection import Connection
+from spark_pulsar.server.connection_memory import ConnectionMemory
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.entries import build_entry
 from spark_pulsar.wire.frames import command_frame, payload_frame
@@ -182,13 +183,15 @@ class Client:
     """One connection: sends frames, keeps what comes back."""
 
     is_busy = is_stopped = False
-    room_us = 1 << 50
+    room_us = 1 << 60
+    """Room for all that arrives: the tests make the turns."""
 
     def __init__(self, world: World, session_id: int) -> None:
         self.world = world
         self.session_id = session_id
         self.effects: list[Any] = []
         self._events: list[Event] = []
+        self.memory = ConnectionMemory(1 << 60, lambda: 0.0, lambda _delay_s, _call: None)
         self._connection = Connection(self, session_id, 5_253_120)  # type: ignore[arg-type]
         self._connection.splitter.least_columnar_sends = 2
         self._connection.transport = self  # type: ignore[assignment]
