@@ -254,6 +254,16 @@ def test_a_copy_left_behind_long_ago_is_found_out(made: Made) -> None:
     assert made.errors() == []
 
 
+def test_a_copy_whose_making_was_cut_short_is_not_called_damaged(made: Made) -> None:
+    missing(made.layout.checkpoint_copy)
+    sqlite3.connect(made.layout.checkpoint_copy).close()
+    made.layout.checkpoint_copy.touch()
+    texts = {finding.severity: finding.text for finding in check(made.root) if finding.file == "checkpoint.copy"}
+    assert texts == {Severity.INFO: "the checkpoint's copy was never finished; the broker makes it anew"}
+    made.assert_all_is_there()
+    assert [finding.file for finding in check(made.root) if finding.file == "checkpoint.copy"] == []
+
+
 def test_a_copy_that_cannot_be_written_holds_up_nothing(tmp_path: Path) -> None:
     troubles: list[Exception] = []
     disk = SecondCommitFails()

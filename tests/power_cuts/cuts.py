@@ -147,7 +147,9 @@ class PowerCuts:
     def _judge(self, image: Path, recording: Path, account: Account, name: str) -> tuple[list[Record], list[Said]]:
         shutil.copytree(image, image.with_name(f"{image.name}.before"))
         if account.answers or (image / "VERSION").exists():  # else it may have been cut while it was made
-            require_none("found", [str(each) for each in check(image) if each.severity is Severity.ERROR])
+            findings = check(image)
+            bad = [str(each) for each in findings if each.severity is Severity.ERROR or "damaged" in each.text]
+            require_none("found", bad)
         with _recorded(image, recording, CONF) as (broker, process):
             try:
                 Judge(broker, account, name).judge()

@@ -123,6 +123,14 @@ class Checkpoint:
         create_inventory(self._db)
         self._disk.commit(self._db)
 
+    def is_unmade(self) -> bool:
+        """Tells whether there is not even a table: making the database was cut short."""
+        try:
+            [(tables,)] = self._db.execute("SELECT COUNT(*) FROM sqlite_master")
+        except sqlite3.Error as error:
+            raise self._explained(error) from error
+        return not tables
+
     def load(self) -> tuple[DurableState, JournalMark, dict[int, Extent]]:
         """Reads the stored state, the mark and the extents. StorageDamaged when SQLite finds damage, a row fails its
         checksum or form, or the rows are not those that were stored."""

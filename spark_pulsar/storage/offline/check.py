@@ -226,6 +226,9 @@ def _check_checkpoints(layout: Layout, found: Examination) -> _Stored | None:
             f"this copy of the checkpoint is whole, at group {copied[1].last_group}: `check --repair` goes on with it"
         )
         found.add(Severity.INFO, layout.relative(copy), 0, text)
+    elif stored is not None and copied is None and _is_unmade(layout, copy):
+        text = "the checkpoint's copy was never finished; the broker makes it anew"
+        found.add(Severity.INFO, layout.relative(copy), 0, text)
     elif copied is None and copy.exists():
         what = "damaged too" if stored is None else "damaged; the broker makes it anew"
         found.add(Severity.WARNING, layout.relative(copy), 0, f"the checkpoint's copy is {what}: {copy_problems[0]}")
@@ -244,6 +247,17 @@ def _check_database(layout: Layout, path: Path) -> tuple[_Stored | None, list[st
         raise
     except StorageError as error:
         return None, [_text(error)]
+
+
+def _is_unmade(layout: Layout, path: Path) -> bool:
+    """Tells whether making a database was cut short, which loses nothing of it."""
+    if not path.exists():
+        return False
+    try:
+        with unchanged(layout, path) as checkpoint:
+            return checkpoint.is_unmade()
+    except StorageError:
+        return False
 
 
 def _text(error: StorageError) -> str:
