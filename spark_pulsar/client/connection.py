@@ -121,7 +121,7 @@ class Connection:
             method,
             shown,
             proxy_to_broker_url=proxy_to or None,
-            features=FeatureFlags(supports_auth_refresh=method != "none"),
+            features=FeatureFlags(supports_auth_refresh=method != "none", supports_broker_entry_metadata=True),
         )
         self._shown = shown
         with contextlib.suppress(ConnectionLost):  # the reader knows why, and has told it there

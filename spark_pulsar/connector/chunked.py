@@ -49,7 +49,14 @@ class ChunkedMessages:
             self._lost(at)
             return None
         partition = int(table.entries.ids[2, i])
-        entry = whole_message(whole.metadata, whole.payload, *at, partition, first_chunk=whole.positions[0])
+        entry = whole_message(
+            whole.metadata,
+            whole.payload,
+            *at,
+            partition,
+            first_chunk=whole.positions[0],
+            broker_metadata=table.broker_metadata(i),
+        )
         return inspect_entries(Entries.of([entry]))
 
     def _look_back(self, last: MessageMetadata, at: Position) -> Assembled[Position] | None:

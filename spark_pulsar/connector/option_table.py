@@ -174,6 +174,13 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "at least once.",
     ),
     Option(
+        "metadataColumns",
+        "column names or `all`",
+        "",
+        READ,
+        "More columns, separated by commas: those of the second table below. With `.schema(...)` they are named there.",
+    ),
+    Option(
         "waitingForNonExistedTopic",
         "boolean",
         "`false`",

@@ -28,6 +28,7 @@ from spark_pulsar.connector.errors import OptionError
 from spark_pulsar.connector.option_table import BATCH_READ, OPTIONS, UNSUPPORTED, UNSUPPORTED_PREFIXES, Use
 from spark_pulsar.connector.option_values import boolean as _boolean
 from spark_pulsar.connector.option_values import read as _read
+from spark_pulsar.connector.schema import metadata_columns
 from spark_pulsar.connector.security_options import SecurityOptions, read_security, read_service_url
 from spark_pulsar.model.errors import InvalidTopicName
 from spark_pulsar.model.names import TopicName, split_namespace
@@ -94,6 +95,7 @@ class Options:
     mode: str
     column_name_of_corrupt_record: str
     dead_letter_topic: str | None
+    metadata_columns: tuple[str, ...]
     waiting_for_non_existed_topic: bool
     poll_timeout_ms: int
     operation_timeout_ms: int
@@ -223,6 +225,7 @@ def parse_options(raw: Mapping[str, str]) -> Options:
         mode=_read(values, "mode", _one_of(*MODES), FAILFAST),
         column_name_of_corrupt_record=_read(values, "columnNameOfCorruptRecord", _column, CORRUPT_RECORD),
         dead_letter_topic=_read(values, "deadLetterTopic", _persistent_topic, None),
+        metadata_columns=_read(values, "metadataColumns", metadata_columns, ()),
         waiting_for_non_existed_topic=_read(values, "waitingForNonExistedTopic", _boolean, False),
         poll_timeout_ms=_read(values, "pollTimeoutMs", _integer(1, _MAX_TIMEOUT_MS), 120_000),
         operation_timeout_ms=_read(values, "operationTimeoutMs", _integer(1, _MAX_TIMEOUT_MS), 30_000),

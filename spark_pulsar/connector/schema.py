@@ -4,7 +4,7 @@ only, so that this module needs no pyspark.
 The read columns are those of StreamNative's JVM connector: `value`, or what the topic's schema has in its place (see
 `schemas`), then those of the metadata. `.schema(...)` on the reader picks some of them, in any order, and is passed
 down to the kernels, so columns that are not asked for are not decoded; `value` and `__key` may be asked for as
-`string`, which then must be valid UTF-8.
+`string`, which then must be valid UTF-8. More metadata comes where `metadataColumns` or that schema names it.
 """
 
 from __future__ import annotations
@@ -46,6 +46,29 @@ READ_COLUMNS: Final[tuple[Column, ...]] = (
     Column("__messageProperties", (MAP_TYPE,), "Properties of the message; empty if there are none."),
 )
 
+METADATA_COLUMNS: Final[tuple[Column, ...]] = (
+    Column(
+        "__orderingKey",
+        ("binary",),
+        "Ordering key: decides about order and sharing out in place of the key; null without.",
+    ),
+    Column("__producerName", ("string",), "Name of the producer."),
+    Column("__sequenceId", ("bigint",), "Sequence id that the producer gave the message."),
+    Column("__schemaVersion", ("bigint",), "Version of the schema that the message was written with; null without."),
+    Column("__partition", ("int",), "Partition of the topic; null on a topic without partitions."),
+    Column("__ledgerId", ("bigint",), "Ledger of the message."),
+    Column("__entryId", ("bigint",), "Entry of the message in its ledger, the last one of a chunked message."),
+    Column("__batchIndex", ("int",), "Place of the message in its batch; null outside a batch."),
+    Column(
+        "__brokerPublishTime",
+        ("timestamp",),
+        "When the broker took the message; null unless the broker keeps it (`brokerEntryMetadataInterceptors` of an "
+        "Apache Pulsar, exposed by `exposingBrokerEntryMetadataToClientEnabled`).",
+    ),
+    Column("__index", ("bigint",), "Number of the message in its topic partition, from 0; null as the time before."),
+)
+"""Columns of a read that are not there unless `metadataColumns` or the schema names them."""
+
 WRITE_COLUMNS: Final[tuple[Column, ...]] = (
     Column(
         "value",
@@ -66,9 +89,15 @@ WRITE_COLUMNS: Final[tuple[Column, ...]] = (
 READ_DDL: Final = ", ".join(f"{column.name} {column.types[0]}" for column in READ_COLUMNS)
 """The schema of a read when the user gives none."""
 
-_READ: Final = {column.name: column for column in READ_COLUMNS}
+_READ: Final = {column.name: column for column in READ_COLUMNS + METADATA_COLUMNS}
 _WRITE: Final = {column.name: column for column in WRITE_COLUMNS}
+_ON_REQUEST: Final = {column.name: column for column in METADATA_COLUMNS}
 _SET_BY_BROKER: Final = frozenset({"__messageId", "__publishTime"})
+_SAID_ELSEWHERE: Final = {
+    "__redeliveryCount": "Spark's readers take no part in redelivery: the broker counts none for them",
+    "__replicatedFrom": "messages from other clusters are not told apart",
+}
+"""Columns that are looked for and are not there, with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +145,22 @@ def _fields(schema: Any) -> list[tuple[str, str, bool]]:
     return [(field.name, field.dataType.simpleString(), bool(field.nullable)) for field in schema.fields]
 
 
-def projection_of(schema: Any, definition: Definition | None = None, mode: DecodeMode = FAILING) -> Projection:
+def projection_of(
+    schema: Any, definition: Definition | None = None, mode: DecodeMode = FAILING, metadata: Sequence[str] = ()
+) -> Projection:
     """Checks the schema of a read (the default one, or the user's) against the columns that `definition`, the schema of
-    the topic, gives. Raises SchemaError naming the nearest column, or listing all."""
+    the topic, gives, and the option `metadataColumns` against it. Raises SchemaError naming the nearest column, or
+    listing all."""
     fields = _fields(schema)
     if not fields:
         raise SchemaError("the schema names no column")
-    _no_doubles(name for name, _, _ in fields)
+    names = [name for name, _, _ in fields]
+    _no_doubles(names)
+    if missing := [name for name in metadata if name not in names]:
+        raise SchemaError(
+            f"metadataColumns names {' and '.join(missing)}, and the schema of the read does not: add it there, or "
+            "leave the option out"
+        )
     if definition is not None or mode.columns() or mode.dead_letter_topic:
         return _decoded_projection(schema, definition, mode)
     for name, kind, _ in fields:
@@ -134,7 +172,24 @@ def projection_of(schema: Any, definition: Definition | None = None, mode: Decod
     )
 
 
+def metadata_columns(text: str) -> tuple[str, ...]:
+    """Reads the names of the option `metadataColumns`: separated by commas, or `all`. Raises ValueError."""
+    if text.strip() == "all":
+        return tuple(_ON_REQUEST)
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    _no_doubles(names)
+    for name in names:
+        if name in _SAID_ELSEWHERE:
+            raise SchemaError(f"there is no column {name}: {_SAID_ELSEWHERE[name]}")
+        if name not in _ON_REQUEST:
+            near = _near(name, _ON_REQUEST)
+            raise SchemaError(f"no column {name}{near}; there are {', '.join(_ON_REQUEST)}")
+    return names
+
+
 def _check_plain(name: str, kind: str, known: Mapping[str, Column]) -> None:
+    if name in _SAID_ELSEWHERE:
+        raise SchemaError(f"there is no column {name}: {_SAID_ELSEWHERE[name]}")
     if name not in known:
         raise SchemaError(f"no column {name} can be read{_near(name, known)}; there are {', '.join(known)}")
     if kind not in known[name].types:
@@ -177,16 +232,18 @@ def _decoded_projection(schema: Any, definition: Definition | None, mode: Decode
     )
 
 
-def read_ddl(definition: Definition | None, mode: DecodeMode = FAILING) -> str:
-    """Returns the schema of a read when the user gives none, of topics with this schema."""
+def read_ddl(definition: Definition | None, mode: DecodeMode = FAILING, metadata: Sequence[str] = ()) -> str:
+    """Returns the schema of a read when the user gives none, of topics with this schema; `metadata` names columns of
+    METADATA_COLUMNS."""
+    asked = [(name, _ON_REQUEST[name].types[0]) for name in metadata]
     if definition is None and not mode.columns():
-        return READ_DDL
+        return ", ".join([READ_DDL, *(f"{name} {kind}" for name, kind in asked)])
     from spark_pulsar.connector.schemas.types.columns import value_columns
     from spark_pulsar.connector.schemas.types.spark_types import ddl
 
     there = value_columns(definition)
     added = [(name, kind) for name, kind, _ in mode.columns()]
-    added += [(column.name, column.types[0]) for column in READ_COLUMNS[1:]]
+    added += [(column.name, column.types[0]) for column in READ_COLUMNS[1:]] + asked
     for name, _ in added:
         if name in there.names:
             raise SchemaError(

@@ -90,7 +90,7 @@ class PulsarDataSource(DataSource):
     def schema(self) -> str:
         """Columns of a read without `.schema(...)`."""
         self._parsed.check_topics_to_read()
-        return read_ddl(self._definition(), self._parsed.decode_mode)
+        return read_ddl(self._definition(), self._parsed.decode_mode, self._parsed.metadata_columns)
 
     def _definition(self) -> Definition | None:
         """Returns the schema of the topics to read. It is asked for once: what `schema` has seen travels with this
@@ -102,7 +102,7 @@ class PulsarDataSource(DataSource):
         return self._planned[0]
 
     def _projection(self, schema: StructType) -> Projection:
-        return projection_of(schema, self._definition(), self._parsed.decode_mode)
+        return projection_of(schema, self._definition(), self._parsed.decode_mode, self._parsed.metadata_columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Returns a batch read."""

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Sequence
 
 from spark_pulsar.connector.option_table import ANY, OPTIONS, READ, WRITE
-from spark_pulsar.connector.schema import READ_COLUMNS, WRITE_COLUMNS, Column
+from spark_pulsar.connector.schema import METADATA_COLUMNS, READ_COLUMNS, WRITE_COLUMNS, Column
 
 
 def options_table() -> str:
@@ -30,4 +30,5 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write("\n\n".join([options_table(), columns_table(READ_COLUMNS), columns_table(WRITE_COLUMNS)]) + "\n")
+    columns = [columns_table(each) for each in (READ_COLUMNS, METADATA_COLUMNS, WRITE_COLUMNS)]
+    sys.stdout.write("\n\n".join([options_table(), *columns]) + "\n")

@@ -28,8 +28,9 @@ _BATCH_TAG: Final = b"\x58"
 class EntryBlock:
     """Consecutive entries of one topic partition inside one buffer.
 
-    Entry i is `buffer[starts[i]:ends[i]]`, from its checksum magic (or metadata size) to its end, and has the id
-    `(ledger_ids[i], entry_ids[i])`; ids grow. All four lists have one length. Checksums are verified.
+    Entry i is `buffer[starts[i]:ends[i]]`, from the broker's metadata, if it sent some, its checksum magic or its
+    metadata size to its end, and has the id `(ledger_ids[i], entry_ids[i])`; ids grow. All four lists have one length.
+    Checksums are verified.
     """
 
     __slots__ = (
@@ -165,8 +166,9 @@ def _add_run(block: EntryBlock, run: Sequence[Frame], shift: int, consumer_id: i
                 continue
             ledger_id, entry_id = signed(message.message_id.ledgerId), signed(message.message_id.entryId)
             prefix, suffix, id_at, suffix_at, payload_at = _shape_of(buffer, start, payload)
+        entry = payload
         magic, checksum = _HEAD.unpack_from(buffer, payload) if end - payload >= _HEAD.size else (0, 0)
-        if magic == _BROKER_METADATA_MAGIC:  # not asked for, but some broker may send it
+        if magic == _BROKER_METADATA_MAGIC:
             payload += _HEAD.size + checksum
             magic, checksum = _HEAD.unpack_from(buffer, payload) if end - payload >= _HEAD.size else (0, 0)
         if magic == _CHECKSUM_MAGIC and checksum != (
@@ -174,7 +176,7 @@ def _add_run(block: EntryBlock, run: Sequence[Frame], shift: int, consumer_id: i
             crc32c(buffer[payload + 6 : end] if end - payload < _SMALL_BYTES else view[payload + 6 : end])
         ):
             raise ChecksumFailed(f"{topic}: the checksum of entry {ledger_id}:{entry_id} does not match its bytes")
-        add_start(payload + shift)
+        add_start(entry + shift)
         add_end(end + shift)
         add_ledger(ledger_id)
         add_entry(entry_id)
@@ -188,9 +190,11 @@ def permits_of(block: EntryBlock) -> int:
     for start, end in zip(block.starts, block.ends, strict=True):
         first = start + head_size
         if first <= end:
-            magic, _, size = head_of(buffer, start)
+            magic, checksum, size = head_of(buffer, start)
+            if magic == _BROKER_METADATA_MAGIC:
+                start += _HEAD.size + checksum  # which is a size there
             # Most entries of a topic without batches end here: nothing was cut out of them.
-            if magic == _CHECKSUM_MAGIC and find(_BATCH_TAG, first, first + size) < 0:
+            elif magic == _CHECKSUM_MAGIC and find(_BATCH_TAG, first, first + size) < 0:
                 continue
         metadata = _metadata(buffer, start, end)
         if _BATCH_TAG in metadata:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from spark_pulsar.connector import tables
 from spark_pulsar.connector.option_table import OPTIONS
-from spark_pulsar.connector.schema import READ_COLUMNS, WRITE_COLUMNS
+from spark_pulsar.connector.schema import METADATA_COLUMNS, READ_COLUMNS, WRITE_COLUMNS
 from spark_pulsar.server.config.reading import KEYS
 from tests.architecture.sources import (
     PACKAGE,
@@ -62,7 +62,8 @@ def _is_local(path: object, name: str) -> bool:
 
 
 def test_every_option_and_column_is_written_down() -> None:
-    for table in (tables.options_table(), tables.columns_table(READ_COLUMNS), tables.columns_table(WRITE_COLUMNS)):
+    columns = [tables.columns_table(each) for each in (READ_COLUMNS, METADATA_COLUMNS, WRITE_COLUMNS)]
+    for table in (tables.options_table(), *columns):
         for row in table.splitlines():
             assert row in CONNECTOR, (
                 f"docs/connector.md: run `python -m spark_pulsar.connector.tables` and paste: {row}"

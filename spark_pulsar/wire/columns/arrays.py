@@ -133,7 +133,7 @@ NO_SCHEMA_VERSION = -1
 """Schema version of a message that carries none, or one that is no number of eight bytes."""
 
 
-def schema_version_array(rows: Rows) -> Any:
+def schema_versions(rows: Rows) -> IntArray:
     """Returns the schema version of each message: that of its entry; NO_SCHEMA_VERSION without."""
     table = rows.table
     versions = np.full(len(table), NO_SCHEMA_VERSION, np.int64)
@@ -142,7 +142,8 @@ def schema_version_array(rows: Rows) -> Any:
         starts = table.field(layout.SCHEMA_VERSION_START)[places]
         octets = table.entries.data[starts[:, None] + np.arange(_SCHEMA_VERSION_BYTES)]
         versions[places] = octets.view(">i8")[:, 0]
-    return fixed_array(pa.int64(), versions[rows.field(layout.ROW_ENTRY)])
+    of_rows: IntArray = versions[rows.field(layout.ROW_ENTRY)]
+    return of_rows
 
 
 def message_id_array(rows: Rows) -> Any:

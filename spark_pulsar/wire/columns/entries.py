@@ -20,6 +20,7 @@ from spark_pulsar.wire.columns.kernels.entry_kernels import scan_entries
 
 if TYPE_CHECKING:
     from spark_pulsar.wire.entry_blocks import EntryBlock
+from spark_pulsar.wire.entries import BROKER_METADATA_MAGIC
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 
 IntArray = npt.NDArray[np.int64]
@@ -222,6 +223,11 @@ class EntryTable:
         start = self.fields[layout.METADATA_START, i]
         return self.entries.data[start : start + self.fields[layout.METADATA_LENGTH, i]].data
 
+    def broker_metadata(self, i: int) -> bytes:
+        """Returns what the broker put in front of entry ``i``, with its magic and size; empty without."""
+        head = self.entries.data[self.entries.starts[i] : self.fields[layout.METADATA_START, i] - 4].tobytes()
+        return head[: 6 + int.from_bytes(head[2:6])] if head.startswith(BROKER_METADATA_MAGIC) else b""
+
     def payload(self, i: int) -> memoryview:
         """Returns the payload of entry ``i`` as stored."""
         start = self.fields[layout.PAYLOAD_START, i]
@@ -286,9 +292,10 @@ def whole_message(
     entry_id: int,
     partition: int = -1,
     first_chunk: tuple[int, int] | None = None,
+    broker_metadata: bytes = b"",
 ) -> EntrySlice:
     """Returns an entry made of a message's metadata and its payload put together from chunks (still compressed, if it
-    was).
+    was), behind the broker's metadata of the last chunk.
 
     ``ledger_id`` and ``entry_id`` are those of the last chunk. The chunk fields of ``metadata`` are ignored, so that
     the metadata of any chunk will do. The result goes among other entries in its place.
@@ -299,5 +306,5 @@ def whole_message(
         plain.ClearField(field)
     head = plain.SerializePartialToString()
     body = payload.data if isinstance(payload, np.ndarray) else payload
-    data = b"".join((len(head).to_bytes(4, "big"), head, body))
+    data = b"".join((broker_metadata, len(head).to_bytes(4, "big"), head, body))
     return EntrySlice(data, ledger_id, entry_id, partition, first_chunk=first_chunk)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from spark_pulsar.wire.columns import arrays
+from spark_pulsar.wire.columns import arrays, metadata_arrays
 from spark_pulsar.wire.columns.entries import Entries, EntrySlice, EntryTable, table_of
 from spark_pulsar.wire.columns.rows import Rows, entry_groups, read_rows, row_ranges
 
@@ -23,22 +23,36 @@ _FIELDS: Final = (
 
 RECORD_COLUMNS: Final = tuple(field.name for field in _FIELDS)
 
-SCHEMA_VERSION: Final = "__schemaVersion"
-"""Column for decoders alone: the schema version of each message, -1 without one."""
+_ON_REQUEST: Final = (
+    pa.field("__orderingKey", pa.binary()),
+    pa.field("__producerName", pa.string()),
+    pa.field("__sequenceId", pa.int64()),
+    pa.field("__schemaVersion", pa.int64()),
+    pa.field("__partition", pa.int32()),
+    pa.field("__ledgerId", pa.int64()),
+    pa.field("__entryId", pa.int64()),
+    pa.field("__batchIndex", pa.int32()),
+    pa.field("__brokerPublishTime", arrays.TIMESTAMP),
+    pa.field("__index", pa.int64()),
+)
+
+METADATA_COLUMNS: Final = tuple(field.name for field in _ON_REQUEST)
+"""Columns that come only where they are named."""
 
 DEFAULT_MAX_ROWS: Final = 10_000
 DEFAULT_MAX_BYTES: Final = 16 * 1024 * 1024
 
 
 def record_schema(columns: Sequence[str] | None = None) -> Any:
-    """Returns the Arrow schema of record batches: ``columns`` in the order given, or all. Every column is nullable.
+    """Returns the Arrow schema of record batches: ``columns`` in the order given, or RECORD_COLUMNS. Every column is
+    nullable.
 
     :raises ValueError: a column is unknown
     """
-    fields = {field.name: field for field in (*_FIELDS, pa.field(SCHEMA_VERSION, pa.int64()))}
+    fields = {field.name: field for field in (*_FIELDS, *_ON_REQUEST)}
     names = RECORD_COLUMNS if columns is None else columns
     if unknown := set(names) - set(fields):
-        raise ValueError(f"unknown columns {sorted(unknown)}; there are {', '.join(RECORD_COLUMNS)}")
+        raise ValueError(f"unknown columns {sorted(unknown)}; there are {', '.join(fields)}")
     return pa.schema([fields[name] for name in names])
 
 
@@ -77,7 +91,16 @@ class RecordDecoder:
             "__publishTime": arrays.publish_time_array,
             "__eventTime": arrays.event_time_array,
             "__messageProperties": arrays.properties_array,
-            SCHEMA_VERSION: arrays.schema_version_array,
+            "__orderingKey": metadata_arrays.ordering_key_array,
+            "__producerName": metadata_arrays.producer_name_array,
+            "__sequenceId": metadata_arrays.sequence_id_array,
+            "__schemaVersion": metadata_arrays.schema_version_array,
+            "__partition": metadata_arrays.partition_array,
+            "__ledgerId": metadata_arrays.ledger_id_array,
+            "__entryId": metadata_arrays.entry_id_array,
+            "__batchIndex": metadata_arrays.batch_index_array,
+            "__brokerPublishTime": metadata_arrays.broker_publish_time_array,
+            "__index": metadata_arrays.index_array,
         }
         return [builders[name] for name in self.schema.names]
 

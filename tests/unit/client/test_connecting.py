@@ -47,7 +47,7 @@ def test_connect_says_who_we_are(peer: Peer, client_of: MakeClient) -> None:
     assert connect.auth_method_name == "none"
     assert not connect.HasField("proxy_to_broker_url")
     assert not connect.feature_flags.supports_auth_refresh
-    assert not connect.feature_flags.supports_broker_entry_metadata
+    assert connect.feature_flags.supports_broker_entry_metadata
 
 
 def test_nobody_listens(silent_port: int, client_of: MakeClient) -> None:

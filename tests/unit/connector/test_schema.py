@@ -8,7 +8,14 @@ import pyarrow as pa
 import pytest
 
 from spark_pulsar.connector.errors import SchemaError
-from spark_pulsar.connector.schema import READ_COLUMNS, READ_DDL, WRITE_COLUMNS, check_writable, projection_of
+from spark_pulsar.connector.schema import (
+    METADATA_COLUMNS,
+    READ_COLUMNS,
+    READ_DDL,
+    WRITE_COLUMNS,
+    check_writable,
+    projection_of,
+)
 from spark_pulsar.connector.tables import columns_table
 
 
@@ -112,7 +119,7 @@ def test_right_columns_to_write() -> None:
 
 
 def test_markdown_tables() -> None:
-    for columns in (READ_COLUMNS, WRITE_COLUMNS):
+    for columns in (READ_COLUMNS, METADATA_COLUMNS, WRITE_COLUMNS):
         for column in columns:
             assert columns_table(columns).count(f"| `{column.name}` |") == 1
 

@@ -57,12 +57,15 @@ def test_redelivery_counts_ack_sets_and_other_consumers_between() -> None:
     assert _ids(block_of([frames], 1, -1, "t")) == [(1, 1), (1, 2), (1, 4), (2, 0)]
 
 
-def test_a_broker_metadata_block_is_stepped_over() -> None:
-    entry = build_entry(MessageMetadata(producer_name="p", sequence_id=0, publish_time=1), b"value")
-    frame = payload_frame(
-        entry_commands.message(1, MessageId(1, 1)), entry_commands.build_broker_metadata(5, 6) + entry
-    )
-    assert _entries(block_of(_run(frame), 1, -1, "t")) == [entry]
+@pytest.mark.parametrize("messages", [1, 3])
+def test_what_the_broker_put_in_front_stays_and_is_no_part_of_the_checksum(messages: int) -> None:
+    metadata = MessageMetadata(producer_name="p", sequence_id=0, publish_time=1)
+    if messages > 1:
+        metadata.num_messages_in_batch = messages
+    entry = entry_commands.build_broker_metadata(5, 6) + build_entry(metadata, b"value")
+    block = block_of(_run(payload_frame(entry_commands.message(1, MessageId(1, 1)), entry)), 1, -1, "t")
+    assert _entries(block) == [entry]
+    assert permits_of(block) == messages
 
 
 def test_a_wrong_checksum_names_the_entry() -> None:

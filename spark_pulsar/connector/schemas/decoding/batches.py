@@ -14,7 +14,7 @@ from spark_pulsar.connector.decode_mode import DEADLETTER, ERROR_COLUMN, FAILFAS
 from spark_pulsar.connector.errors import UndecodableMessageError
 from spark_pulsar.connector.schemas.decoding.dead_letters import DeadLetters, told_id
 from spark_pulsar.connector.schemas.decoding.messages import Decoded, MessageDecoder
-from spark_pulsar.connector.schemas.decoding.plan import SCHEMA_VERSION, Decoding
+from spark_pulsar.connector.schemas.decoding.plan import NO_VERSION, SCHEMA_VERSION, Decoding
 from spark_pulsar.connector.schemas.lookup import definition_at
 
 
@@ -52,7 +52,8 @@ class BatchDecoder:
         keys = batch.column("__key") if self._decoding.has_separate_keys else None
         decoded = Decoded({})
         if self._messages is not None:
-            decoded = self._messages.decode(batch.column("value"), keys, batch.column(SCHEMA_VERSION))
+            versions = batch.column(SCHEMA_VERSION).fill_null(NO_VERSION)
+            decoded = self._messages.decode(batch.column("value"), keys, versions)
         columns, errors, mode = decoded.columns, decoded.errors, self._decoding.mode
         if errors and mode.mode == FAILFAST:
             self._fail(batch, errors)

@@ -11,7 +11,9 @@ from spark_pulsar.connector.schemas.definition import Definition, KeyValueEncodi
 from spark_pulsar.model.schemas import SchemaType
 
 SCHEMA_VERSION: Final = "__schemaVersion"
-"""Column of the kernels that tells the schema version of each message."""
+"""Column that tells the schema version of each message."""
+NO_VERSION: Final = -1
+"""Stands for a message that carries none."""
 
 
 @dataclass(frozen=True, slots=True)

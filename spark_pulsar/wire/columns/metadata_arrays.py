@@ -1,0 +1,103 @@
+"""Arrow arrays of the metadata that a read yields on request, one function per column as in `arrays`."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from spark_pulsar.wire.columns import arrays
+from spark_pulsar.wire.columns.entries import IntArray, raise_for
+from spark_pulsar.wire.columns.kernels import layout
+from spark_pulsar.wire.columns.kernels.column_kernels import micros_of
+from spark_pulsar.wire.columns.kernels.metadata_kernels import find_ordering_keys, read_broker_metadata
+from spark_pulsar.wire.columns.rows import Rows
+
+
+def _of_entries(rows: Rows, values: IntArray) -> IntArray:
+    """Gives each row the value of its entry."""
+    found: IntArray = values[rows.field(layout.ROW_ENTRY)]
+    return found
+
+
+def ordering_key_array(rows: Rows) -> Any:
+    """Returns the ordering key of each message; null without."""
+    starts, lengths = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
+    code, row = find_ordering_keys(
+        rows.data,
+        rows.field(layout.ROW_BATCH_INDEX),
+        rows.field(layout.ROW_METADATA_START),
+        rows.field(layout.ROW_METADATA_END),
+        starts,
+        lengths,
+    )
+    if code < 0:
+        rows.refuse(row, code)
+    return arrays.bytes_array(rows, starts, lengths, pa.binary())
+
+
+def producer_name_array(rows: Rows) -> Any:
+    """Returns the name of each message's producer."""
+    starts, lengths = (
+        _of_entries(rows, rows.table.field(field)) for field in (layout.PRODUCER_START, layout.PRODUCER_LENGTH)
+    )
+    return arrays.bytes_array(rows, starts, lengths, pa.string())
+
+
+def sequence_id_array(rows: Rows) -> Any:
+    """Returns the sequence id that each message's producer gave it."""
+    return arrays.fixed_array(pa.int64(), rows.field(layout.ROW_SEQUENCE_ID))
+
+
+def schema_version_array(rows: Rows) -> Any:
+    """Returns the schema version of each message; null without."""
+    versions = arrays.schema_versions(rows)
+    return arrays.fixed_array(pa.int64(), versions, versions != arrays.NO_SCHEMA_VERSION)
+
+
+def ledger_id_array(rows: Rows) -> Any:
+    """Returns the ledger of each message."""
+    return arrays.fixed_array(pa.int64(), _of_entries(rows, rows.table.entries.ids[0]))
+
+
+def entry_id_array(rows: Rows) -> Any:
+    """Returns the entry of each message, the last one of a chunked message."""
+    return arrays.fixed_array(pa.int64(), _of_entries(rows, rows.table.entries.ids[1]))
+
+
+def batch_index_array(rows: Rows) -> Any:
+    """Returns the place of each message in its batch; null outside a batch."""
+    indexes = rows.field(layout.ROW_BATCH_INDEX)
+    return arrays.fixed_array(pa.int32(), indexes.astype(np.int32), indexes >= 0)
+
+
+def partition_array(rows: Rows) -> Any:
+    """Returns the partition of each message; null on a topic without partitions."""
+    partitions = _of_entries(rows, rows.table.entries.ids[2])
+    return arrays.fixed_array(pa.int32(), partitions.astype(np.int32), partitions >= 0)
+
+
+def broker_publish_time_array(rows: Rows) -> Any:
+    """Returns the time at which the broker took each message, as UTC timestamps in microseconds; null where the broker
+    keeps none."""
+    times_ms = _of_entries(rows, _broker_metadata(rows)[0])
+    micros = np.empty(len(rows), np.int64)
+    micros_of(times_ms, micros)
+    return arrays.fixed_array(arrays.TIMESTAMP, micros, times_ms != layout.ABSENT)
+
+
+def index_array(rows: Rows) -> Any:
+    """Returns the index of each message in its topic partition, counted from 0; null where the broker keeps none. The
+    broker's is that of the last message of an entry."""
+    last = _of_entries(rows, _broker_metadata(rows)[1])
+    in_batch = rows.field(layout.ROW_BATCH_INDEX)
+    behind = _of_entries(rows, rows.table.field(layout.COUNT)) - 1 - in_batch
+    return arrays.fixed_array(pa.int64(), np.where(in_batch < 0, last, last - behind), last != layout.ABSENT)
+
+
+def _broker_metadata(rows: Rows) -> tuple[IntArray, IntArray]:
+    entries = rows.table.entries
+    times_ms, indexes = np.empty(len(entries), np.int64), np.empty(len(entries), np.int64)
+    code, i = read_broker_metadata(entries.data, entries.starts, entries.ends, times_ms, indexes)
+    if code < 0:
+        raise_for(entries, i, code)
+    return times_ms, indexes

@@ -1,0 +1,87 @@
+"""`metadataColumns`: what else a message carries, as the official client sent it and as the broker keeps it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pulsar
+import pytest
+from pyspark.errors import AnalysisException
+
+from spark_pulsar.connector.schema import METADATA_COLUMNS, READ_COLUMNS
+from tests.spark.flows import Flows, values
+
+NAMES = [column.name for column in METADATA_COLUMNS]
+
+
+def send(producer: pulsar.Producer, texts: list[str], **message: Any) -> None:
+    for number, text in enumerate(texts):
+        producer.send_async(text.encode(), lambda result, at: None, sequence_id=100 + number, **message)
+    producer.flush()
+    producer.close()
+
+
+def test_metadata_on_request_says_what_the_producer_and_the_broker_said(rolling: Flows) -> None:
+    # covers CONN-29
+    topic, client = rolling.broker.topic("metadata"), rolling.official()
+    single = client.create_producer(topic, producer_name="single", batching_enabled=False)
+    send(single, ["a", "b"], ordering_key="o", partition_key="k")
+    batched = client.create_producer(
+        topic, producer_name="batched", batching_enabled=True, batching_max_publish_delay_ms=60_000
+    )
+    send(batched, ["c", "d", "e"], ordering_key="ö")
+    with_schema = client.create_producer(topic, schema=pulsar.schema.StringSchema(), producer_name="schema")
+    with_schema.send("f")
+    with_schema.close()
+    messages = rolling.receive(topic)
+    frame = rolling.batch(topic, metadataColumns="all", useTopicSchema="false")
+    assert frame.columns == [column.name for column in READ_COLUMNS] + NAMES
+    rows = sorted(frame.collect(), key=lambda row: row["value"])
+    assert values(rows) == list("abcdef")
+    assert [row["__orderingKey"] for row in rows] == [b"o", b"o", *["ö".encode()] * 3, None]
+    assert [row["__producerName"] for row in rows] == ["single"] * 2 + ["batched"] * 3 + ["schema"]
+    assert [row["__sequenceId"] for row in rows] == [100, 101, 100, 101, 102, 0]
+    assert [row["__schemaVersion"] for row in rows] == [None] * 5 + [0]
+    assert [row["__partition"] for row in rows] == [None] * 6
+    assert [row["__batchIndex"] for row in rows] == [None, None, 0, 1, 2, None]
+    ids = [message.message_id() for message in messages]
+    assert [(row["__ledgerId"], row["__entryId"]) for row in rows] == [(at.ledger_id(), at.entry_id()) for at in ids]
+    if rolling.broker.kind == "apache-pulsar":
+        assert [row["__index"] for row in rows] == [0, 1, 2, 3, 4, 5]
+        assert all(row["__publishTime"] <= row["__brokerPublishTime"] for row in rows)
+    else:  # it keeps none, as an Apache Pulsar does not by default
+        assert {row["__index"] for row in rows} == {row["__brokerPublishTime"] for row in rows} == {None}
+
+
+def test_a_stream_and_a_schema_take_metadata_too(flows: Flows) -> None:
+    # covers CONN-29
+    topic = flows.broker.topic("metadata", partitions=2)
+    flows.send(topic, ["x", "y"])
+    frame = flows.stream(topic, metadataColumns="__partition, __entryId")
+    (rows,) = flows.drain(frame.select("value", "__partition", "__topic"), flows.checkpoint())
+    assert len(rows) == 2
+    assert all(row["__topic"].endswith(f"-partition-{row['__partition']}") for row in rows)
+    named = flows.reader(topic).schema("__producerName string, value string").load()
+    assert {row["value"] for row in named.collect()} == {"x", "y"}
+    assert all(row["__producerName"] for row in named.collect())
+
+
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [
+        ("__orderingkey", "did you mean __orderingKey"),
+        ("__redeliveryCount", "no part in redelivery"),
+        ("__index,__index", "twice"),
+    ],
+)
+def test_other_names_are_refused(flows: Flows, names: str, reason: str) -> None:
+    with pytest.raises(AnalysisException, match=reason):
+        flows.batch(flows.broker.topic("metadata"), metadataColumns=names)
+
+
+def test_a_schema_that_lacks_a_named_column_is_refused(flows: Flows) -> None:
+    topic = flows.broker.topic("metadata")
+    flows.send(topic, ["x"])
+    frame = flows.reader(topic, metadataColumns="__index").schema("value binary").load()
+    with pytest.raises(AnalysisException, match="metadataColumns names __index"):
+        frame.collect()
