@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from spark_pulsar.connector.columns import metadata_columns
 from spark_pulsar.connector.decode_mode import (
     CORRUPT_RECORD,
     DEADLETTER,
@@ -28,7 +29,6 @@ from spark_pulsar.connector.errors import OptionError
 from spark_pulsar.connector.option_table import BATCH_READ, OPTIONS, UNSUPPORTED, UNSUPPORTED_PREFIXES, Use
 from spark_pulsar.connector.option_values import boolean as _boolean
 from spark_pulsar.connector.option_values import read as _read
-from spark_pulsar.connector.schema import metadata_columns
 from spark_pulsar.connector.security_options import SecurityOptions, read_security, read_service_url
 from spark_pulsar.model.errors import InvalidTopicName
 from spark_pulsar.model.names import TopicName, split_namespace

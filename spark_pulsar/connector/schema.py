@@ -1,4 +1,4 @@
-"""Columns: what a read yields and what a write takes. Schemas are Spark `StructType`s, used here by their public face
+"""Checks of columns (`columns`): those that a read yields and a write takes. Schemas are Spark `StructType`s, used here by their public face
 only, so that this module needs no pyspark.
 
 The read columns are those of StreamNative's JVM connector: `value`, or what the topic's schema has in its place (see
@@ -9,11 +9,20 @@ down to the kernels, so columns that are not asked for are not decoded; `value` 
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from spark_pulsar.connector.columns import (
+    METADATA_COLUMNS,
+    NOT_THERE,
+    ON_REQUEST,
+    READ_COLUMNS,
+    WRITE_COLUMNS,
+    Column,
+    near_names,
+    no_doubles,
+)
 from spark_pulsar.connector.decode_mode import DecodeMode
 from spark_pulsar.connector.errors import SchemaError
 from spark_pulsar.connector.schemas.decoding.plan import Decoding
@@ -23,81 +32,15 @@ if TYPE_CHECKING:
 
     from spark_pulsar.connector.schemas.definition import Definition
 
-MAP_TYPE: Final = "map<string,string>"
 FAILING: Final = DecodeMode()
 
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One row of a column table: name, Spark types (the first is the default), meaning."""
-
-    name: str
-    types: tuple[str, ...]
-    meaning: str
-
-
-READ_COLUMNS: Final[tuple[Column, ...]] = (
-    Column("value", ("binary", "string"), "Payload as it was sent, decompressed; null for a null value (tombstone)."),
-    Column("__key", ("binary", "string"), "Partition key as bytes (a base64 key decoded); null without key."),
-    Column("__topic", ("string",), "Full name of the topic partition."),
-    Column("__messageId", ("binary",), "Message id as the official clients serialise it (`MessageId.deserialize`)."),
-    Column("__publishTime", ("timestamp",), "When the producer sent the message."),
-    Column("__eventTime", ("timestamp",), "Event time set by the producer; null if it set none."),
-    Column("__messageProperties", (MAP_TYPE,), "Properties of the message; empty if there are none."),
-)
-
-METADATA_COLUMNS: Final[tuple[Column, ...]] = (
-    Column(
-        "__orderingKey",
-        ("binary",),
-        "Ordering key: decides about order and sharing out in place of the key; null without.",
-    ),
-    Column("__producerName", ("string",), "Name of the producer."),
-    Column("__sequenceId", ("bigint",), "Sequence id that the producer gave the message."),
-    Column("__schemaVersion", ("bigint",), "Version of the schema that the message was written with; null without."),
-    Column("__partition", ("int",), "Partition of the topic; null on a topic without partitions."),
-    Column("__ledgerId", ("bigint",), "Ledger of the message."),
-    Column("__entryId", ("bigint",), "Entry of the message in its ledger, the last one of a chunked message."),
-    Column("__batchIndex", ("int",), "Place of the message in its batch; null outside a batch."),
-    Column(
-        "__brokerPublishTime",
-        ("timestamp",),
-        "When the broker took the message; null unless the broker keeps it (`brokerEntryMetadataInterceptors` of an "
-        "Apache Pulsar, exposed by `exposingBrokerEntryMetadataToClientEnabled`).",
-    ),
-    Column("__index", ("bigint",), "Number of the message in its topic partition, from 0; null as the time before."),
-)
-"""Columns of a read that are not there unless `metadataColumns` or the schema names them."""
-
-WRITE_COLUMNS: Final[tuple[Column, ...]] = (
-    Column(
-        "value",
-        ("string", "binary", "struct"),
-        "Payload, required: text as UTF-8, bytes as they are, a struct as JSON; null becomes a null value (tombstone).",
-    ),
-    Column(
-        "__key",
-        ("string", "binary"),
-        "Partition key; decides the partition by its hash. Bytes are sent, and hashed, as base64 text with its flag, "
-        "as Java's `keyBytes` does: cast a `__key` that was read to string to write text keys. Null: no key.",
-    ),
-    Column("__topic", ("string",), "Topic of the row, required unless the option `topic` is given."),
-    Column("__eventTime", ("timestamp", "bigint"), "Event time; a number is milliseconds since 1970 UTC. Null: none."),
-    Column("__messageProperties", (MAP_TYPE,), "Properties of the message; a null value in the map is an error."),
-)
 
 READ_DDL: Final = ", ".join(f"{column.name} {column.types[0]}" for column in READ_COLUMNS)
 """The schema of a read when the user gives none."""
 
 _READ: Final = {column.name: column for column in READ_COLUMNS + METADATA_COLUMNS}
 _WRITE: Final = {column.name: column for column in WRITE_COLUMNS}
-_ON_REQUEST: Final = {column.name: column for column in METADATA_COLUMNS}
 _SET_BY_BROKER: Final = frozenset({"__messageId", "__publishTime"})
-_SAID_ELSEWHERE: Final = {
-    "__redeliveryCount": "Spark's readers take no part in redelivery: the broker counts none for them",
-    "__replicatedFrom": "messages from other clusters are not told apart",
-}
-"""Columns that are looked for and are not there, with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +98,7 @@ def projection_of(
     if not fields:
         raise SchemaError("the schema names no column")
     names = [name for name, _, _ in fields]
-    _no_doubles(names)
+    no_doubles(names)
     if missing := [name for name in metadata if name not in names]:
         raise SchemaError(
             f"metadataColumns names {' and '.join(missing)}, and the schema of the read does not: add it there, or "
@@ -172,26 +115,11 @@ def projection_of(
     )
 
 
-def metadata_columns(text: str) -> tuple[str, ...]:
-    """Reads the names of the option `metadataColumns`: separated by commas, or `all`. Raises ValueError."""
-    if text.strip() == "all":
-        return tuple(_ON_REQUEST)
-    names = tuple(name.strip() for name in text.split(",") if name.strip())
-    _no_doubles(names)
-    for name in names:
-        if name in _SAID_ELSEWHERE:
-            raise SchemaError(f"there is no column {name}: {_SAID_ELSEWHERE[name]}")
-        if name not in _ON_REQUEST:
-            near = _near(name, _ON_REQUEST)
-            raise SchemaError(f"no column {name}{near}; there are {', '.join(_ON_REQUEST)}")
-    return names
-
-
 def _check_plain(name: str, kind: str, known: Mapping[str, Column]) -> None:
-    if name in _SAID_ELSEWHERE:
-        raise SchemaError(f"there is no column {name}: {_SAID_ELSEWHERE[name]}")
+    if name in NOT_THERE:
+        raise SchemaError(f"there is no column {name}: {NOT_THERE[name]}")
     if name not in known:
-        raise SchemaError(f"no column {name} can be read{_near(name, known)}; there are {', '.join(known)}")
+        raise SchemaError(f"no column {name} can be read{near_names(name, known)}; there are {', '.join(known)}")
     if kind not in known[name].types:
         raise SchemaError(
             f"column {name} is {' or '.join(known[name].types)}, it cannot be read as {kind}; cast it afterwards"
@@ -213,9 +141,8 @@ def _decoded_projection(schema: Any, definition: Definition | None, mode: Decode
         name, kind = field.name, field.dataType.simpleString()
         if name not in known:
             of = "no schema" if definition is None else f"the schema {definition.type.name}"
-            raise SchemaError(
-                f"no column {name} can be read{_near(name, known)}; the topic has {of}, there are {', '.join(known)}"
-            )
+            near = near_names(name, known)
+            raise SchemaError(f"no column {name} can be read{near}; the topic has {of}, there are {', '.join(known)}")
         if name in plain:
             _check_plain(name, kind, plain)
             if kind == "string" and name in ("value", "__key"):
@@ -235,7 +162,7 @@ def _decoded_projection(schema: Any, definition: Definition | None, mode: Decode
 def read_ddl(definition: Definition | None, mode: DecodeMode = FAILING, metadata: Sequence[str] = ()) -> str:
     """Returns the schema of a read when the user gives none, of topics with this schema; `metadata` names columns of
     METADATA_COLUMNS."""
-    asked = [(name, _ON_REQUEST[name].types[0]) for name in metadata]
+    asked = [(name, ON_REQUEST[name].types[0]) for name in metadata]
     if definition is None and not mode.columns():
         return ", ".join([READ_DDL, *(f"{name} {kind}" for name, kind in asked)])
     from spark_pulsar.connector.schemas.types.columns import value_columns
@@ -257,7 +184,7 @@ def check_writable(schema: Any, topic: str | None, *, has_schema: bool = False) 
     """Checks the columns of a write; `topic` is the option of that name. With a Pulsar schema only those that begin
     with `__` are looked at, the others are the schema's. Raises SchemaError."""
     fields = _fields(schema)
-    _no_doubles(name for name, _, _ in fields)
+    no_doubles(name for name, _, _ in fields)
     names = [name for name, _, _ in fields]
     from_broker = [name for name in names if name in _SET_BY_BROKER]
     if from_broker:
@@ -268,7 +195,7 @@ def check_writable(schema: Any, topic: str | None, *, has_schema: bool = False) 
         if has_schema and not name.startswith("__"):
             continue
         if name not in _WRITE:
-            hint = _near(name, _WRITE) or (
+            hint = near_names(name, _WRITE) or (
                 "; set schemaType to AVRO or JSON to write a record of all columns, or put them into one: "
                 "struct(...) AS value"
             )
@@ -280,17 +207,3 @@ def check_writable(schema: Any, topic: str | None, *, has_schema: bool = False) 
         raise SchemaError("there is no column value; use for example struct(*) AS value (written as JSON)")
     if topic is None and "__topic" not in names:
         raise SchemaError("rows need a topic: give the option topic or a column __topic")
-
-
-def _no_doubles(names: Iterable[str]) -> None:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise SchemaError(f"column {name} is there twice")
-        seen.add(name)
-
-
-def _near(name: str, known: Iterable[str] | Sequence[str]) -> str:
-    lower = {column.lower(): column for column in known}
-    near = difflib.get_close_matches(name.lower(), list(lower), n=2, cutoff=0.6)
-    return f"; did you mean {' or '.join(lower[match] for match in near)}?" if near else ""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 
+from spark_pulsar.connector.columns import METADATA_COLUMNS, READ_COLUMNS, WRITE_COLUMNS, Column
 from spark_pulsar.connector.option_table import ANY, OPTIONS, READ, WRITE
-from spark_pulsar.connector.schema import METADATA_COLUMNS, READ_COLUMNS, WRITE_COLUMNS, Column
 
 
 def options_table() -> str:

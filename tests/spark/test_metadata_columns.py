@@ -8,7 +8,7 @@ import pulsar
 import pytest
 from pyspark.errors import AnalysisException
 
-from spark_pulsar.connector.schema import METADATA_COLUMNS, READ_COLUMNS
+from spark_pulsar.connector.columns import METADATA_COLUMNS, READ_COLUMNS
 from tests.spark.flows import Flows, values
 
 NAMES = [column.name for column in METADATA_COLUMNS]

@@ -26,7 +26,7 @@ MAX_WAITING: Final = 5_000
 MAX_ALL_WAITING: Final = 50_000
 """Requests of all sessions, the default of Apache Pulsar's `maxConcurrentLookupRequest`."""
 NOBODY: Final = -1
-"""In place of a session: work of the broker's own, in the order in which it came."""
+"""Stand-in for a session: work of the broker's own, in the order in which it came."""
 
 Steps = Iterator[int]
 

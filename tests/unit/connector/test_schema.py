@@ -7,15 +7,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pytest
 
+from spark_pulsar.connector.columns import METADATA_COLUMNS, READ_COLUMNS, WRITE_COLUMNS
 from spark_pulsar.connector.errors import SchemaError
-from spark_pulsar.connector.schema import (
-    METADATA_COLUMNS,
-    READ_COLUMNS,
-    READ_DDL,
-    WRITE_COLUMNS,
-    check_writable,
-    projection_of,
-)
+from spark_pulsar.connector.schema import READ_DDL, check_writable, projection_of
 from spark_pulsar.connector.tables import columns_table
 
 
