@@ -1,5 +1,5 @@
-"""Checks of columns (`columns`): those that a read yields and a write takes. Schemas are Spark `StructType`s, used here by their public face
-only, so that this module needs no pyspark.
+"""Checks of columns (`columns`): those that a read yields and a write takes. Schemas are Spark `StructType`s, used here
+by their public face only, so that this module needs no pyspark.
 
 The read columns are those of StreamNative's JVM connector: `value`, or what the topic's schema has in its place (see
 `schemas`), then those of the metadata. `.schema(...)` on the reader picks some of them, in any order, and is passed
