@@ -94,12 +94,9 @@ class EntryCache:
         return piece if entry_id < piece.end_entry_id else None
 
     def drop_ledger(self, ledger_id: int) -> None:
-        """Forgets a ledger that is gone. Its share of `EntryColumns` counts until those leave."""
-        known = self._ledgers.pop(ledger_id, None)
-        if known is not None:
-            for piece in known.pieces[known.head :]:
-                if isinstance(piece, EntryRun):
-                    self.size_bytes -= _cost(piece)
+        """Forgets a ledger that is gone. Its share counts until it leaves with what was inserted before it: the memory
+        is held so long."""
+        self._ledgers.pop(ledger_id, None)
 
     def _keep(self, entries: EntryRun | EntryColumns) -> None:
         self._order.append(entries)
@@ -109,8 +106,8 @@ class EntryCache:
 
     def _evict(self, entries: EntryRun | EntryColumns) -> None:
         # Insertion order is the ledger's order, so that the oldest of all are the first of their ledgers, unless those
-        # were dropped: then the bytes of a run are counted out already.
-        is_counted = isinstance(entries, EntryColumns)
+        # were dropped.
+        self.size_bytes -= _cost(entries)
         ledgers = self._ledgers
         for ledger_id in entries.extents()[0]:
             known = ledgers.get(ledger_id)
@@ -118,12 +115,9 @@ class EntryCache:
                 continue
             piece = known.pieces[known.head]
             if piece is entries or (type(piece) is tuple and piece[0] is entries):
-                is_counted = True
                 known.drop_first()
                 if known.head == len(known.pieces):
                     del ledgers[ledger_id]
-        if is_counted:
-            self.size_bytes -= _cost(entries)
 
 
 def _cost(entries: EntryRun | EntryColumns) -> int:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gc
+
 from spark_pulsar.ledger.cache import RUN_OVERHEAD_BYTES, EntryCache
 from spark_pulsar.ledger.entries import EntryRun
 from tests.entry_runs import run_of
@@ -39,18 +41,32 @@ def test_a_run_larger_than_the_cache_does_not_stay() -> None:
     assert (cache.lookup(1, 0), cache.size_bytes) == (None, 0)
 
 
-def test_dropped_ledgers_give_their_bytes_back_once() -> None:
+def test_dropped_ledgers_count_until_they_leave() -> None:
     cache = EntryCache(5 * (100 + RUN_OVERHEAD_BYTES))
     for first in range(3):
         cache.insert(run_of(1, first, [b"x" * 100]))
     cache.insert(run_of(2, 0, [b"x" * 100]))
     cache.drop_ledger(1)
     cache.drop_ledger(1)
-    assert cache.size_bytes == 100 + RUN_OVERHEAD_BYTES
+    assert cache.lookup(1, 0) is None
+    assert cache.size_bytes == 4 * (100 + RUN_OVERHEAD_BYTES)
     for first in range(1, 20):
         cache.insert(run_of(2, first, [b"x" * 100]))
     assert cache.size_bytes == cache.max_bytes
     assert [first for first in range(20) if cache.lookup(2, first)] == [15, 16, 17, 18, 19]
+
+
+def test_ledgers_that_come_and_go_stay_within_the_bound() -> None:
+    cache = EntryCache(5 * (100 + RUN_OVERHEAD_BYTES))
+    before = runs_alive()
+    for ledger_id in range(100):
+        cache.insert(run_of(ledger_id, 0, [b"x" * 100]))
+        cache.drop_ledger(ledger_id)
+    assert runs_alive() - before == 5
+
+
+def runs_alive() -> int:
+    return sum(type(each) is EntryRun for each in gc.get_objects())
 
 
 def test_runs_out_of_order_are_not_cached() -> None:
