@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from spark_pulsar.model.ids import Position
 
     from .calls import Call, Routes
+    from .slices import Steps
 
 _Answer = Callable[["int | PulsarError"], None]
 _WHAT: Final = "Get backlog size"
@@ -47,10 +48,12 @@ def _measure(core: Core, topic: Topic, before: Position, answer: _Answer) -> Non
     backlog_size.measure(core, topic, span, measured)
 
 
-def _check_quotas(core: Core, _call: Call) -> None:
+def _check_quotas(core: Core, _call: Call) -> Steps[None]:
     """Checks all backlog quotas now; the broker checks them anyway when messages come or grow too old."""
-    for topic in core.topics.values():
-        backlog_quota.check(core, topic)
+    for topic in list(core.topics.values()):
+        if core.topics.get(topic.full_name) is topic:
+            backlog_quota.check(core, topic)
+        yield
 
 
 ROUTES: Final[Routes] = (

@@ -19,7 +19,8 @@ from spark_pulsar.model.errors import NotAllowed, ProducerBusy, TopicNotFound
 from spark_pulsar.model.ids import EARLIEST, LATEST, Position
 
 from .answers import Refused, text_map, whole_number
-from .topics import check_namespace, existing, existing_partitions, partitions_in_steps
+from .slices import at_once
+from .topics import check_namespace, existing, partitions_in_steps
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
@@ -102,15 +103,23 @@ def one(core: Core, name: TopicName, subscription: str, *, refusal: str = "") ->
     return _in(existing(core, name), subscription)
 
 
-def every(core: Core, name: TopicName, subscription: str) -> list[Subscription]:
+def every_in_steps(core: Core, name: TopicName, subscription: str) -> Steps[list[Subscription]]:
     """Finds a subscription of a topic, or of all partitions that have it. 404 when there is none."""
-    found = existing_partitions(core, name)
     if registry.partition_count(core, name) is None:
-        return [_in(found[0], subscription)]
+        return [_in(existing(core, name), subscription)]
+    found = yield from partitions_in_steps(core, name)
     having = [topic.subscriptions[subscription] for topic in found if subscription in topic.subscriptions]
     if not having:
         raise _missing(subscription, name.full)
     return having
+
+
+every = at_once(every_in_steps)
+
+
+def is_there(subscription: Subscription) -> bool:
+    """Tells whether a subscription that was found before was not deleted meanwhile."""
+    return subscription.topic.subscriptions.get(subscription.name) is subscription
 
 
 def _in(topic: Topic, subscription: str) -> Subscription:
@@ -127,7 +136,7 @@ def _missing(subscription: str, full_name: str) -> Refused:
 # ---- coming and going -------------------------------------------------------------------------------------------
 
 
-def create(core: Core, name: TopicName, subscription: str, place: Place | None, answer: Answer) -> None:
+def create_in_steps(core: Core, name: TopicName, subscription: str, place: Place | None, answer: Answer) -> Steps[None]:
     """Creates a durable subscription at a place, by default the end; on all partitions of a partitioned topic."""
     if not name.is_persistent:
         raise Refused(400, "Create subscription on non-persistent topic can only be done through client")
@@ -135,22 +144,26 @@ def create(core: Core, name: TopicName, subscription: str, place: Place | None, 
     _check_name(subscription)
     place = (place or Place(LATEST))._replace(excluded=False)  # as Apache Pulsar: it means something to a reset only
     try:
-        found = _obtain(core, name, subscription, place.properties)
+        found = yield from _obtain(core, name, subscription, place.properties)
     except TopicNotFound as error:
         raise Refused(412, "Topic does not exist and cannot be auto-created") from error
     lacking = [topic for topic in found if subscription not in topic.subscriptions]
     if not lacking:
         raise Refused(409, "Subscription already exists for topic")
-    made = [
-        lifecycle.create_subscription(core, topic, subscription, lifecycle.at_end(topic), place.properties)
-        for topic in lacking
-    ]
-    if place.position == LATEST:
-        answer(None)
-        return
-    done = _after(len(made), answer)
-    for each in made:
-        _reset(core, each, place, done)
+    done = _after(len(lacking), answer)
+    for topic in lacking:
+        if subscription in topic.subscriptions or core.topics.get(topic.full_name) is not topic:
+            done()  # somebody else was quicker, or deleted the topic
+            continue
+        made = lifecycle.create_subscription(core, topic, subscription, lifecycle.at_end(topic), place.properties)
+        if place.position == LATEST:
+            done()
+        else:
+            _reset(core, made, place, done)
+        yield
+
+
+create = at_once(create_in_steps)
 
 
 def _check_name(subscription: str) -> None:
@@ -161,7 +174,7 @@ def _check_name(subscription: str) -> None:
         raise Refused(412, error.message) from error
 
 
-def _obtain(core: Core, name: TopicName, subscription: str, properties: Mapping[str, str]) -> list[Topic]:
+def _obtain(core: Core, name: TopicName, subscription: str, properties: Mapping[str, str]) -> Steps[list[Topic]]:
     """Returns the topic or all its partitions, created as the policy of auto-creation says when they are missing
     (TN-7)."""
     count = registry.partition_count(core, name)
@@ -171,43 +184,55 @@ def _obtain(core: Core, name: TopicName, subscription: str, properties: Mapping[
         count = policies.auto_topic_creation.partitions
     partitions.check_subscription(count or 1, subscription, properties)
     if is_new and count is not None:
-        lifecycle.create_partitioned(core, name, count, {})
+        yield from lifecycle.create_partitioned_in_steps(core, name, count, {})
     if count is None:
         return [auto_creation.obtain(core, name, may_create=True)]
-    return [auto_creation.obtain(core, name.at_partition(index), may_create=True) for index in range(count)]
+    found: list[Topic] = []
+    for index in range(count):
+        found.append(auto_creation.obtain(core, name.at_partition(index), may_create=True))
+        yield
+    return found
 
 
-def delete(core: Core, name: TopicName, subscription: str, *, force: bool) -> None:
+def delete_in_steps(core: Core, name: TopicName, subscription: str, *, force: bool) -> Steps[None]:
     """Deletes a subscription with its backlog; connected consumers protect it unless forced (CUR-16)."""
     if registry.partition_count(core, name) is None:
         found = [one(core, name, subscription)]
     else:
-        found = [
-            each.subscriptions[subscription]
-            for each in existing_partitions(core, name)
-            if subscription in each.subscriptions
-        ]
+        partitions_found = yield from partitions_in_steps(core, name)
+        found = [each.subscriptions[subscription] for each in partitions_found if subscription in each.subscriptions]
         if not found:
             raise Refused(404, "Subscription not found")
     if not force and any(each.consumers for each in found):
         raise Refused(412, "Subscription has active connected consumers")
     for each in found:
-        subscribing.delete(core, each)
+        if is_there(each):
+            if not force and each.consumers:
+                raise Refused(412, "Subscription has active connected consumers")
+            subscribing.delete(core, each)
+        yield
 
 
-def properties_of(core: Core, name: TopicName, subscription: str) -> dict[str, str]:
+delete = at_once(delete_in_steps)
+
+
+def properties_of(core: Core, name: TopicName, subscription: str) -> Steps[dict[str, str]]:
     """Returns a subscription's properties; of a partitioned topic those of all partitions together (CUR-19)."""
     merged: dict[str, str] = {}
-    for each in every(core, name, subscription):
+    for each in (yield from every_in_steps(core, name, subscription)):
         merged.update(each.cursor.properties)
+        yield
     return merged
 
 
-def set_properties(core: Core, name: TopicName, subscription: str, properties: Mapping[str, str]) -> None:
+def set_properties(core: Core, name: TopicName, subscription: str, properties: Mapping[str, str]) -> Steps[None]:
     """Replaces a subscription's properties (CUR-19)."""
-    found = every(core, name, subscription)
+    found = yield from every_in_steps(core, name, subscription)
     partitions.check_subscription(len(found), subscription, properties)
     for each in found:
+        yield
+        if not is_there(each):
+            continue
         if each.is_durable:
             core.append(CursorPropertiesSet(each.cursor.cursor_id, dict(properties)))
         else:
@@ -223,11 +248,16 @@ def check_stored(name: TopicName, what: str) -> None:
 # ---- moving -----------------------------------------------------------------------------------------------------
 
 
-def clear_backlog(core: Core, name: TopicName, subscription: str) -> None:
+def clear_backlog_in_steps(core: Core, name: TopicName, subscription: str) -> Steps[None]:
     """Acknowledges everything (CUR-14)."""
     check_stored(name, "Clear backlog")
-    for each in every(core, name, subscription):
-        cursor_moves.clear_backlog(core, each)
+    for each in (yield from every_in_steps(core, name, subscription)):
+        if is_there(each):
+            cursor_moves.clear_backlog(core, each)
+        yield
+
+
+clear_backlog = at_once(clear_backlog_in_steps)
 
 
 def skip(core: Core, name: TopicName, subscription: str, entries: int) -> None:
@@ -237,15 +267,22 @@ def skip(core: Core, name: TopicName, subscription: str, entries: int) -> None:
     cursor_moves.skip(core, found, entries)
 
 
-def reset_to_time(core: Core, name: TopicName, subscription: str, time_ms: int, answer: Answer) -> None:
+def reset_to_time_in_steps(core: Core, name: TopicName, subscription: str, time_ms: int, answer: Answer) -> Steps[None]:
     """Moves the cursor to the first entry published at or after the time (CUR-12)."""
-    found = every(core, name, subscription)
+    found = yield from every_in_steps(core, name, subscription)
     if not name.is_persistent:  # there is nowhere to go (NP-5)
         answer(None)
         return
     done = _after(len(found), answer)
     for each in found:
-        cursor_moves.reset_to_time(core, each, time_ms, done)
+        if is_there(each):
+            cursor_moves.reset_to_time(core, each, time_ms, done)
+        else:
+            done()
+        yield
+
+
+reset_to_time = at_once(reset_to_time_in_steps)
 
 
 def reset_to_place(core: Core, name: TopicName, subscription: str, place: Place, answer: Answer) -> None:
@@ -255,10 +292,10 @@ def reset_to_place(core: Core, name: TopicName, subscription: str, place: Place,
     _reset(core, one(core, name, subscription, refusal=refusal), place, lambda: answer(None))
 
 
-def expire_by_time(core: Core, name: TopicName, subscription: str, age_s: int, answer: Answer) -> None:
+def expire_by_time_in_steps(core: Core, name: TopicName, subscription: str, age_s: int, answer: Answer) -> Steps[None]:
     """Acknowledges entries older than an age (TTL-8). 409 when nothing is left to expire."""
-    found = [each for each in every(core, name, subscription) if each.is_durable]
-    wanted = [each for each in found if each.backlog > 0]
+    found = yield from every_in_steps(core, name, subscription)
+    wanted = [each for each in found if each.is_durable and each.backlog > 0]
     if not wanted:
         raise Refused(
             409,
@@ -267,22 +304,32 @@ def expire_by_time(core: Core, name: TopicName, subscription: str, age_s: int, a
             "partitioned topic operation might succeeded on other partitions, please check stats of individual "
             "partition.",
         )
-    _expire(core, wanted, age_s, answer)
+    yield from _expire(core, wanted, age_s, answer)
 
 
-def expire_all_by_time(core: Core, name: TopicName, age_s: int, answer: Answer) -> None:
+expire_by_time = at_once(expire_by_time_in_steps)
+
+
+def expire_all_by_time(core: Core, name: TopicName, age_s: int, answer: Answer) -> Steps[None]:
     """Acknowledges entries older than an age for every subscription (TTL-8)."""
-    found = [each for topic in existing_partitions(core, name) for each in topic.subscriptions.values()]
-    _expire(core, [each for each in found if each.is_durable and each.backlog > 0], age_s, answer)
+    wanted: list[Subscription] = []
+    for topic in (yield from partitions_in_steps(core, name)):
+        wanted += [each for each in topic.subscriptions.values() if each.is_durable and each.backlog > 0]
+        yield
+    yield from _expire(core, wanted, age_s, answer)
 
 
-def _expire(core: Core, wanted: list[Subscription], age_s: int, answer: Answer) -> None:
+def _expire(core: Core, wanted: list[Subscription], age_s: int, answer: Answer) -> Steps[None]:
     if not wanted:
         answer(None)
         return
     done = _after(len(wanted), answer)
     for each in wanted:
-        expire_now.older_than(core, each, core.now_ms - 1000 * age_s, done)
+        if is_there(each):
+            expire_now.older_than(core, each, core.now_ms - 1000 * age_s, done)
+        else:
+            done()
+        yield
 
 
 def expire_to_place(core: Core, name: TopicName, subscription: str, place: Place) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 from spark_pulsar.model.errors import PulsarError
 
 from .answers import Refused
+from .slices import change_in_slices
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
@@ -34,9 +35,9 @@ CurrentGate = Callable[[], Gate | None]
 """The running core of the moment; None while the broker restarts it."""
 
 
-async def ask_later(gate: Gate, begin: Callable[[Core, Callable[[Answer | PulsarError], None]], None]) -> Answer:
-    """Runs `begin` in the core with a function for its answer; returns the answer once all changes up to it are on
-    disk.
+async def ask_later(gate: Gate, begin: Callable[[Core, Callable[[Answer | PulsarError], None]], object]) -> Answer:
+    """Runs `begin` in the core, in slices if it is a generator, with a function for its answer; returns the answer once
+    all changes up to it are on disk.
 
     Raises what `begin` raises, or the error it answers with; 503 when no answer comes, because the core was restarted
     or because reading takes too long.
@@ -51,7 +52,7 @@ async def ask_later(gate: Gate, begin: Callable[[Core, Callable[[Answer | Pulsar
         else:
             answered.set_result(answer)
 
-    await gate.ask(lambda core: begin(core, lambda answer: core.when_durable(lambda: settle(answer))))
+    await change_in_slices(gate, lambda core: begin(core, lambda answer: core.when_durable(lambda: settle(answer))))
     try:
         return await asyncio.wait_for(answered, _PATIENCE_S)
     except TimeoutError as error:

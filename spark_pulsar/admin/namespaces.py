@@ -20,7 +20,7 @@ from spark_pulsar.ledger.records.base import NamespaceDeleted, NamespaceSet
 from spark_pulsar.ledger.records.documents import TENANTS
 from spark_pulsar.model.errors import InvalidTopicName, NotAllowed
 from spark_pulsar.model.json_values import MalformedPolicy, members
-from spark_pulsar.model.names import check_entity
+from spark_pulsar.model.names import NON_PERSISTENT, PERSISTENT, TopicName, check_entity
 from spark_pulsar.model.policies import QUOTA_TYPES, BacklogQuota, TooManyPartitions
 from spark_pulsar.model.policy_table import (
     AUTO_TOPIC_CREATION,
@@ -313,47 +313,57 @@ def _check_bundle(core: Core, namespace: str, bundle: str) -> None:
         )
 
 
-def _topics_of(core: Core, call: Call) -> Iterator[Topic]:
-    for name in topic_names.names_in(core, call.parts["tenant"], call.parts["namespace"]):
-        topic = topic_names.find(core, name)
-        bundle = call.parts.get("bundle")
-        if topic is not None and (bundle is None or _is_in(bundle, name.full)):
-            yield topic
+def _topics_of(core: Core, call: Call) -> Iterator[Topic | None]:
+    """Yields the topics of a namespace or bundle that there were at the beginning and are when their turn comes; None
+    for any other."""
+    tenant, namespace, bundle = call.parts["tenant"], call.parts["namespace"], call.parts.get("bundle")
+    for domain in (NON_PERSISTENT, PERSISTENT):
+        for full in topic_names.full_names_in(core, domain, tenant, namespace):
+            is_meant = bundle is None or _is_in(bundle, full)
+            yield topic_names.find(core, TopicName.parse(full)) if is_meant else None
 
 
-def _named(core: Core, call: Call, subscription: str | None) -> list[Subscription]:
-    return [
-        each
-        for topic in _topics_of(core, call)
-        for name, each in topic.subscriptions.items()
-        if each.is_durable and subscription in (None, name)
-    ]
+def _named(core: Core, call: Call, subscription: str | None) -> Iterator[Subscription | None]:
+    """Yields durable subscriptions, those of one name or all; None after each topic."""
+    for topic in _topics_of(core, call):
+        for name, each in list(topic.subscriptions.items()) if topic is not None else ():
+            if each.is_durable and subscription in (None, name):
+                yield each
+        yield None
 
 
-def _unload(core: Core, call: Call) -> None:
+def _unload(core: Core, call: Call) -> Steps[None]:
     existing(core, call.namespace, "Namespace not found")
     if "bundle" in call.parts:
         _check_bundle(core, call.namespace, call.parts["bundle"])
     for topic in _topics_of(core, call):
-        lifecycle.unload(core, topic)
+        if topic is not None:
+            lifecycle.unload(core, topic)
+        yield
 
 
-def _clear_backlog(core: Core, call: Call) -> None:
+def _clear_backlog(core: Core, call: Call) -> Steps[None]:
     subscription = call.parts.get("subscription")
-    found = _named(core, call, subscription)
-    if subscription is not None and not found and "bundle" not in call.parts:
+    is_found = False
+    for each in _named(core, call, subscription):
+        if each is not None:
+            is_found = True
+            cursor_moves.clear_backlog(core, each)
+        yield
+    if subscription is not None and not is_found and "bundle" not in call.parts:
         raise Refused(404, f"Subscription {subscription} not found in namespace {call.namespace}")
-    for each in found:
-        cursor_moves.clear_backlog(core, each)
 
 
-def _unsubscribe(core: Core, call: Call) -> None:
+def _unsubscribe(core: Core, call: Call) -> Steps[None]:
     existing(core, call.namespace)
-    found = _named(core, call, call.parts["subscription"])
-    if any(each.consumers for each in found):
-        raise Refused(412, "Subscription has active connected consumers")
-    for each in found:
-        subscribing.delete(core, each)
+    name = call.parts["subscription"]
+    for is_check in (True, False):  # nothing is deleted when any is in use at the beginning
+        for each in _named(core, call, name):
+            if each is not None and each.consumers:
+                raise Refused(412, "Subscription has active connected consumers")
+            if each is not None and not is_check:
+                subscribing.delete(core, each)
+            yield
 
 
 def _get_replication(core: Core, call: Call) -> object:

@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .gate import Gate
 
 Result = TypeVar("Result")
+Arguments = ParamSpec("Arguments")
 Steps = Generator[None, None, Result]
 """Work in little steps, and its result."""
 
@@ -77,12 +78,28 @@ def finish(steps: Steps[Result]) -> Result:
             return result
 
 
+def at_once(in_steps: Callable[Arguments, Steps[Result]]) -> Callable[Arguments, Result]:
+    """Makes the function that does all steps of a change in one turn of the core."""
+
+    def done(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        return finish(in_steps(*args, **kwargs))
+
+    return done
+
+
 class _Slices(Generic[Result]):
     """Steps of one request, done slice by slice."""
 
     def __init__(self, steps: Steps[Result]) -> None:
         self._steps = steps
         self.result: Result | None = None
+
+    @classmethod
+    def ended(cls, result: Result) -> _Slices[Result]:
+        """Makes those of a request that has its result already."""
+        slices = cls(_nothing(result))
+        slices.result = result
+        return slices
 
     def do_one(self) -> bool:
         """Does the steps of one slice; false when they were the last ones."""
@@ -95,6 +112,11 @@ class _Slices(Generic[Result]):
         except StopIteration as end:
             self.result = end.value
             return False
+
+
+def _nothing(result: Result) -> Steps[Result]:
+    yield
+    return result
 
 
 async def read_in_slices(steps: Steps[Result]) -> Result:
@@ -110,11 +132,16 @@ async def read_in_slices(steps: Steps[Result]) -> Result:
 async def change_in_slices(gate: Gate, begin: Callable[[Core], object]) -> object:
     """Runs a change in the core; one that is a generator is done slice by slice, each in a turn of the core, and the
     next one when the changes of the one before are on disk. Returns its result."""
-    changed = await gate.ask(begin)
-    if not isinstance(changed, Generator):
-        return changed
-    slices = _Slices(changed)
-    await next_slice()
-    while await gate.ask(lambda _: slices.do_one()):
+
+    def begin_slices(core: Core) -> tuple[_Slices[object], bool]:
+        changed = begin(core)
+        if isinstance(changed, Generator):
+            slices = _Slices(changed)
+            return slices, slices.do_one()
+        return _Slices.ended(changed), False
+
+    slices, is_under_way = await gate.ask(begin_slices)
+    while is_under_way:
         await next_slice()
+        is_under_way = await gate.ask(lambda _: slices.do_one())
     return slices.result

@@ -46,8 +46,8 @@ def _later(begin: Callable[[Core, Call, cursors.Answer], object]) -> Handler:
     """Makes the handler of a change that may have to read entries first; 204 when it is done."""
 
     async def handler(call: Call) -> Response:
-        def run(core: Core, answer: cursors.Answer) -> None:
-            begin(core, call, answer)
+        def run(core: Core, answer: cursors.Answer) -> object:
+            return begin(core, call, answer)
 
         await ask_later(call.gate, run)
         return Response(status_code=204)
@@ -69,17 +69,17 @@ def _expire(core: Core, call: Call) -> None:
     cursors.expire_to_place(core, call.topic, subscription_in(call), wanted_place(call))
 
 
-def _reset_to_time(core: Core, call: Call, answer: cursors.Answer) -> None:
+def _reset_to_time(core: Core, call: Call, answer: cursors.Answer) -> object:
     time_ms = whole_number_in_path(call.parts["time"])
-    cursors.reset_to_time(core, call.topic, subscription_in(call), time_ms, answer)
+    return cursors.reset_to_time_in_steps(core, call.topic, subscription_in(call), time_ms, answer)
 
 
-def _delete(core: Core, call: Call) -> None:
-    cursors.delete(core, call.topic, subscription_in(call), force=call.flag("force"))
+def _delete(core: Core, call: Call) -> object:
+    return cursors.delete_in_steps(core, call.topic, subscription_in(call), force=call.flag("force"))
 
 
 _SUBSCRIPTION: Final = f"{TOPIC_PATH}/subscription/{{subscription}}"
-_CREATE: Final = _of_one(cursors.create, lambda call: cursors.place_in(call.json()))
+_CREATE: Final = _of_one(cursors.create_in_steps, lambda call: cursors.place_in(call.json()))
 _SET_PROPERTIES: Final = _of_one(cursors.set_properties, lambda call: text_map(call.json(), "properties"))
 _SKIP: Final = _of_one(cursors.skip, lambda call: whole_number_in_path(call.parts["count"]))
 
@@ -87,12 +87,12 @@ ROUTES: Final[Routes] = (
     (f"{TOPIC_PATH}/subscriptions", {"GET": reads(lambda core, call: cursors.names_of(core, call.topic))}),
     (_SUBSCRIPTION, {"PUT": _later(_CREATE), "DELETE": changes(_delete)}),
     (f"{_SUBSCRIPTION}/properties", {"GET": reads(_of_one(cursors.properties_of)), "PUT": changes(_SET_PROPERTIES)}),
-    (f"{_SUBSCRIPTION}/skip_all", {"POST": changes(_of_one(cursors.clear_backlog))}),
+    (f"{_SUBSCRIPTION}/skip_all", {"POST": changes(_of_one(cursors.clear_backlog_in_steps))}),
     (f"{_SUBSCRIPTION}/skip/{{count}}", {"POST": changes(_SKIP)}),
     (f"{_SUBSCRIPTION}/resetcursor", {"POST": _later(_of_one(cursors.reset_to_place, wanted_place))}),
     (f"{_SUBSCRIPTION}/resetcursor/{{time}}", {"POST": _later(_reset_to_time)}),
     (f"{_SUBSCRIPTION}/expireMessages", {"POST": changes(_expire)}),
-    (f"{_SUBSCRIPTION}/expireMessages/{{seconds}}", {"POST": _later(_of_one(cursors.expire_by_time, _age_s))}),
+    (f"{_SUBSCRIPTION}/expireMessages/{{seconds}}", {"POST": _later(_of_one(cursors.expire_by_time_in_steps, _age_s))}),
     (
         f"{TOPIC_PATH}/all_subscription/expireMessages/{{seconds}}",
         {"POST": _later(lambda core, call, answer: cursors.expire_all_by_time(core, call.topic, _age_s(call), answer))},

@@ -134,7 +134,7 @@ def _terminate(core: Core, call: Call) -> dict[str, Any]:
     return _end(core, topics.existing(core, name))
 
 
-def _terminate_partitions(core: Core, call: Call) -> dict[str, Any]:
+def _terminate_partitions(core: Core, call: Call) -> Steps[dict[str, Any]]:
     """Terminates all partitions; 200 with the id of the last message of each, by its number."""
     name = call.topic
     _check_persistent(name)
@@ -145,18 +145,25 @@ def _terminate_partitions(core: Core, call: Call) -> dict[str, Any]:
             "Termination of a non-partitioned topic is not allowed using partitioned-terminate, please use "
             "terminate commands",
         )
-    return {str(topic.partition): _end(core, topic) for topic in topics.existing_partitions(core, name)}
+    ended: dict[str, Any] = {}
+    for topic in (yield from topics.partitions_in_steps(core, name)):
+        if core.topics.get(topic.full_name) is topic:
+            ended[str(topic.partition)] = _end(core, topic)
+        yield
+    return ended
 
 
 def _of_each(action: Callable[[Core, Topic], object], check: Callable[[TopicName], None] | None = None) -> Change:
     """Returns the change of a topic, or of all partitions of a partitioned one, whose name passes the check."""
 
-    def change(core: Core, call: Call) -> None:
+    def change(core: Core, call: Call) -> Steps[None]:
         name = call.topic
         if check is not None:
             check(name)
-        for topic in topics.existing_partitions(core, name):
-            action(core, topic)
+        for topic in (yield from topics.partitions_in_steps(core, name)):
+            if core.topics.get(topic.full_name) is topic:
+                action(core, topic)
+            yield
 
     return change
 
@@ -182,13 +189,13 @@ def _compaction_status(core: Core, call: Call) -> object:
     return {"status": status, "lastError": error}
 
 
-def _create_missed(core: Core, call: Call) -> None:
+def _create_missed(core: Core, call: Call) -> Steps[None]:
     """Creates the partitions of a partitioned topic that are missing."""
     name = call.topic
     topics.check_namespace(core, name)
     known = core.state.partitioned.get(name.full)
     if known is not None:
-        lifecycle.create_partitioned(core, name, known.partitions, known.properties)
+        yield from lifecycle.create_partitioned_in_steps(core, name, known.partitions, known.properties)
     elif not registry.exists(core, name):
         raise Refused(404, f"Topic {name} does not exist")
 
@@ -218,9 +225,13 @@ ROUTES: Final[Routes] = (
         f"{TOPIC_PATH}/partitions",
         {
             "GET": reads(_get_partitions),
-            "PUT": changes(lambda core, call: topics.create_partitioned(core, call.topic, *_partitions_in(call))),
-            "POST": changes(lambda core, call: topics.grow(core, call.topic, _partitions_in(call)[0])),
-            "DELETE": changes(lambda core, call: topics.delete_partitioned(core, call.topic, force=call.flag("force"))),
+            "PUT": changes(
+                lambda core, call: topics.create_partitioned_in_steps(core, call.topic, *_partitions_in(call))
+            ),
+            "POST": changes(lambda core, call: topics.grow_in_steps(core, call.topic, _partitions_in(call)[0])),
+            "DELETE": changes(
+                lambda core, call: topics.delete_partitioned_in_steps(core, call.topic, force=call.flag("force"))
+            ),
         },
     ),
     (f"{TOPIC_PATH}/stats", {"GET": _stats}),

@@ -12,6 +12,7 @@ from spark_pulsar.model.errors import InvalidTopicName, NotAllowed, TopicNotFoun
 from spark_pulsar.model.names import TopicName, is_hidden
 
 from .answers import Refused
+from .slices import finish
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,21 +95,52 @@ def create(core: Core, name: TopicName, properties: Mapping[str, str]) -> None:
     lifecycle.create(core, name, properties)
 
 
-def create_partitioned(core: Core, name: TopicName, partitions: int, properties: Mapping[str, str]) -> None:
+def create_partitioned_in_steps(
+    core: Core, name: TopicName, partitions: int, properties: Mapping[str, str]
+) -> Steps[None]:
     """Creates a partitioned topic with all its partitions (TN-8)."""
+    yield from _check_new(core, name, partitions)
+    yield from lifecycle.create_partitioned_in_steps(core, name, partitions, properties)
+
+
+def create_partitioned(core: Core, name: TopicName, partitions: int, properties: Mapping[str, str]) -> None:
+    """Does the same in one turn."""
+    finish(_check_new(core, name, partitions))
+    lifecycle.create_partitioned(core, name, partitions, properties)
+
+
+def _check_new(core: Core, name: TopicName, partitions: int) -> Steps[None]:
     check_namespace(core, name)
     _check_count(core, partitions)
     if "-partition-" in name.local:
         raise Refused(412, "Partitioned Topic Name should not contain '-partition-'")
-    taken = [name, *(name.at_partition(index) for index in range(partitions))]
-    if registry.partition_count(core, name) is not None or any(registry.exists(core, each) for each in taken):
+    if registry.partition_count(core, name) is not None or registry.exists(core, name):
+        raise Refused(409, "This topic already exists")
+    for index in range(partitions):
+        if registry.exists(core, name.at_partition(index)):
+            raise Refused(409, "This topic already exists")
+        yield
+    if registry.partition_count(core, name) is not None:
         raise Refused(409, "This topic already exists")
     _check_room(core, name, partitions, status=412)
-    lifecycle.create_partitioned(core, name, partitions, properties)
+
+
+def grow_in_steps(core: Core, name: TopicName, partitions: int) -> Steps[None]:
+    """Adds partitions to a partitioned topic; the present number is no change (TN-8, PT-7)."""
+    properties = _growing(core, name, partitions)
+    if properties is not None:
+        yield from lifecycle.create_partitioned_in_steps(core, name, partitions, properties)
 
 
 def grow(core: Core, name: TopicName, partitions: int) -> None:
-    """Adds partitions to a partitioned topic; the present number is no change (TN-8, PT-7)."""
+    """Does the same in one turn."""
+    properties = _growing(core, name, partitions)
+    if properties is not None:
+        lifecycle.create_partitioned(core, name, partitions, properties)
+
+
+def _growing(core: Core, name: TopicName, partitions: int) -> Mapping[str, str] | None:
+    """Returns the properties of a topic that may grow, None when it has so many partitions."""
     check_namespace(core, name)
     current = core.state.partitioned.get(name.full)
     if current is None:
@@ -122,9 +154,10 @@ def grow(core: Core, name: TopicName, partitions: int) -> None:
         raise Refused(
             422, f"Desired partitions {partitions} can't be less than the current partitions {current.partitions}."
         )
-    if partitions > current.partitions:
-        _check_room(core, name, partitions - current.partitions, status=412)
-        lifecycle.create_partitioned(core, name, partitions, current.properties)
+    if partitions == current.partitions:
+        return None
+    _check_room(core, name, partitions - current.partitions, status=412)
+    return current.properties
 
 
 def partition_metadata(core: Core, name: TopicName, *, may_be_created: bool) -> dict[str, object]:
@@ -141,8 +174,19 @@ def partition_metadata(core: Core, name: TopicName, *, may_be_created: bool) -> 
     return {"partitions": 0, "deleted": False}
 
 
-def delete_partitioned(core: Core, name: TopicName, *, force: bool) -> None:
+def delete_partitioned_in_steps(core: Core, name: TopicName, *, force: bool) -> Steps[None]:
     """Deletes a partitioned topic with all its partitions."""
+    yield from _check_unused(core, name, force=force)
+    yield from lifecycle.delete_partitioned_in_steps(core, name)
+
+
+def delete_partitioned(core: Core, name: TopicName, *, force: bool) -> None:
+    """Does the same in one turn."""
+    finish(_check_unused(core, name, force=force))
+    lifecycle.delete_partitioned(core, name)
+
+
+def _check_unused(core: Core, name: TopicName, *, force: bool) -> Steps[None]:
     check_namespace(core, name)
     count = registry.partition_count(core, name)
     if count is None:
@@ -152,11 +196,13 @@ def delete_partitioned(core: Core, name: TopicName, *, force: bool) -> None:
                 f"{name} is a non-partitioned topic. Instead of calling delete-partitioned-topic please call delete.",
             )
         raise Refused(404, f"Topic {name} not found.")
-    for index in range(count):
+    for index in range(0 if force else count):
         topic = registry.find(core, name.at_partition(index))
-        if topic is not None and not force and _connected(topic):
+        if topic is not None and _connected(topic):
             raise Refused(412, "Topic has active producers/subscriptions")
-    lifecycle.delete_partitioned(core, name)
+        yield
+    if registry.partition_count(core, name) is None:
+        raise Refused(404, f"Topic {name} not found.")
 
 
 def delete(core: Core, name: TopicName, *, force: bool) -> None:
@@ -185,17 +231,9 @@ def existing(core: Core, name: TopicName) -> Topic:
     return topic
 
 
-def existing_partitions(core: Core, name: TopicName) -> list[Topic]:
-    """Returns the topic, or all partitions of a partitioned topic; 404 when there is none of this name."""
-    count = registry.partition_count(core, name)
-    if count is None:
-        return [existing(core, name)]
-    found = [registry.find(core, name.at_partition(index)) for index in range(count)]
-    return [topic for topic in found if topic is not None]
-
-
 def partitions_in_steps(core: Core, name: TopicName) -> Steps[list[Topic]]:
-    """Returns what `existing_partitions` does, those of the beginning that are still there when they are looked for."""
+    """Returns the topic, or all partitions of a partitioned topic, those of the beginning that are there when they
+    are looked for; 404 when there is none of this name."""
     count = registry.partition_count(core, name)
     if count is None:
         return [existing(core, name)]

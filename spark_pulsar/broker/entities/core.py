@@ -80,6 +80,8 @@ class Core(Turn):
         self.sliced_requests = SlicedRequests(self)
         self.topics: dict[str, Topic] = {}
         """Topics in use since the start, by full name. Durable ones are taken into use when first asked for."""
+        self.being_deleted: set[str] = set()
+        """Partitioned topics whose partitions are deleted at this moment, step by step; none is created."""
         self.producer_names_given = self.pending_publish_bytes = 0
         self.readers_with_windows = 0
         """Count of subscriptions that hold entries read from storage; they share one bound of memory."""

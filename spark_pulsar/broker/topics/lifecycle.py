@@ -3,7 +3,7 @@ the rules)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING
 
 from spark_pulsar.broker.entities import exclusive_access
@@ -15,7 +15,7 @@ from spark_pulsar.broker.schemas import registry
 from spark_pulsar.broker.topic_log.rollover import open_ledger
 from spark_pulsar.ledger.records.base import PartitionedTopicDeleted, PartitionedTopicSet, TopicCreated
 from spark_pulsar.ledger.records.cursors import CursorCreated
-from spark_pulsar.model.errors import NotAllowed, PersistenceError, ServiceNotReady
+from spark_pulsar.model.errors import NotAllowed, PersistenceError, ServiceNotReady, TopicNotFound
 from spark_pulsar.model.ids import EARLIEST, Position
 from spark_pulsar.model.names import TopicName
 
@@ -34,6 +34,8 @@ def create(core: Core, name: TopicName, properties: Mapping[str, str] | None = N
     non_persistent.check_enabled(core, name)
     check_copies(core, name)
     name_limits.check_topic(name)
+    if core.being_deleted and name.base.full in core.being_deleted:
+        raise ServiceNotReady(f"{name.base} is being deleted")
     partitions.check_room(core, name, 1)
     return _create(core, name, properties)
 
@@ -54,13 +56,36 @@ def _create(core: Core, name: TopicName, properties: Mapping[str, str] | None = 
 def create_partitioned(core: Core, name: TopicName, count: int, properties: Mapping[str, str]) -> None:
     """Creates a partitioned topic with all its partitions, or those that it lacks; subscriptions of the old ones are
     created on the new ones, at their beginning (PT-7). Refused as by `partitions.lacking` and `create`."""
+    for _ in create_partitioned_in_steps(core, name, count, properties):
+        pass
+
+
+def create_partitioned_in_steps(
+    core: Core, name: TopicName, count: int, properties: Mapping[str, str]
+) -> Generator[None, None, None]:
+    """Does what `create_partitioned` does, partition by partition. A new topic is told with all its partitions from the
+    beginning, as clients create those that they miss; one that grows has the new ones when they are there.
+    TopicNotFound when it is deleted meanwhile."""
     check_copies(core, name)
-    lacking = partitions.lacking(core, name, count)
-    core.append(PartitionedTopicSet(name.full, count, dict(properties)))
+    is_new = name.full not in core.state.partitioned
+    lacking = yield from partitions.lacking_in_steps(core, name, count)
+    if is_new:
+        if name.full in core.state.partitioned:
+            raise partitions.AlreadyThere("This topic already exists")
+        core.append(PartitionedTopicSet(name.full, count, dict(properties)))
     for partition in lacking.names:
-        topic = _create(core, partition)
-        for subscription, its_properties in lacking.subscriptions.items():
-            _create_durable(core, topic, subscription, before_first(topic), its_properties)
+        if name.full not in core.state.partitioned or name.full in core.being_deleted:
+            raise TopicNotFound(f"{name} was deleted meanwhile")
+        if partition.full not in core.state.topics_by_name:  # else somebody was quicker
+            topic = _create(core, partition)
+            for subscription, its_properties in lacking.subscriptions.items():
+                _create_durable(core, topic, subscription, before_first(topic), its_properties)
+        yield
+    known = core.state.partitioned.get(name.full)
+    if known is None:
+        raise TopicNotFound(f"{name} was deleted meanwhile")
+    if known.partitions < count:
+        core.append(PartitionedTopicSet(name.full, count, dict(known.properties)))
 
 
 def unload(core: Core, topic: Topic) -> None:
@@ -112,10 +137,24 @@ def delete(core: Core, topic: Topic) -> None:
 
 def delete_partitioned(core: Core, name: TopicName) -> None:
     """Deletes a partitioned topic with all its partitions."""
-    for index in range(partition_count(core, name) or 0):
-        topic = find(core, name.at_partition(index))
-        if topic is not None:
-            delete(core, topic)
+    for _ in delete_partitioned_in_steps(core, name):
+        pass
+
+
+def delete_partitioned_in_steps(core: Core, name: TopicName) -> Generator[None, None, None]:
+    """Does what `delete_partitioned` does, partition by partition; none can be created meanwhile. ServiceNotReady when
+    somebody else does it already."""
+    if name.full in core.being_deleted:
+        raise ServiceNotReady(f"{name} is being deleted")
+    core.being_deleted.add(name.full)
+    try:
+        for index in range(partition_count(core, name) or 0):
+            topic = find(core, name.at_partition(index))
+            if topic is not None:
+                delete(core, topic)
+            yield
+    finally:
+        core.being_deleted.discard(name.full)
     core.append(PartitionedTopicDeleted(name.full))
     policy_changes.forget_topic(core, name)
     registry.topic_gone(core, name)

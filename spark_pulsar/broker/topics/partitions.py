@@ -3,7 +3,7 @@ limited. Nothing is created beyond."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_pulsar.broker.entities import registry
@@ -34,6 +34,12 @@ class TooMuchAtOnce(NotAllowed):
     http_status = 413
 
 
+class AlreadyThere(NotAllowed):
+    """Error of a topic that somebody else created meanwhile."""
+
+    http_status = 409
+
+
 class Lacking(NamedTuple):
     """Partitions that a topic lacks, and the subscriptions of its others, with their properties."""
 
@@ -47,10 +53,10 @@ def most(config: BrokerConfig) -> int:
     return config.max_partitions_per_topic or MAX_PARTITIONS
 
 
-def lacking(core: Core, name: TopicName, partitions: int) -> Lacking:
-    """Finds the partitions that a topic lacks. NotAllowed when it may not have so many, InvalidTopicName when their
-    names are too long, TooMuchAtOnce when they cannot be created in one turn, ServiceNotReady when others were created
-    in this one."""
+def lacking_in_steps(core: Core, name: TopicName, partitions: int) -> Generator[None, None, Lacking]:
+    """Finds, step by step, the partitions that a topic lacks. NotAllowed when it may not have so many, InvalidTopicName
+    when their names are too long, TooMuchAtOnce when they cannot be created at once, ServiceNotReady when others were
+    created in this turn."""
     known = core.state.partitioned.get(name.full)
     if partitions > (0 if known is None else known.partitions) and partitions > most(core.config):
         raise NotAllowed(f"Number of partitions should be less than or equal to {most(core.config)}")
@@ -67,6 +73,7 @@ def lacking(core: Core, name: TopicName, partitions: int) -> Lacking:
         else:
             for cursor in state.cursors.values():
                 subscriptions.setdefault(cursor.name, {}).update(cursor.properties)
+        yield
     check_room(core, name, len(names))
     made_bytes = _check_volume(
         len(names),
