@@ -17,6 +17,7 @@ from spark_pulsar.broker.topic_log import entry_lookup, time_search
 from spark_pulsar.broker.topics import lifecycle
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.ids import EARLIEST, Position
+from spark_pulsar.model.limits import MAX_BROKER_DECOMPRESSED_SIZE_BYTES
 from spark_pulsar.wire.compression import decompress
 from spark_pulsar.wire.entries import Entry, parse_entry, text_of
 from spark_pulsar.wire.pulsar_api_pb2 import CompressionType
@@ -76,7 +77,8 @@ def message_answer(position: Position, stored: bytes) -> Response:
     metadata = entry.metadata
     payload = bytes(entry.payload)
     if metadata.compression and not entry.is_encrypted:
-        payload = decompress(metadata.compression, entry.payload, metadata.uncompressed_size)
+        size, limit_bytes = metadata.uncompressed_size, MAX_BROKER_DECOMPRESSED_SIZE_BYTES
+        payload = decompress(metadata.compression, entry.payload, size, limit_bytes)
     response = Response(payload, media_type="application/octet-stream")
     headers = {"X-Pulsar-Message-ID": str(position), **_headers(entry, len(stored))}
     for name, value in headers.items():

@@ -279,6 +279,8 @@ class UnknownCommand(NotAllowed):
 class CorruptMessage(PulsarError):
     """A stored entry that cannot be read: metadata, compression or declared sizes are wrong."""
 
+    http_status = 412  # its producer's doing, not the broker's
+
 
 class MalformedBatch(CorruptMessage):
     """The batch payload does not hold the messages that its metadata promises."""

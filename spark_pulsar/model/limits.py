@@ -31,6 +31,10 @@ PROTOCOL_VERSION: Final = 21
 MAX_DECOMPRESSED_SIZE_BYTES: Final = 512 * 1024 * 1024
 """Largest declared size of an entry that is inflated: the size is the sender's word, not a fact."""
 
+MAX_BROKER_DECOMPRESSED_SIZE_BYTES: Final = 16 * 1024 * 1024
+"""Largest declared size of an entry that the broker itself inflates, to show a message or to compact a batch: sixteen
+kilobytes may say that they are all that clients take. Batches of official clients have 128 KiB."""
+
 MAX_BATCH_MESSAGES: Final = 16 * 1024 * 1024
 """Messages of one batch; each needs at least six bytes, so a decompressed entry can hold no more that make sense."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from spark_pulsar.model.limits import MAX_BROKER_DECOMPRESSED_SIZE_BYTES
 from spark_pulsar.wire.compression import compress, decompress
 from spark_pulsar.wire.delays import metadata_end
 from spark_pulsar.wire.entries import build_entry
@@ -21,11 +22,12 @@ def is_readable_batch(metadata: MessageMetadata) -> bool:
 
 def unpacked_payload(metadata: MessageMetadata, buffer: bytes, start: int, end: int) -> bytes:
     """Returns the payload of a stored entry whose metadata are these, not compressed any more. CorruptMessage when it
-    is not what they say."""
+    is not what they say, or too large for a broker to inflate."""
     payload_at = metadata_end(buffer, start, end)
     if metadata.compression == NONE:
         return buffer[payload_at:end]
-    return decompress(metadata.compression, memoryview(buffer)[payload_at:end], metadata.uncompressed_size)
+    data, limit_bytes = memoryview(buffer)[payload_at:end], MAX_BROKER_DECOMPRESSED_SIZE_BYTES
+    return decompress(metadata.compression, data, metadata.uncompressed_size, limit_bytes)
 
 
 def repack_batch(metadata: MessageMetadata, pieces: Iterable[bytes]) -> bytes:

@@ -259,10 +259,13 @@ def main() -> int:
     java = Java()
     with tempfile.TemporaryDirectory() as scratch:
         data = Path(scratch) / "data"
-        process: Any = BrokerProcess(data) if kind == "ours" else apache_pulsar(data)
-        with process as running:
-            stress = Stress(Broker(kind, running.service_url, running.admin_url, running), java, options.seed)
+        process = BrokerProcess(data) if kind == "ours" else apache_pulsar(data)
+        process.start()
+        try:
+            stress = Stress(Broker(kind, process.service_url, process.admin_url, process), java, options.seed)
             status = run(stress, options.minutes, options.threads)
+        finally:
+            process.stop()
     java.close()
     return status
 

@@ -5,17 +5,20 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from crc32c import crc32c
 
 from spark_pulsar.admin.answers import Refused
 from spark_pulsar.admin.cursors import Place, place_in
 from spark_pulsar.admin.messages import message_answer
+from spark_pulsar.model.errors import CorruptMessage
 from spark_pulsar.model.ids import EARLIEST, LATEST, Position
+from spark_pulsar.model.limits import MAX_BROKER_DECOMPRESSED_SIZE_BYTES
 from spark_pulsar.wire.compression import compress
 from spark_pulsar.wire.entries import build_entry
 from spark_pulsar.wire.pulsar_api_pb2 import ZSTD, MessageMetadata
 from tests.unit.admin.test_app import BASE, call
 from tests.unit.broker.dispatch.test_dispatch import filled
-from tests.unit.broker.world import START_MS, World, entry
+from tests.unit.broker.world import KEPT, START_MS, World, entry
 
 SUB = f"{BASE}/t/subscription"
 
@@ -159,6 +162,26 @@ def _shown(payload: bytes, **metadata: Any) -> tuple[dict[str, str], bytes]:
     stored = build_entry(MessageMetadata(producer_name="p", sequence_id=7, publish_time=1_000, **metadata), payload)
     answer = message_answer(Position(3, 4), stored)
     return {name.decode(): value.decode() for name, value in answer.raw_headers}, bytes(answer.body)
+
+
+def test_a_message_that_says_it_is_huge_is_not_inflated() -> None:
+    """Sixteen kilobytes became 512 MB in the broker's memory."""
+    size = MAX_BROKER_DECOMPRESSED_SIZE_BYTES
+    assert _shown(compress(ZSTD, bytes(size)), compression=ZSTD, uncompressed_size=size)[1] == bytes(size)
+    with pytest.raises(CorruptMessage, match="is outside"):
+        _shown(compress(ZSTD, bytes(size + 1)), compression=ZSTD, uncompressed_size=size + 1)
+
+
+def test_a_message_that_nobody_can_read_is_its_producers_fault() -> None:
+    world = World(**KEPT)
+    client = world.connect()
+    client.open_producer()
+    stored = bytearray(entry("x"))
+    stored[10:] = bytes(len(stored) - 10)  # metadata are zeros, and the checksum is right
+    stored[2:6] = crc32c(bytes(stored[6:])).to_bytes(4)
+    client.publish(1, bytes(stored))
+    status, _, answer = call(world, "GET", f"{BASE}/t/examinemessage")
+    assert (status, "metadata" in answer["reason"]) == (412, True)
 
 
 def test_what_a_message_is_shown_with() -> None:

@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spark_pulsar.model.errors import CorruptMessage
+from spark_pulsar.model.limits import MAX_BROKER_DECOMPRESSED_SIZE_BYTES
 from spark_pulsar.wire.batch_items import PORTION_ITEMS, pieces_left, portions_of
 from spark_pulsar.wire.compacted import is_readable_batch, repack_batch, unpacked_payload
 from spark_pulsar.wire.compression import compress
@@ -114,6 +115,15 @@ def test_messages_are_what_protobuf_reads(singles: list[SingleMessageMetadata], 
     assert (items, is_damaged) == by_protobuf(data, len(singles))
     assert not is_damaged
     assert len(items) == len(singles)
+
+
+def test_a_batch_that_says_it_is_huge_is_not_inflated() -> None:
+    size = MAX_BROKER_DECOMPRESSED_SIZE_BYTES + 1
+    metadata = MessageMetadata(producer_name="p", sequence_id=1, publish_time=2, num_messages_in_batch=1)
+    metadata.compression, metadata.uncompressed_size = CompressionType.Value("ZSTD"), size
+    entry = build_entry(metadata, compress(metadata.compression, bytes(size)))
+    with pytest.raises(CorruptMessage, match="is outside"):
+        unpacked_payload(metadata, entry, 0, len(entry))
 
 
 @given(st.lists(SINGLES, min_size=1, max_size=3), st.lists(st.tuples(st.integers(0, 60), BYTES), max_size=3), st.data())
