@@ -259,13 +259,14 @@ def main() -> int:
     java = Java()
     with tempfile.TemporaryDirectory() as scratch:
         data = Path(scratch) / "data"
-        process = BrokerProcess(data) if kind == "ours" else apache_pulsar(data)
-        process.start()
+        process: Any = BrokerProcess(data) if kind == "ours" else apache_pulsar(data)
+        if kind == "ours":
+            process.start()
         try:
             stress = Stress(Broker(kind, process.service_url, process.admin_url, process), java, options.seed)
             status = run(stress, options.minutes, options.threads)
         finally:
-            process.stop()
+            process.close() if kind == "ours" else process.stop()
     java.close()
     return status
 

@@ -96,7 +96,7 @@ class Campaign:
                 _put(broker, f"namespaces/{namespace}", {})
 
     def _fight(self, broker: BrokerProcess, numbers: Iterator[int], seconds: float) -> None:
-        signs = Signs(broker, self._cage, connections=ATTACKERS + 4)
+        signs = Signs(broker, self._cage)
         self.outcome.start_mb, self.outcome.bound_mb = signs.start_mb, signs.bound_mb
         singer = _start_canary(self._address)
         threads = [threading.Thread(target=self._attack, args=(numbers,), daemon=True) for _ in range(ATTACKERS)]
@@ -173,7 +173,7 @@ class Campaign:
             raise Finding("the data directory is not in order:\n" + "\n".join(errors))
         broker.start()
         self._address = _address(broker.service_url)
-        signs = Signs(broker, self._cage, connections=ATTACKERS)
+        signs = Signs(broker, self._cage)
         count = len(self.outcome.times_ms)
         if canary.read_all(self._address, count) != list(range(count)):
             raise Finding(f"the canary's topic is not whole after the restart: {count} messages were published")

@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Final
 
 from spark_pulsar.cli.process import BrokerProcess
-from spark_pulsar.model.limits import MAX_FRAME_SIZE_BYTES
-from spark_pulsar.server.connection import MAX_UNREAD_BYTES
 from tests.fuzz.peer import Finding
 
-CACHE_MB: Final = 8
-CONF: Final = {
-    "managedLedgerCacheSizeMB": CACHE_MB,
+_BUFFERS: Final = {
+    "managedLedgerCacheSizeMB": 8,
     "maxMessagePublishBufferSizeInMB": 16,
+    "maxConnectionBufferSizeInMB": 32,
+}
+CONF: Final[dict[str, object]] = {
+    **_BUFFERS,
     "journalMaxSizeMB": 4,
     "managedLedgerMaxEntriesPerLedger": 500,
     "managedLedgerMinLedgerRolloverTimeMinutes": 0,
@@ -32,7 +33,7 @@ everything that attacks can make without end."""
 
 STATE_MB: Final = 120
 """Memory for what attacks make and leave: four namespaces of up to 300 topics, their subscriptions, policies, schemas
-and cursors, modules that are loaded by their first use, and what the allocator keeps of it."""
+and cursors, modules that are loaded by their first use, an inflated message or two, and what the allocator keeps."""
 _KNOWN_FILES: Final = re.compile(
     r"VERSION|LOCK|checkpoint\.(sqlite|copy)(-wal|-shm|-journal|\.\w+)?|journal(/[\w.-]+)?|ledgers(/[\w.-]+)?|damaged"
 )
@@ -41,23 +42,22 @@ _TROUBLE: Final = re.compile(
 )
 
 
-def memory_bound_mb(start_mb: float, connections: int) -> float:
-    """Bound of resident memory: what the broker starts with, its cache and publish buffer, and for each connection a
-    frame and the answers that it may leave unread, each twice since Python grows buffers by copying."""
-    each_mb = 2 * (MAX_FRAME_SIZE_BYTES + MAX_UNREAD_BYTES) / 2**20
-    return start_mb + CACHE_MB + CONF["maxMessagePublishBufferSizeInMB"] + connections * each_mb + STATE_MB
+def memory_bound_mb(start_mb: float) -> float:
+    """Bound of resident memory: what the broker starts with, the buffers that its configuration limits, and what
+    attacks leave."""
+    return start_mb + sum(_BUFFERS.values()) + STATE_MB
 
 
 class Signs:
     """Signs of one broker whose data are in `cage/a/data`; attacks that escape from there leave files in the cage."""
 
-    def __init__(self, broker: BrokerProcess, cage: Path, connections: int) -> None:
+    def __init__(self, broker: BrokerProcess, cage: Path) -> None:
         self._broker = broker
         self._cage = cage
         self._pid = broker.pid
         self._log_bytes = 0
         self.start_mb = self.memory_mb()
-        self.bound_mb = memory_bound_mb(self.start_mb, connections)
+        self.bound_mb = memory_bound_mb(self.start_mb)
 
     def check(self) -> None:
         """Raises Finding when something is wrong."""
