@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from spark_pulsar.broker.turn.token_bucket import TokenBucket
+from spark_pulsar.broker.turn.token_bucket import TokenBucket, believable_messages
 from spark_pulsar.model.policies import PublishRate
 
 from . import pending_publishes, storing
@@ -109,7 +109,7 @@ class PublishLimit:
         for count, start, end in zip(sends.message_counts, sends.starts, sends.ends, strict=True):
             if messages.wait_ms or sizes.wait_ms:
                 break
-            messages.take(count)
+            messages.take(believable_messages(count, end - start))
             sizes.take(end - start)
             entries += 1
         if entries == len(sends.ends):
@@ -126,8 +126,9 @@ class PublishLimit:
             self._onward.take(producer, sends)
 
     def _store_at_once(self, producer: Producer, sends: SendRun) -> None:
-        self._buckets[0].take(sum(sends.message_counts))
-        self._buckets[1].take(sends.ends[-1] - sends.starts[0])
+        size_bytes = sends.ends[-1] - sends.starts[0]
+        self._buckets[0].take(believable_messages(sum(sends.message_counts), size_bytes))
+        self._buckets[1].take(size_bytes)
         if self._onward is None:
             storing.take_now(self._core, producer, sends)
         else:

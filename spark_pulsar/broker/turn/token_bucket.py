@@ -5,6 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 _SECOND_MS: Final = 1_000
+_BELIEVED_MESSAGES: Final = 1_000
+"""Messages that official clients put into a batch at most, unless they are told otherwise."""
+
+
+def believable_messages(messages: int, size_bytes: int) -> int:
+    """Returns the number of messages that entries say they hold, as far as their bytes make it believable: one a byte,
+    however well they are compressed. A rate that believed one entry of two billion would stop its topic for weeks."""
+    return min(messages, max(_BELIEVED_MESSAGES, size_bytes))
 
 
 class TokenBucket:

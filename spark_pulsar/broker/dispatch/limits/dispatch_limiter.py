@@ -12,7 +12,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.entities.meters import published
-from spark_pulsar.broker.turn.token_bucket import TokenBucket
+from spark_pulsar.broker.turn.token_bucket import TokenBucket, believable_messages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,7 +96,7 @@ class DispatchLimiter:
 
     def take(self, messages: int, size_bytes: int) -> None:
         """Takes what was sent from the buckets."""
-        self.messages.take(messages)
+        self.messages.take(believable_messages(messages, size_bytes))
         self.bytes.take(size_bytes)
 
     def check(self, onward: Sequence[features.DispatchLimiter]) -> None:

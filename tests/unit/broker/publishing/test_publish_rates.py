@@ -72,6 +72,20 @@ def test_what_comes_too_fast_waits_and_its_connection_is_not_read() -> None:
     assert received(client) == (list(range(50, 70)), [])
 
 
+def test_an_entry_that_says_it_holds_two_billion_messages_stops_nobody_for_long() -> None:
+    # covers PR-14: it stopped the whole topic for weeks
+    world = limited(messages=1_000)
+    liar, other = world.connect(), world.connect()
+    liar.open_producer(name="a")
+    other.open_producer(name="b")
+    liar.publish(1, entry("x"), messages=2**31 - 1)
+    publish(other, 0, 1)
+    world.advance(1_000)
+    publish(other, 1, 1)
+    world.advance(1_000)
+    assert received(other)[0] == [0, 1]
+
+
 def test_bytes_are_limited_and_a_large_entry_goes_all_the_same() -> None:
     # covers PR-14
     world = limited(size=1_000)

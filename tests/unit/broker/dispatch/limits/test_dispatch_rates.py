@@ -69,6 +69,17 @@ def test_no_more_messages_are_sent_than_the_rate_allows(kind: Any, level: str) -
     assert set(throttled) == {f"dispatchThrottledMsgEventsBy{name}Limit"}
 
 
+def test_an_entry_that_says_it_holds_two_billion_messages_stops_no_other_subscription() -> None:
+    # covers SUB-7: it stopped all subscriptions of the topic for weeks
+    world = world_of(topic_dispatch_rate_messages=1_000)
+    publish(world, entry("x", batch=2**31 - 1), messages=2**31 - 1)
+    assert received(join(world)) == 1
+    other = join(world, subscription="other", initial_position=0)
+    publish(world, entry("y"))
+    world.advance(2_000)
+    assert received(other) == 1
+
+
 @pytest.mark.parametrize("kind", TYPES, ids=CommandSubscribe.SubType.Name)
 def test_bytes_are_limited_and_a_large_entry_goes_all_the_same(kind: Any) -> None:
     # covers SUB-7
