@@ -32,6 +32,10 @@ _NO_HTTP: Final = (
 """Answer to bytes that are no HTTP."""
 
 
+def _ignore(_unread_bytes: int) -> None:
+    """Does nothing."""
+
+
 class _Counted:
     """A transport that counts the bytes it is to write."""
 
@@ -45,6 +49,10 @@ class _Counted:
         self.written_bytes += len(data)
         self._transport.write(data)
         self._note_unread(self._transport.get_write_buffer_size())
+
+    def end(self) -> None:
+        """Counts no more: its connection is gone."""
+        self._note_unread = _ignore
 
     def left_bytes(self) -> int:
         """Counts the bytes that have left."""
@@ -75,6 +83,10 @@ class _Connection(H11Protocol):
         if self._memory is not None:
             self._memory.forget(self)
         super().connection_lost(exc)
+        # What points back at this connection lets go, since the collector of cycles comes after thousands of them.
+        self._counted.end()
+        del self._watch
+        self.cycle = None  # type: ignore[assignment]
 
     def data_received(self, data: bytes) -> None:
         is_within = self._request_bytes
