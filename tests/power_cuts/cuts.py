@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +15,7 @@ from typing import Any
 
 from spark_pulsar.cli.process import BrokerProcess
 from spark_pulsar.storage.offline.check import Severity, check
+from spark_pulsar.storage.offline.repair import repair
 from tests.brokers import Broker
 
 from .account import Account
@@ -39,11 +42,18 @@ class _RecordedBroker(BrokerProcess):
 
     def start(self, timeout_s: float = 60.0) -> None:
         """Starts the broker and a new recording."""
-        os.environ |= {"RECORDING": str(self.recording), "RECORDED": str(self.data_dir)}
-        try:
+        with _told(self.data_dir, self.recording):
             super().start(timeout_s)
-        finally:
-            del os.environ["RECORDING"], os.environ["RECORDED"]
+
+
+@contextmanager
+def _told(data_dir: Path, recording: Path) -> Iterator[None]:
+    """Tells processes that are started what to record, and where to."""
+    os.environ |= {"RECORDING": str(recording), "RECORDED": str(data_dir)}
+    try:
+        yield
+    finally:
+        del os.environ["RECORDING"], os.environ["RECORDED"]
 
 
 @contextmanager
@@ -144,11 +154,42 @@ class PowerCuts:
         shutil.rmtree(work)
         return f"cut {number}: at {at} of {len(life.records)} records, again at {again}, {account.receipts} receipts"
 
-    def _judge(self, image: Path, recording: Path, account: Account, name: str) -> tuple[list[Record], list[Said]]:
+    def cut_repair(self, number: int) -> str:
+        """Cuts once, destroys the checkpoint, repairs that by its copy, and cuts the repair; repairs again and judges.
+        Returns a line about it."""
+        choices = random.Random(f"{self._seed}/repair {number}")
+        life, work, account = self._lives[-1], self._work / f"repair-{number}", Account()
+        work.mkdir()
+        for attempt in range(_ENOUGH):
+            at = choices.randrange(len(life.records) // 2, len(life.records))
+            image, account = work / f"{attempt}", life.account(at)
+            _image(life.before, life.records, at, image, choices)
+            _destroy_checkpoint(image, choices)
+            if any("this copy of the checkpoint is whole" in each.text for each in check(image)):
+                break  # else it was just being made anew
+        shutil.copytree(image, work / "before")
+        recording = work / "recording"
+        with _told(image, recording):
+            subprocess.run([sys.executable, "-m", "tests.power_cuts.recorded_repair"], check=True, timeout=60)
+        records = read_recording(recording)
+        again = _place(choices, interesting(records), len(records))
+        _image(work / "before", records, again, work / "second", choices)
+        repair(work / "second")
+        self._judge(work / "second", recording, account, f"judge-repair-{number}", is_repaired=True)
+        shutil.rmtree(work)
+        return f"repair {number}: at {at} of {len(life.records)}, cut at {again} of {len(records)} records"
+
+    def _judge(
+        self, image: Path, recording: Path, account: Account, name: str, *, is_repaired: bool = False
+    ) -> tuple[list[Record], list[Said]]:
         shutil.copytree(image, image.with_name(f"{image.name}.before"))
         if account.answers or (image / "VERSION").exists():  # else it may have been cut while it was made
             findings = check(image)
-            bad = [str(each) for each in findings if each.severity is Severity.ERROR or "damaged" in each.text]
+            bad = [
+                str(each)
+                for each in findings
+                if each.severity is Severity.ERROR or (not is_repaired and "damaged" in each.text)
+            ]
             require_none("found", bad)
         with _recorded(image, recording, CONF) as (broker, process):
             try:
@@ -159,7 +200,7 @@ class PowerCuts:
             process.kill()
             lines = process.log.splitlines()
             require_none("logged", [line for line in lines if any(word in line for word in _BAD_WORDS)])
-        require_none("set aside", [path.name for path in image.glob("damaged/*")])
+        require_none("set aside", [] if is_repaired else [path.name for path in image.glob("damaged/*")])
         records = read_recording(recording)
         return records, conversation(records)
 
@@ -170,6 +211,15 @@ def _image(before: Path, records: list[Record], at: int, target: Path, choices: 
     for record in records[:at]:
         disk.take(record)
     disk.cut(target, choices)
+
+
+def _destroy_checkpoint(image: Path, choices: random.Random) -> None:
+    """Damages the checkpoint beyond use, as no power cut does."""
+    database = image / "checkpoint.sqlite"
+    if choices.random() < 0.5:
+        database.unlink()
+    else:
+        database.write_bytes(choices.randbytes(8192))
 
 
 def _place(choices: random.Random, places: dict[str, list[int]], end: int) -> int:

@@ -4,7 +4,8 @@ What was synced is there. Of the rest anything may be, as file systems and disks
 
 - Each page (4096 bytes), or each sector of it (512), holds what one of the writes since left there, or nothing of them:
   the system writes pages back at any time and in any order, and a disk may tear them.
-- A file's size is one of those that it has had since. Where it grew and no data arrived there are zeros.
+- A file's size is one of those that it has had since. Where it grew and no data arrived there are zeros, or what the
+  blocks held before; where its space was reserved there are zeros.
 - Data behind a cut (truncate) that was not stored is not there either: it stands in blocks that the file never got.
 - Names made, given or taken in a directory that was not synced are stored in their order (as journaling file systems
   do) up to any of them, or, harsher, any of them without the others. A sync of a file does not store its name.
@@ -24,6 +25,8 @@ from .recording import Record
 PAGE_BYTES: Final = 4096
 SECTOR_BYTES: Final = 512
 _KINDS: Final = ("nothing", "all", "pages", "pages", "sectors", "sectors")
+_STALE: Final = 0.3
+"""Share of files that show what their blocks held before."""
 _CREATE, _TRUNCATE = 0o100, 0o1000
 
 Name = tuple[str, str]
@@ -94,13 +97,16 @@ class _File:
                 size = change.size_after(size)
             if change.size is None:
                 chosen.write(data, number, change, limit)
-            elif not change.grows_only:
+            elif change.grows_only:
                 if number < sizes:
-                    del data[change.size :]
-                else:
-                    limit = min(limit, change.size)
+                    data.extend(bytes(max(0, change.size - len(data))))
+            elif number < sizes:
+                del data[change.size :]
+            else:
+                limit = min(limit, change.size)
         del data[size:]
-        return bytes(data.ljust(size, b"\0"))
+        chosen.grow(data, size)
+        return bytes(data)
 
 
 class _Chosen:
@@ -113,6 +119,12 @@ class _Chosen:
         self._pending = pending
         self._upto: dict[int, int] = {}
         self._share = choices.random()
+        self._is_stale = choices.random() < _STALE
+
+    def grow(self, data: bytearray, size: int) -> None:
+        """Makes a file larger that was not written there: zeros, or what its blocks held before."""
+        missing = max(0, size - len(data))
+        data.extend(self._choices.randbytes(missing) if self._is_stale else bytes(missing))
 
     def _last(self, unit: int) -> int:
         """The last change that the unit holds; -1: none."""
@@ -135,8 +147,7 @@ class _Chosen:
         for at in range(change.offset // unit, -(-change.end // unit)):
             low, high = max(change.offset, at * unit), min(change.end, (at + 1) * unit, limit)
             if low < high and number <= self._last(at):
-                if len(data) < high:
-                    data.extend(bytes(high - len(data)))
+                self.grow(data, high)
                 data[low:high] = content[low - change.offset : high - change.offset]
 
 

@@ -1,16 +1,14 @@
 """The broker of `spark-pulsar broker`, which records what it does: `python -m … broker …`.
 
-`RECORDING` in the environment names the file of the recording, `RECORDED` the data directory. Segments are small, and
-checkpoints are due after a few hundred records, so that a recording of seconds has dozens of each.
+Segments are small, and checkpoints are due after a few hundred records, so that a recording of seconds has dozens of
+each.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-import os
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from spark_pulsar.cli.main import app
@@ -18,8 +16,8 @@ from spark_pulsar.server import connection, web
 from spark_pulsar.storage import files
 from spark_pulsar.storage.files import FileStorage
 
-from .recorder import Recorder, record_files
-from .sqlite_files import SqliteFiles, library
+from .recorded_process import record_this_process
+from .recorder import Recorder
 
 SEGMENT_BYTES = 192 * 1024
 RECORDS = 400
@@ -73,18 +71,13 @@ def _with_small_segments(opens: Any) -> Any:
 
 def main() -> None:
     """Runs the broker."""
-    recorder = Recorder(Path(os.environ["RECORDED"]), Path(os.environ["RECORDING"]))
-    path = library()
-    assert path is not None, "SQLite is built into this Python"
-    layer = SqliteFiles(recorder, path)
-    record_files(recorder)
+    recorder, _layer = record_this_process()
     numbers = itertools.count()
     _record_connections(recorder, connection.Connection, "binary", numbers)
     _record_connections(recorder, web._Connection, "http", numbers)
     FileStorage.open = _with_small_segments(FileStorage.open.__func__)  # type: ignore[method-assign, attr-defined]
     files.REPLAY_RECORDS = RECORDS  # type: ignore[misc]
     app()
-    del layer
 
 
 if __name__ == "__main__":

@@ -59,6 +59,12 @@ def test_no_promise_is_broken(recording: Path, tmp_path: Path) -> None:
     print(f"{len(numbers)} cuts and {len(numbers)} while opening, {time.monotonic() - began:.0f} s, seed {SEED}")
 
 
+def test_a_repair_that_is_cut_short_can_be_run_again(recording: Path, tmp_path: Path) -> None:
+    cuts = PowerCuts(recording, tmp_path, SEED, RECORDED_BYTES)
+    for number in range(max(1, CUTS // 10)):
+        print(cuts.cut_repair(number))
+
+
 @pytest.mark.parametrize("unsynced", UNSYNCED)
 def test_a_broker_that_does_not_sync_is_noticed(recording: Path, tmp_path: Path, unsynced: str) -> None:
     cuts = PowerCuts(recording, tmp_path, SEED, RECORDED_BYTES)
