@@ -20,7 +20,7 @@ from spark_pulsar.broker.turn.events import (
 from spark_pulsar.model.errors import MalformedFrame, UnknownCommand
 from spark_pulsar.model.limits import MAX_FIRST_FRAME_SIZE_BYTES
 from spark_pulsar.wire.acks import parse_ack_ids
-from spark_pulsar.wire.frames import Frame, parse_command
+from spark_pulsar.wire.frames import Frame, parse_request
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from spark_pulsar.wire.send_runs import (
     CHECKSUM_WRONG,
@@ -415,7 +415,7 @@ class Connection(asyncio.Protocol):
         if ack is not None and ack.ranges:
             return AcksReceived(self.session_id, ack)
         try:
-            command, payload_start = parse_command(buffer, start, end)
+            command, payload_start = parse_request(buffer, start, end)
         except UnknownCommand as error:
             return UnknownCommandReceived(self.session_id, error.command_type)
         if command.type == BaseCommand.SEND:

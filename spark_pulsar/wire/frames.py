@@ -15,9 +15,9 @@ from google.protobuf.message import DecodeError, Message
 
 from spark_pulsar.model.errors import MalformedFrame, UnknownCommand
 from spark_pulsar.model.limits import MAX_FRAME_SIZE_BYTES, MAX_PROPERTIES, MIN_TOTAL_SIZE_BYTES
-from spark_pulsar.wire import varint
+from spark_pulsar.wire import field_counts, varint
 from spark_pulsar.wire.commands import FIELD_OF
-from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
+from spark_pulsar.wire.pulsar_api_pb2 import DESCRIPTOR, BaseCommand
 
 HEADER: Final = Struct(">II")
 """totalSize and commandSize."""
@@ -158,6 +158,14 @@ _ERRORS_OF_THE_FUTURE: Final = {
 """Missing fields of an error with a number that this version of the protocol has no name for."""
 
 
+def parse_request(buffer: bytes, start: int, end: int) -> tuple[BaseCommand, int]:
+    """Does what `parse_command` does with the command of a client, whose fields are counted before they are parsed."""
+    payload_start = command_end(buffer, start, end)
+    if payload_start - start > field_counts.LONG_BYTES:
+        field_counts.check(BaseCommand.DESCRIPTOR, buffer[start + 8 : payload_start], _TEXT_TYPES)
+    return parse_command(buffer, start, end)
+
+
 def parse_command(buffer: bytes, start: int, end: int) -> tuple[BaseCommand, int]:
     """(command, index where the payload starts, which is `end` when there is none).
 
@@ -200,6 +208,8 @@ def _has_text(descriptor: Descriptor | None) -> bool:
 _WITH_TEXT: Final = frozenset(
     number for number, name in FIELD_OF.items() if _has_text(BaseCommand.DESCRIPTOR.fields_by_name[name].message_type)
 )
+
+_TEXT_TYPES: Final = frozenset(kind.full_name for kind in DESCRIPTOR.message_types_by_name.values() if _has_text(kind))
 
 
 def _check_text(message: Message) -> None:

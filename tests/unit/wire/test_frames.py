@@ -9,7 +9,7 @@ import pytest
 
 from spark_pulsar.model.errors import MalformedFrame, NotAllowed, UnknownCommand
 from spark_pulsar.model.limits import FRAME_PADDING_BYTES, MAX_FRAME_SIZE_BYTES, MAX_MESSAGE_SIZE_BYTES, MAX_PROPERTIES
-from spark_pulsar.wire import commands, frames, requests
+from spark_pulsar.wire import commands, frames, requests, varint
 from spark_pulsar.wire.frames import FrameSplitter
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandProducer
 from spark_pulsar.wire.sends import RunSplitter
@@ -166,3 +166,59 @@ def test_unknown_fields_are_ignored() -> None:
 @pytest.mark.parametrize("feeding", [lambda data: [data], lambda data: [data[i : i + 1] for i in range(len(data))]])
 def test_frames_come_in_order(splitter: FrameSplitter, feeding: Callable[[bytes], list[bytes]]) -> None:
     assert sum(feed(splitter, data) for data in feeding(PING + FLOW + PING + FLOW)) == 4
+
+
+def subscribe_of(parts: bytes) -> bytes:
+    """A SUBSCRIBE with these fields beside the required ones."""
+    content = requests.subscribe(1, "t", "s", 1).subscribe.SerializeToString() + parts
+    body = b"\x08\x04\x22" + varint.encode(len(content)) + content
+    return frames.HEADER.pack(len(body) + 4, len(body)) + body
+
+
+def field(number: int, content: bytes) -> bytes:
+    return varint.encode(number << 3 | 2) + varint.encode(len(content)) + content
+
+
+RANGE = field(3, b"\x08\x01\x10\x02")
+
+
+@pytest.mark.parametrize(
+    ("parts", "text"),
+    [
+        pytest.param(field(10, b"\x0a\x00\x12\x00") * 800_000, "more than 16384 times .*metadata", id="properties"),
+        pytest.param(
+            field(12, field(5, b"\x0a\x00\x12\x00") * 600_000), "more than 16384 times .*properties", id="of a schema"
+        ),
+        pytest.param(field(17, b"\x08\x01" + RANGE * 700_000), "more than 65536 times .*hashRanges", id="hash ranges"),
+        pytest.param((varint.encode(1600) + b"\x01") * 1_600_000, "more than 16384 fields", id="unknown fields"),
+    ],
+)
+def test_a_long_command_is_counted_before_it_is_parsed(
+    parts: bytes, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # covers hostile input: a million parts take a tenth of a second to parse
+    monkeypatch.setattr(frames, "parse_command", lambda *_: pytest.fail("parsed"))
+    frame = subscribe_of(parts)
+    with pytest.raises(MalformedFrame, match=text):
+        frames.parse_request(frame, 0, len(frame))
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        field(10, b"\x0a\x00\x12\x00") * MAX_PROPERTIES,
+        field(17, b"\x08\x01" + RANGE * 65_536),
+        field(10, b"\x0a\x00\x12" + varint.encode(4_000_000) + b"x" * 4_000_000),
+        field(12, b"\x0a\x01n\x1a" + varint.encode(4_000_000) + b"\x2a\x00" * 2_000_000 + b"\x20\x01"),
+    ],
+)
+def test_a_long_command_within_bounds_is_parsed(parts: bytes) -> None:
+    frame = subscribe_of(parts)
+    assert frames.parse_request(frame, 0, len(frame))[0].subscribe.subscription == "s"
+
+
+@pytest.mark.parametrize("rest", [b"\xff" * 3_000_000, b"\x52" + b"\x80" * 3_000_000, b"\x57" * 100_000, b"\x52\x7f"])
+def test_long_bytes_that_are_no_command_are_refused_by_the_parser(rest: bytes) -> None:
+    frame = subscribe_of(field(3, b"x" * 70_000) + rest)
+    with pytest.raises(MalformedFrame, match="not a command"):
+        frames.parse_request(frame, 0, len(frame))
