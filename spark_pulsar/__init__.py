@@ -3,7 +3,7 @@
 Names of this package are loaded when they are first used, so that importing it costs nothing in Spark's workers:
 `register(spark)` makes `format("pulsar")` known to a session where Spark could not discover it by itself, and
 `broker_process()` runs a broker as a child process. `RetryLetters` gives programs with the official Python client a
-retry letter topic.
+retry letter topic; `starting_offsets` makes the option `startingOffsets` of message ids.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ _LAZY = {
     "RetryLetters": "spark_pulsar.client.retry_letters",
     "broker_process": "spark_pulsar.cli.process",
     "register": "spark_pulsar.connector.source",
+    "starting_offsets": "spark_pulsar.connector.starting_offsets",
 }
 
 

@@ -40,10 +40,9 @@ _COMMANDS_US: Final[Mapping[int, int]] = {
     BaseCommand.SEEK: 150,
     BaseCommand.GET_SCHEMA: 250,
     BaseCommand.GET_OR_CREATE_SCHEMA: 500,
-    BaseCommand.GET_TOPICS_OF_NAMESPACE: 1_000,
-    BaseCommand.WATCH_TOPIC_LIST: 1_000,
 }
-"""Microseconds that reading, carrying out and answering a command takes, by its type; others take `_COMMAND_US`."""
+"""Microseconds that reading, carrying out and answering a command takes, by its type; others take `_COMMAND_US`.
+Requests that are done in slices count their work there."""
 _BYTES_A_US: Final = 64
 """Bytes of a command that protobuf reads in a microsecond when they are many small fields."""
 _ACK_US: Final = 4

@@ -8,8 +8,9 @@ import pulsar
 import pytest
 from pyspark.errors import AnalysisException
 
+from spark_pulsar import starting_offsets
 from spark_pulsar.connector.columns import METADATA_COLUMNS, READ_COLUMNS
-from tests.spark.flows import Flows, values
+from tests.spark.flows import BATCHED, UNBATCHED, Flows, texts, values
 
 NAMES = [column.name for column in METADATA_COLUMNS]
 
@@ -85,3 +86,16 @@ def test_a_schema_that_lacks_a_named_column_is_refused(flows: Flows) -> None:
     frame = flows.reader(topic, metadataColumns="__index").schema("value binary").load()
     with pytest.raises(AnalysisException, match="metadataColumns names __index"):
         frame.collect()
+
+
+@pytest.mark.parametrize("producer", [UNBATCHED, BATCHED], ids=["unbatched", "batched"])
+def test_message_ids_are_where_another_read_starts(flows: Flows, producer: dict[str, object]) -> None:
+    # covers CONN-30
+    topic = flows.broker.topic("ids")
+    flows.send(topic, texts(25), **producer)
+    rows = flows.batch(topic).collect()
+    for place in (0, 7, 9, 24):
+        seen = {topic: rows[place]["__messageId"]}
+        assert values(flows.batch(topic, startingOffsets=starting_offsets(seen)).collect()) == texts(25)[place:]
+        rest = flows.batch(topic, startingOffsets=starting_offsets(seen, after=True))
+        assert values(rest.collect()) == texts(25)[place + 1 :]

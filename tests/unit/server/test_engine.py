@@ -294,7 +294,6 @@ def test_who_asks_and_does_not_read_is_not_read_either(monkeypatch: pytest.Monke
     most, asked = 300_000, 1_500
     monkeypatch.setattr("spark_pulsar.server.connection.MAX_UNREAD_BYTES", most)
     monkeypatch.setattr("spark_pulsar.server.connection._HIGH_WATER_BYTES", most // 2)
-    monkeypatch.setattr("spark_pulsar.server.connection._LOW_WATER_BYTES", most // 4)
 
     async def scene(engine: CountingEngine, _storage: MemoryStorage, peer: Peer, _stopped: list[BaseException]) -> None:
         for number in range(asked):
