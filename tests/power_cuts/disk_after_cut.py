@@ -14,6 +14,7 @@ What was synced is there. Of the rest anything may be, as file systems and disks
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +28,6 @@ SECTOR_BYTES: Final = 512
 _KINDS: Final = ("nothing", "all", "pages", "pages", "sectors", "sectors")
 _STALE: Final = 0.3
 """Share of files that show what their blocks held before."""
-_CREATE, _TRUNCATE = 0o100, 0o1000
 
 Name = tuple[str, str]
 """Directory and name."""
@@ -214,10 +214,10 @@ class DiskAfterCut:
             return
         file = self._now.get(name)
         if file is None:
-            assert flags & _CREATE, f"{path} was opened but never made"
+            assert flags & os.O_CREAT, f"{path} was opened but never made"
             file = self._now[name] = _File()
             self._names.append(_NameChange([], [(name, file)], is_done=True))
-        elif flags & _TRUNCATE:
+        elif flags & os.O_TRUNC:
             file.pending.append(_Change(0, 0, 0, is_done=True))
         self._open[fd] = file
 
