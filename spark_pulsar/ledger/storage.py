@@ -127,6 +127,10 @@ class Storage(Protocol):
         """Tells whether enough was written since the last checkpoint began that another is due; cheap, ask every
         turn."""
 
+    def prepare_checkpoint(self, state: DurableState) -> bool:
+        """Takes some of what changed, so that the checkpoint that is due will be short; false when it should be called
+        again, in a later turn, before the checkpoint begins."""
+
     def checkpoint(self, state: DurableState) -> None:
         """Begins a checkpoint of the state as it is now; short, the work is done by a thread.
 

@@ -64,6 +64,9 @@ if TYPE_CHECKING:
 CHECK_INVARIANTS: Final = "SPARK_PULSAR_CHECK_INVARIANTS"
 """Environment variable: 1 = check the core's invariants after every turn."""
 
+_NEXT_ROWS_S: Final = 0.002
+"""Time between two turns that take rows for a checkpoint, when nothing else happens."""
+
 _LOG = logging.getLogger("spark_pulsar.server")
 _Answer = TypeVar("_Answer")
 
@@ -237,7 +240,7 @@ class Engine:
             if now_ms != self._looked_ms:
                 self._looked_ms = now_ms
                 if self._storage.needs_checkpoint():
-                    self._checkpoint(now_ms)
+                    self._prepare_checkpoint(now_ms)
         except Exception as error:  # noqa: BLE001  # memory can no longer be trusted; the disk can
             self.stop(error)
             return
@@ -274,6 +277,13 @@ class Engine:
             put_off, self._put_off = self._put_off, None
             self._submit(put_off)
         self._submitter.go_on()
+
+    def _prepare_checkpoint(self, now_ms: int) -> None:
+        """Begins a checkpoint once what it must hold has been taken, some of it in each turn."""
+        if self._storage.prepare_checkpoint(self._state):
+            self._checkpoint(now_ms)
+        else:
+            self.loop.call_later(_NEXT_ROWS_S, self.happen, [])
 
     def _checkpoint(self, now_ms: int) -> None:
         """Begins a checkpoint; all that was applied must have been submitted, lazy acks too."""

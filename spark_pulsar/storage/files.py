@@ -14,7 +14,7 @@ from spark_pulsar.ledger.records.base import LedgersTrimmed, Record
 from spark_pulsar.ledger.records.compaction import CompactionAbandoned, CompactionFinished, CompactionForgotten
 from spark_pulsar.ledger.records.cursors import CursorAcked
 from spark_pulsar.ledger.records.damage import TopicDamaged
-from spark_pulsar.ledger.rows.snapshot import Row, take_dirty_rows
+from spark_pulsar.ledger.rows.snapshot import Row, take_dirty_rows, take_some_dirty_rows
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.storage import OnDurable, RecoveryReport, StorageError, StorageFailed
 from spark_pulsar.storage.checkpoint.checkpoint import Checkpoint, CommitUncertain, JournalMark
@@ -52,6 +52,8 @@ _FREEING: Final = (LedgersTrimmed, CompactionFinished, CompactionAbandoned, Comp
 
 _KEPT_COLUMNS: Final = 64
 _RETRY_S: Final = 5.0
+_ROWS_A_TURN: Final = 512
+"""Rows that are taken at once for a checkpoint: some milliseconds."""
 
 
 class FileStorage:
@@ -91,6 +93,8 @@ class FileStorage:
         self.report = RecoveryReport()
         """The report of opening."""
         self._rows: dict[tuple[str, tuple[object, ...]], Row] = {}
+        self._prepared_rows = 0
+        """Rows taken for the next checkpoint before it begins."""
         self.checkpointing = False
         """True while a checkpoint is being made."""
         self._trimmed = False
@@ -253,6 +257,17 @@ class FileStorage:
         self._pace.note(written, work(self._reading.read_bytes, self._reading.read_entries), now_s)
         self._upkeep.note_load(is_burst=self._pace.is_burst)
         return now_s
+
+    def prepare_checkpoint(self, state: DurableState) -> bool:
+        """See `Storage.prepare_checkpoint`."""
+        rows = take_some_dirty_rows(state, _ROWS_A_TURN)
+        self._note_rows(rows)
+        self._prepared_rows += len(rows)
+        # Rows that change all the time are taken again and again: not for ever.
+        is_enough = len(rows) < _ROWS_A_TURN or self._prepared_rows > 2 * len(self._rows) + 4 * _ROWS_A_TURN
+        if is_enough:
+            self._prepared_rows = 0
+        return is_enough
 
     def checkpoint(self, state: DurableState) -> None:
         """See `Storage.checkpoint`."""

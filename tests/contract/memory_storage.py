@@ -179,6 +179,10 @@ class MemoryStorage:
         """See `Storage.needs_checkpoint`."""
         return self.checkpoint_wanted and self._failure is None
 
+    def prepare_checkpoint(self, _state: DurableState) -> bool:
+        """See `Storage.prepare_checkpoint`."""
+        return True
+
     def checkpoint(self, state: DurableState) -> None:
         """See `Storage.checkpoint`. Every ledger is treated as settled; durable with the submits before it."""
         self.checkpoint_wanted = False

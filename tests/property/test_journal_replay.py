@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,7 +12,7 @@ from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.records.base import Record
 from spark_pulsar.ledger.records.table import decode_record
 from spark_pulsar.ledger.rows import cursors
-from spark_pulsar.ledger.rows.snapshot import TABLES, load_rows, take_dirty_rows
+from spark_pulsar.ledger.rows.snapshot import TABLES, Row, load_rows, take_dirty_rows, take_some_dirty_rows
 from spark_pulsar.ledger.state import cursor
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.storage.journal.groups import records_of
@@ -25,7 +27,10 @@ class Tables:
         self.rows: dict[str, dict[tuple[object, ...], tuple[object, ...]]] = {table.name: {} for table in TABLES}
 
     def take(self, state: DurableState) -> None:
-        for row in take_dirty_rows(state):
+        self.store(take_dirty_rows(state))
+
+    def store(self, rows: Iterable[Row]) -> None:
+        for row in rows:
             if row.values is None:
                 self.rows[row.table].pop(row.key, None)
             else:
@@ -71,3 +76,20 @@ def _rows_and_replay(seed: int, moments: list[int]) -> None:
         assert again.rows == tables.rows
         assert picture(tables.load()) == picture(history.state)
         after.clear()
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32), moments=st.lists(st.integers(1, 20), min_size=1, max_size=8), most=st.integers(1, 9))
+def test_rows_that_are_taken_a_few_at_a_time_are_the_same(seed: int, moments: list[int], most: int) -> None:
+    # covers checkpoints that are prepared over many turns, while everything goes on
+    history = History(DurableState(), seed, losing=True)
+    tables = Tables()
+    for moment in moments:
+        taken: dict[tuple[str, tuple[object, ...]], Row] = {}
+        for _ in range(moment):
+            history.submit(3)
+            rows = take_some_dirty_rows(history.state, most)
+            taken |= {(row.table, row.key): row for row in rows}
+        taken |= {(row.table, row.key): row for row in take_dirty_rows(history.state)}
+        tables.store(taken.values())
+        assert picture(tables.load()) == picture(history.state)

@@ -57,6 +57,20 @@ def take_dirty_rows(state: DurableState) -> list[Row]:
     return rows + cursor_rows
 
 
+def take_some_dirty_rows(state: DurableState, most: int) -> list[Row]:
+    """Some of the rows that changed since they were taken last, about `most` of them; they are clean afterwards."""
+    rows: list[Row] = []
+    for table, _, _, values in TABLES:
+        keys = state.dirty[table] if values is not None else ()
+        while keys and len(rows) < most:
+            key = keys.pop()
+            if table == "cursors":
+                rows += [Row("cursor_blocks", *block) for block in take_blocks(state, (key,))]
+            assert values is not None, "there are no keys else"
+            rows.append(Row(table, key if type(key) is tuple else (key,), values(state, key)))
+    return rows
+
+
 def load_rows(tables: Mapping[str, Sequence[tuple[Any, ...]]]) -> DurableState:
     """The state whose rows these are, by table, each a whole row; nothing of it is dirty. Without any rows, a new one.
     RecordDamaged when a row has not the promised form."""

@@ -1,0 +1,61 @@
+"""A checkpoint of many rows is prepared over many turns, so that none is held up by all of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spark_pulsar.ledger.apply.table import apply
+from spark_pulsar.ledger.records.base import Record, TopicCreated, TopicPropertiesSet
+from spark_pulsar.storage import files
+from spark_pulsar.storage.files import FileStorage
+from tests.contract.histories import picture
+from tests.eventually import eventually
+
+TOPICS = 100
+
+
+def test_rows_are_taken_before_the_checkpoint_and_what_changes_meanwhile_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_ROWS_A_TURN", 8)
+    storage, state = FileStorage.open(tmp_path)
+
+    def submit(record: Record) -> None:
+        apply(state, record)
+        storage.submit([record], None)
+
+    for number in range(1, TOPICS + 1):
+        submit(TopicCreated(number, f"persistent://a/b/{number}", 1, {}))
+    turns = 0
+    while not storage.prepare_checkpoint(state):
+        turns += 1
+        submit(TopicPropertiesSet(turns, {"turn": str(turns)}))
+    assert TOPICS // 8 <= turns <= 4 * TOPICS // 8
+    assert sum(map(len, state.dirty.values())) <= 2 * 8
+    storage.checkpoint(state)
+    eventually(lambda: not storage.checkpointing)
+    live = picture(state)
+    storage.close()
+    storage, state = FileStorage.open(tmp_path)
+    assert picture(state) == live
+    storage.close()
+
+
+def test_rows_that_change_all_the_time_do_not_put_off_the_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_ROWS_A_TURN", 8)
+    storage, state = FileStorage.open(tmp_path)
+    for number in range(1, TOPICS + 1):
+        record = TopicCreated(number, f"persistent://a/b/{number}", 1, {})
+        apply(state, record)
+        storage.submit([record], None)
+    for _ in range(2 * TOPICS // 8 + 8):
+        if storage.prepare_checkpoint(state):
+            break
+        state.dirty["topics"].update(range(1, TOPICS + 1))
+    else:
+        pytest.fail("it is put off for ever")
+    storage.close(state)
