@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 MAX_BODY_BYTES = 1024 * 1024
 _SHORT = 512
 """Members of a value that are written as JSON at once."""
+_CHARACTERS_A_MEMBER = 256
+"""Characters of a text that count as much as a member."""
 MAX_DEPTH = 100
 """Depth of objects and lists in a body. No call needs ten; a deep document is read and written again and again."""
 
@@ -129,6 +131,8 @@ def json_pieces(value: Any, *, ensure_ascii: bool = False) -> Iterator[str]:
             yield from json_pieces(item, ensure_ascii=ensure_ascii)
             before = ","
         yield "}"
+    elif isinstance(value, str):
+        yield json.dumps(value, ensure_ascii=ensure_ascii)
     elif any(isinstance(item, dict | list) for item in value[:1]):
         before = "["
         for item in value:
@@ -147,15 +151,20 @@ def json_pieces(value: Any, *, ensure_ascii: bool = False) -> Iterator[str]:
 
 
 def _is_long(value: Any) -> bool:
-    """Tells whether a value has more members, in all, than one piece has."""
+    """Tells whether a value has more members and text, in all, than one piece has."""
     left, level = _SHORT, [value]
     while level:
         inner: list[Any] = []
         for each in level:
-            if isinstance(each, dict | list):
+            if isinstance(each, str):
+                left -= len(each) // _CHARACTERS_A_MEMBER
+            elif isinstance(each, dict | list):
                 left -= len(each)
-                if left < 0:
-                    return True
+            else:
+                continue
+            if left < 0:
+                return True
+            if not isinstance(each, str):
                 inner += each.values() if isinstance(each, dict) else each
         level = inner
     return False

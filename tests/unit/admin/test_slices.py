@@ -184,3 +184,10 @@ def test_metrics_of_many_topics_are_made_in_many_blocks(world: World, monkeypatc
     assert max(looked) <= 30
     assert looked[:8].count(0) >= 3  # a sum over all topics is made in parts
     assert f'pulsar_broker_subscriptions_count{{cluster="standalone"}} {PARTITIONS}\n'.encode() in text
+
+
+def test_long_texts_are_written_in_pieces() -> None:
+    value = [{"version": number, "data": "x" * 100_000} for number in range(20)]
+    pieces = list(json_pieces(value))
+    assert max(map(len, pieces)) < 110_000
+    assert "".join(pieces).encode() == JSONResponse(value).body
