@@ -53,12 +53,14 @@ def _begin(choices: Random, peer: Peer, memory: Memory) -> bool:
 
 
 def _play(choices: Random, peer: Peer, memory: Memory) -> bool:
-    """Plays a session; tells whether all that was written are whole frames."""
+    """Plays a session; tells whether it must be answered to the end: all are whole frames, and none is a SEND, since a
+    connection that publishes is not read while a rate or a quota holds it back."""
     damage = choices.choice((0.0, 0.1, 0.3, 0.3, 0.9))
     burst = choices.random() < 0.3
     reads = choices.random() < 0.9
     gathered = b""
-    for name in steps(choices):
+    names = steps(choices)
+    for name in names:
         if peer.closed:
             break
         if name == WAIT:
@@ -79,7 +81,7 @@ def _play(choices: Random, peer: Peer, memory: Memory) -> bool:
         peer.write(gathered[: -choices.randrange(1, len(gathered))])
         return False
     peer.write_in_pieces(choices, gathered)
-    return damage == 0.0
+    return damage == 0.0 and "SEND" not in names and "any" not in names
 
 
 def _listen(peer: Peer, memory: Memory) -> None:

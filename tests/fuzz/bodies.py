@@ -69,6 +69,9 @@ _SHAPES: Final[dict[str, Any]] = {
 }
 """Right bodies by the last word of a path; other paths take a number or none."""
 
+_SMALL_BYTES: Final = 300
+"""Size of a list that may be repeated: longer ones would grow beyond all measure."""
+
 
 def body(choices: Random, path: str) -> bytes:
     """Draws the body of a call of this path, as `ROUTES` has it."""
@@ -111,7 +114,8 @@ def _changed(choices: Random, value: Any) -> Any:
     if isinstance(value, list) and value and choices.random() < 0.7:
         index = choices.randrange(len(value))
         if choices.random() < 0.2:
-            return value * choices.choice((0, 2, 1_000))
+            times = choices.choice((0, 2, 1_000)) if len(json.dumps(value)) < _SMALL_BYTES else 0
+            return [copy.deepcopy(each) for _ in range(times) for each in value]
         value[index] = _changed(choices, value[index])
         return value
     if isinstance(value, int | float) and choices.random() < 0.6:

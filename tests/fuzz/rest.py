@@ -78,7 +78,7 @@ def _judge(peer: Peer, request: bytes, path: str) -> bool:
         raise Finding(f"no answer to {path}; {'closed' if peer.closed else 'open'} after {peer.read(0)[:200]!r}")
     if answer.status >= 500 and answer.status not in (501, 505) and not _is_meant(answer):
         raise Finding(f"{path} was answered {answer.status}: {answer.body[:1_000]!r}")
-    return not answer.is_last
+    return not answer.is_last and answer.status != 413  # then the rest of its body is not read
 
 
 def _is_meant(answer: Answer) -> bool:
