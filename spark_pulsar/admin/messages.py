@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -83,8 +84,16 @@ def message_answer(position: Position, stored: bytes) -> Response:
     headers = {"X-Pulsar-Message-ID": str(position), **_headers(entry, len(stored))}
     for name, value in headers.items():
         # Header values are bytes; text that is not Latin-1 goes as its UTF-8.
-        response.raw_headers.append((name.encode(), value.encode()))
+        response.raw_headers.append((name.encode(), _in_a_header(value).encode()))
     return response
+
+
+def _in_a_header(text: str) -> str:
+    """Returns a text without what no header may hold: a key may be of several lines, and bring headers of its own."""
+    return _CONTROLS.sub(" ", text).strip()
+
+
+_CONTROLS: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def _headers(entry: Entry, entry_bytes: int) -> dict[str, str]:

@@ -84,7 +84,7 @@ def _described(choices: Random, sequence_id: int) -> tuple[api.MessageMetadata, 
         metadata.event_time = choices.choice(_TIMES_MS)
         metadata.publish_time = choices.choice(_TIMES_MS)
     elif kind == "keyed":
-        metadata.partition_key = choices.choice(("k1", "k2", "", "k" * 2_000))
+        metadata.partition_key = choices.choice(("k1", "k2", "", "k" * 2_000, "a\r\nX: y", "\0", " k "))
         metadata.partition_key_b64_encoded = choices.random() < 0.3
         metadata.ordering_key = values.octets(choices)[:200]
         metadata.null_value = choices.random() < 0.3

@@ -45,6 +45,10 @@ def on_consumer_stats(core: Core, session: Session, command: CommandConsumerStat
 
 
 def timestamp(time_ms: int) -> str:
-    """Formats a time as Pulsar's stats do, in UTC: `2026-11-21T11:59:00.123Z`."""
-    moment = _EPOCH + timedelta(milliseconds=time_ms)
+    """Formats a time as Pulsar's stats do, in UTC: `2026-11-21T11:59:00.123Z`. A producer's own time may be beyond the
+    calendar: then its number."""
+    try:
+        moment = _EPOCH + timedelta(milliseconds=time_ms)
+    except OverflowError:
+        return str(time_ms)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{time_ms % 1000:03}Z"

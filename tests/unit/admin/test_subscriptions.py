@@ -172,6 +172,22 @@ def test_a_message_that_says_it_is_huge_is_not_inflated() -> None:
         _shown(compress(ZSTD, bytes(size + 1)), compression=ZSTD, uncompressed_size=size + 1)
 
 
+@pytest.mark.parametrize("time_ms", [2**62, 2**63 - 1, 253_402_300_800_000])
+def test_times_beyond_the_calendar_are_numbers(time_ms: int) -> None:
+    headers, _ = _shown(b"x", event_time=time_ms, deliver_at_time=-time_ms)
+    assert headers["X-Pulsar-event-time"] == str(time_ms)
+    assert headers["X-Pulsar-deliver-at-time"] == str(-time_ms)
+
+
+@pytest.mark.parametrize(
+    ("key", "shown"),
+    [("a\r\nX-Evil: 1", "a  X-Evil: 1"), ("a\0b", "a b"), (" lead", "lead"), ("trail\n", "trail"), ("\x7f\x01", "")],
+)
+def test_a_key_that_is_no_header_is_shown_as_one(key: str, shown: str) -> None:
+    """The web server refused to send it, with a traceback and without an answer."""
+    assert _shown(b"x", partition_key=key)[0]["X-Pulsar-partition-key"] == shown
+
+
 def test_a_message_that_nobody_can_read_is_its_producers_fault() -> None:
     world = World(**KEPT)
     client = world.connect()
