@@ -47,9 +47,12 @@ class SlicedRequests:
     def add(self, session_id: int, begin: Callable[[], Steps]) -> None:
         """Does a request now, or when those before it are done. `begin` is called at its first step. TooManyRequests
         when too many wait."""
-        waiting = self._stalled.get(session_id) or self._waiting.setdefault(session_id, deque())
-        if session_id != NOBODY and (len(waiting) >= MAX_WAITING or self._count >= MAX_ALL_WAITING):
+        waiting = self._stalled.get(session_id) or self._waiting.get(session_id)
+        before = 0 if waiting is None else len(waiting)
+        if session_id != NOBODY and (before >= MAX_WAITING or self._count >= MAX_ALL_WAITING):
             raise TooManyRequests("Failed due to too many pending lookup requests")
+        if waiting is None:
+            waiting = self._waiting[session_id] = deque()
         waiting.append(begin)
         self._count += 1
         if not self._is_due:

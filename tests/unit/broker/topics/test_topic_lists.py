@@ -125,6 +125,17 @@ def test_requests_that_wait_are_bounded(world: World, monkeypatch: pytest.Monkey
     assert len(client.take_all()) == 4
 
 
+def test_requests_of_all_that_wait_are_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sliced_requests, "MAX_ALL_WAITING", 2)
+    make_many(world)
+    clients = [world.connect() for _ in range(5)]
+    for client in clients:
+        ask_for_list(client)
+    assert [len(client.take_all()) for client in clients] == [0, 0, 0, 1, 1]
+    world.advance(500)
+    assert [len(client.take_all()) for client in clients] == [1, 1, 1, 0, 0]
+
+
 def test_a_client_that_leaves_leaves_nothing(world: World) -> None:
     make_many(world)
     client, watcher = world.connect(), world.connect()
