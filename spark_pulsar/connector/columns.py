@@ -70,6 +70,17 @@ WRITE_COLUMNS: Final[tuple[Column, ...]] = (
     Column("__topic", ("string",), "Topic of the row, required unless the option `topic` is given."),
     Column("__eventTime", ("timestamp", "bigint"), "Event time; a number is milliseconds since 1970 UTC. Null: none."),
     Column("__messageProperties", (MAP_TYPE,), "Properties of the message; a null value in the map is an error."),
+    Column(
+        "__orderingKey",
+        ("binary", "string"),
+        "Ordering key: decides on a Key_Shared subscription in place of the key, not about the partition. Null: none.",
+    ),
+    Column(
+        "__partition",
+        ("int", "bigint"),
+        "Partition of the row's topic, from 0, in place of the choice by key and `messageRoutingMode`; null: that "
+        "choice.",
+    ),
 )
 
 NOT_THERE: Final = {

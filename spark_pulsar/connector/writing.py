@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.publisher import Publisher
-from spark_pulsar.connector.errors import OptionError
+from spark_pulsar.connector.errors import OptionError, SchemaError
 from spark_pulsar.connector.options import Options
 from spark_pulsar.connector.routing import KeylessRouter
 from spark_pulsar.connector.schemas.deriving.registration import agreed_schema, refused
@@ -145,10 +145,12 @@ class TopicWriter:
         columns = message_columns(
             value,
             keys=keys,
+            ordering_keys=_column(table, "__orderingKey"),
             properties=_column(table, "__messageProperties"),
             event_times=_column(table, "__eventTime"),
         )
-        groups = group_rows(self._route(keys, table.num_rows), len(self._partitions))
+        partitions = self._route(keys, _column(table, "__partition"), table.num_rows)
+        groups = group_rows(partitions, len(self._partitions))
         sizes = (groups.offsets[1:] - groups.offsets[:-1]).tolist()
         starts = [self._sequence_start(index, size) for index, size in enumerate(sizes)]
         for batch in encode_batches(
@@ -165,20 +167,34 @@ class TopicWriter:
         taken = min(publisher.max_message_size_bytes for publisher in self._publishers.values())
         return max(1, min(self.options.batching_max_bytes, taken - METADATA_BYTES))
 
-    def _route(self, keys: Any, row_count: int) -> Any:
+    def _route(self, keys: Any, named: Any, row_count: int) -> Any:
+        """Returns the partition of each row: the one that it names, else that of its key, else by routing mode."""
         import numpy as np
 
         from spark_pulsar.wire.columns.hashes import partition_of
 
         count = len(self._partitions)
-        if count == 1:
-            return np.zeros(row_count, np.int64)
-        if keys is None:
-            partitions = np.full(row_count, -1, np.int64)
+        if count == 1 or keys is None:
+            partitions = np.full(row_count, 0 if count == 1 else -1, np.int64)
         else:
             partitions = partition_of(keys, count, self.options.hashing_scheme)  # type: ignore[arg-type]
+        if named is not None:
+            self._route_named(named, partitions)
         self._router.fill(partitions)
         return partitions
+
+    def _route_named(self, named: Any, partitions: Any) -> None:
+        """Sets the partitions that rows name. Raises SchemaError for one that the topic does not have."""
+        import numpy as np
+
+        column = named.combine_chunks()
+        numbers = column.fill_null(0).to_numpy(zero_copy_only=False)
+        is_named = column.is_valid().to_numpy(zero_copy_only=False)
+        wrong = is_named & ((numbers < 0) | (numbers >= len(self._partitions)))
+        if wrong.any():
+            last = len(self._partitions) - 1
+            raise SchemaError(f"__partition is {numbers[np.argmax(wrong)]}, and {self.topic} has 0 to {last}")
+        partitions[is_named] = numbers[is_named]
 
     def _sequence_start(self, index: int, row_count: int) -> int:
         if row_count == 0:

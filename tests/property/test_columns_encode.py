@@ -33,6 +33,7 @@ def message(rng: Random) -> dict[str, Any]:
         "value": maybe(some_bytes()),
         "key": maybe(some_bytes()),
         "text_key": maybe(some_text()),
+        "ordering_key": maybe(some_bytes()),
         "properties": maybe([(f"{i}{some_text()}", some_text()) for i in range(rng.randrange(4))]),
         "event_time": maybe(rng.choice([0, 1, 127, 128, 2**62, -1, -(2**63)])),
         "group": rng.randrange(3),
@@ -60,6 +61,8 @@ def by_protobuf(row: dict[str, Any], keys: Any, index: int, is_base64: bool, seq
         metadata.partition_key = key.decode()
         if is_base64:
             metadata.partition_key_b64_encoded = True
+    if row["ordering_key"] is not None:
+        metadata.ordering_key = row["ordering_key"]
     if row["event_time"]:
         metadata.event_time = row["event_time"] & 0xFFFFFFFFFFFFFFFF
     return item(metadata, row["value"])
@@ -74,6 +77,7 @@ def test_batches_are_what_protobuf_writes(rng: Random, is_base64: bool) -> None:
     columns = message_columns(
         pa.array([row["value"] for row in rows], pa.large_binary()),
         keys=keys,
+        ordering_keys=pa.array([row["ordering_key"] for row in rows], pa.binary()),
         properties=pa.array([row["properties"] for row in rows], PROPERTIES),
         event_times=pa.array([row["event_time"] for row in rows], pa.int64()),
     )

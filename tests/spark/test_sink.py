@@ -159,6 +159,24 @@ def test_compression(flows: Flows, codec: str) -> None:
     assert received(flows, topic)[-1] == "y" * 50
 
 
+@pytest.mark.parametrize("most", [1, 100], ids=["unbatched", "batched"])
+def test_ordering_keys_and_partitions_are_written_as_rows_name_them(flows: Flows, most: int) -> None:
+    # covers CONN-31
+    topic = flows.broker.topic("named", partitions=3)
+    rows = [(f"{i}", "k", f"o{i}" if i % 2 else None, i % 4 if i % 4 < 3 else None) for i in range(20)]
+    frame = flows.rows("value string, __key string, __orderingKey string, __partition int", rows)
+    flows.write(frame.coalesce(1), topic, batchingMaxMessages=most)
+    by_key = java_string_hash("k") % 3
+    read = flows.batch(topic, metadataColumns="__orderingKey, __partition").collect()
+    found = {bytes(row["value"]).decode(): (row["__orderingKey"], row["__partition"]) for row in read}
+    assert found == {
+        value: (None if ordering is None else ordering.encode(), by_key if partition is None else partition)
+        for value, _, ordering, partition in rows
+    }
+    with pytest.raises(PySparkException, match=r"__partition is 3, and .* has 0 to 2"):
+        flows.write(flows.rows("value string, __partition bigint", [("x", 3)]), topic)
+
+
 def test_without_batching_each_message_is_an_entry(flows: Flows) -> None:
     # covers CONN-7, CONN-24
     topic = flows.broker.topic("unbatched")

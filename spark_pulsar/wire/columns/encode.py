@@ -37,6 +37,7 @@ class MessageColumns:
     value: FlatBytes
     keys: FlatBytes
     keys_are_base64: bool
+    ordering_keys: FlatBytes
     properties: FlatProperties
     event_times_ms: IntArray
     """0 = none; an empty array = none at all."""
@@ -50,6 +51,9 @@ class MessageColumns:
         This is for the rare row that is too large for a batch (chunks) or is to be delivered later.
         """
         self.describe_key(row, metadata)
+        ordering_key = self.ordering_keys.item(row)
+        if ordering_key is not None:
+            metadata.ordering_key = ordering_key
         if len(self.properties.bounds):
             first, end = self.properties.bounds[2 * row : 2 * row + 2].tolist()
             for place in range(first, end):
@@ -140,6 +144,7 @@ def message_columns(
     value: Any,
     *,
     keys: TextKeys | None = None,
+    ordering_keys: Any = None,
     properties: Any = None,
     event_times: Any = None,
 ) -> MessageColumns:
@@ -147,6 +152,7 @@ def message_columns(
 
     :param value: strings or bytes (plain, large, view, dictionary, sliced, chunked); null = null_value
     :param keys: from ``hashes.text_keys``
+    :param ordering_keys: strings or bytes; null = none
     :param properties: map of strings to strings; null = none
     :param event_times: timestamps, or integers in milliseconds; null or 0 = none
     :raises TypeError: a column of another type
@@ -156,11 +162,13 @@ def message_columns(
         value=flat_bytes(value),
         keys=NO_COLUMN if keys is None else keys.text,
         keys_are_base64=keys is not None and keys.is_base64,
+        ordering_keys=NO_COLUMN if ordering_keys is None else flat_bytes(ordering_keys),
         properties=NO_PROPERTIES if properties is None else flat_properties(properties),
         event_times_ms=NO_INTS if event_times is None else event_times_ms(event_times),
     )
     lengths = {
         "keys": None if keys is None else len(keys),
+        "ordering_keys": None if ordering_keys is None else len(ordering_keys),
         "properties": None if properties is None else len(properties),
         "event_times": None if event_times is None else len(event_times),
     }
@@ -199,12 +207,13 @@ def encode_batches(
         raise ValueError("a group names a row that does not exist")
     if offsets[0] != 0 or offsets[-1] != len(rows) or (np.diff(offsets) < 0).any():
         raise ValueError("the offsets of the groups do not divide their rows")
-    value, keys, properties = columns.value, columns.keys, columns.properties
+    value, keys, ordering_keys, properties = columns.value, columns.keys, columns.ordering_keys, columns.properties
     base64 = int(columns.keys_are_base64)
     sizes = np.empty(len(columns), np.int64)
     metadata_sizes(
-        value.offsets, value.valid, keys.offsets, keys.valid, base64, properties.bounds,
-        properties.keys.offsets, properties.values.offsets, columns.event_times_ms, sizes,
+        value.offsets, value.valid, keys.offsets, keys.valid, base64, ordering_keys.offsets,
+        ordering_keys.valid, properties.bounds, properties.keys.offsets, properties.values.offsets,
+        columns.event_times_ms, sizes,
     )  # fmt: skip
     item_sizes, table = np.empty(len(rows), np.int64), np.empty((layout.BATCH_FIELDS, len(rows)), np.int64)
     count, size = cut_batches(
@@ -213,7 +222,7 @@ def encode_batches(
     buffer = np.empty(size, np.uint8)
     write_batches(
         rows, offsets, ids, item_sizes, value.data, value.offsets, value.valid, keys.data, keys.offsets, keys.valid,
-        base64, properties.bounds, properties.keys.data,
+        base64, ordering_keys.data, ordering_keys.offsets, ordering_keys.valid, properties.bounds, properties.keys.data,
         properties.keys.offsets, properties.values.data, properties.values.offsets, columns.event_times_ms, buffer,
     )  # fmt: skip
     return EncodedBatches(columns, groups, ids, buffer, np.ascontiguousarray(table[:, :count]))

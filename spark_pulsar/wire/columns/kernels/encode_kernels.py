@@ -88,13 +88,18 @@ def properties_size(r: int, property_offsets: Ints, key_offsets: Ints, value_off
     return size
 
 
-@kernel(READ_INTS, READ_BYTES, READ_INTS, READ_BYTES, INT, READ_INTS, READ_INTS, READ_INTS, READ_INTS, WRITE_INTS)
+@kernel(
+    READ_INTS, READ_BYTES, READ_INTS, READ_BYTES, INT, READ_INTS, READ_BYTES, READ_INTS, READ_INTS, READ_INTS,
+    READ_INTS, WRITE_INTS,
+)  # fmt: skip
 def metadata_sizes(
     value_offsets: Ints,
     value_valid: Bytes,
     key_offsets: Ints,
     key_valid: Bytes,
     keys_are_base64: int,
+    ordering_key_offsets: Ints,
+    ordering_key_valid: Bytes,
     property_offsets: Ints,
     property_key_offsets: Ints,
     property_value_offsets: Ints,
@@ -114,6 +119,8 @@ def metadata_sizes(
             size += field_size(key_offsets[r + 1] - key_offsets[r])
             if keys_are_base64 != 0:
                 size += _BASE64_FLAG_BYTES
+        if len(ordering_key_offsets) > 0 and is_valid(ordering_key_valid, r):
+            size += field_size(ordering_key_offsets[r + 1] - ordering_key_offsets[r])
         if len(property_offsets) > 0:
             size += properties_size(r, property_offsets, property_key_offsets, property_value_offsets)
         if len(event_times) > 0 and event_times[r] != 0:
@@ -208,7 +215,8 @@ def write_uint32(target: Bytes, at: int, value: int) -> int:
 
 @kernel(
     READ_INTS, READ_INTS, READ_INTS, READ_INTS, READ_BYTES, READ_INTS, READ_BYTES, READ_BYTES, READ_INTS, READ_BYTES,
-    INT, READ_INTS, READ_BYTES, READ_INTS, READ_BYTES, READ_INTS, READ_INTS, WRITE_BYTES,
+    INT, READ_BYTES, READ_INTS, READ_BYTES, READ_INTS, READ_BYTES, READ_INTS, READ_BYTES, READ_INTS, READ_INTS,
+    WRITE_BYTES,
 )  # fmt: skip
 def write_batches(
     rows: Ints,
@@ -222,6 +230,9 @@ def write_batches(
     key_offsets: Ints,
     key_valid: Bytes,
     keys_are_base64: int,
+    ordering_keys: Bytes,
+    ordering_key_offsets: Ints,
+    ordering_key_valid: Bytes,
     property_offsets: Ints,
     property_keys: Bytes,
     property_key_offsets: Ints,
@@ -261,6 +272,9 @@ def write_batches(
                 target[at] = 0x30
                 target[at + 1] = 1
                 at += 2
+            if len(ordering_key_offsets) > 0 and is_valid(ordering_key_valid, r):
+                size = ordering_key_offsets[r + 1] - ordering_key_offsets[r]
+                at = write_delimited(target, at, 0x3A, ordering_keys, ordering_key_offsets[r], size)
             target[at] = 0x40
             at = write_varint(target, at + 1, first_ids[g] + j - group_offsets[g])
             if not valid:

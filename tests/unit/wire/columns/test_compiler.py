@@ -45,7 +45,7 @@ for column in (table.column("key"), texts):
     partitions = hashes.partition_of(keys, 4)
     partitions[partitions < 0] = 2
     columns = encode.message_columns(
-        table.column("value"), keys=keys,
+        table.column("value"), keys=keys, ordering_keys=table.column("key"),
         properties=table.column("properties"), event_times=table.column("event_time"),
     )
     groups = hashes.group_rows(partitions, 4)
