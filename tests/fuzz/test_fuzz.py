@@ -15,7 +15,7 @@ from tests.fuzz.stories import frame
 from tests.fuzz.trees import encoded, tree_of
 
 SEEDS = (20261123,)
-ATTACKS = 1_200
+ATTACKS = 900
 
 
 @pytest.mark.parametrize("seed", SEEDS)
