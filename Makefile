@@ -6,6 +6,7 @@ N ?= 20
 TESTS ?= tests
 SEEDS ?= 1..5000
 MINUTES ?= 10
+SESSIONS ?= 0
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -52,8 +53,8 @@ power-cuts: setup  ## N simulated power cuts of a loaded broker, recorded as it 
 simulate: setup  ## histories of a broker in a world that goes wrong (make simulate SEEDS=1..5000, one: SEEDS=1234)
 	$(BIN)/python -m tests.simulation $(SEEDS)
 
-soak: setup  ## clients that come and go for MINUTES: resident memory and a canary's p99 (make soak MINUTES=10)
-	$(BIN)/python benchmarks/soak.py --minutes $(MINUTES)
+soak: setup  ## clients that come and go: resident memory and a canary's p99 (make soak MINUTES=10, or SESSIONS=200000)
+	$(BIN)/python benchmarks/soak.py --minutes $(MINUTES) --sessions $(SESSIONS)
 
 fuzz: setup  ## mutated frames and REST calls for MINUTES, beside a canary (make fuzz MINUTES=5 SEED=1234 ATTACK=17)
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --seed "$(SEED)" --attacks "$(ATTACK)"
