@@ -17,7 +17,7 @@ from spark_pulsar.model.errors import TooManyRequests
 if TYPE_CHECKING:
     from .core import Core
 
-TURN_COST: Final = 4_000
+TURN_COST: Final = 2_000
 """Cost of the steps of one turn."""
 REQUEST_COST: Final = 20
 """Cost of any request, however small."""
