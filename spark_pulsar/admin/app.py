@@ -6,6 +6,8 @@ not take, 501 for a feature of Apache Pulsar that this broker has not yet.
 
 from __future__ import annotations
 
+import asyncio
+import importlib
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
@@ -76,9 +78,10 @@ async def _version(_call: Call) -> Response:
 
 
 async def _metrics(call: Call) -> Response:
-    from .metrics import Exposition  # prometheus-client is loaded by the first scrape
-
-    return Exposition(call.gate.core)
+    # Loaded by the first scrape, beside the loop: prometheus-client is many files.
+    metrics = await asyncio.to_thread(importlib.import_module, "spark_pulsar.admin.metrics")
+    answer: Response = metrics.Exposition(call.gate.core)
+    return answer
 
 
 _BROKER_ROUTES: Final[Routes] = (

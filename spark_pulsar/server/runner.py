@@ -39,7 +39,7 @@ _FIRST_RETRY_S: Final = 0.1
 _LAST_RETRY_S: Final = 10.0
 _SHORT_LIFE_MS: Final = 10_000
 """A core that fails sooner than this after its start is restarted ever more slowly."""
-_GC_THRESHOLDS: Final = (10_000, 5, 1_000)
+_GC_THRESHOLDS: Final = (5_000, 3, 3_000)
 """Thresholds of the garbage collector. Runs, records and effects form no cycles; looking for some every 700 objects
 would cost a tenth of the time, looking at 50,000 at once holds everybody up for 15 ms."""
 
