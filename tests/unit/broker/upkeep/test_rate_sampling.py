@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from spark_pulsar.admin.partitioned_stats import partitioned_stats
-from spark_pulsar.admin.topic_stats import publisher_stats, subscription_stats, topic_stats
+from spark_pulsar.admin.slices import finish
+from spark_pulsar.admin.topic_stats import EVERYTHING, publisher_stats, subscription_stats_in_steps, topic_stats
 from spark_pulsar.broker.entities.meters import Delivered, Published, consumed, delivered, published
 from spark_pulsar.model.ids import Position
 from spark_pulsar.wire import requests
@@ -66,7 +67,7 @@ def test_chunks_are_counted_beside(kind: int) -> None:
     assert [each["chunkedMessageRate"] for each in (publisher, subscription, consumer)] == [0.6, 0.6, 0.6]
     assert (publisher["msgRateIn"], consumer["msgRateOut"]) == (0.9, 0.9)
     world.advance(EVERY_MS)
-    stats = partitioned_stats(world.core, 1, [world.core.topics[TOPIC]])
+    stats = finish(partitioned_stats(world.core, 1, [world.core.topics[TOPIC]]))
     assert stats["subscriptions"]["s"]["chunkedMessageRate"] == 0.0
 
 
@@ -128,7 +129,7 @@ def test_acks_redeliveries_and_batches_are_counted_in_messages() -> None:
     [consumer] = world.core.topics[TOPIC].subscriptions["s"].consumers
     rate = consumed(consumer)
     assert (rate.messages, rate.acked, rate.redelivered) == (5.0, 2.0, 1.0)
-    stats = subscription_stats(consumer.subscription)
+    stats = finish(subscription_stats_in_steps(consumer.subscription, EVERYTHING))
     assert stats["consumers"][0]["avgMessagesPerEntry"] == 10
     assert (stats["messageAckRate"], stats["msgRateRedeliver"]) == (2.0, 1.0)
     command = BaseCommand(type=BaseCommand.CONSUMER_STATS)
@@ -150,7 +151,7 @@ def test_a_cumulative_ack_counts_as_one() -> None:
     world.advance(EVERY_MS)
     subscription = world.core.topics[TOPIC].subscriptions["s"]
     assert consumed(subscription.consumers[0]).acked == 0.1
-    stats = subscription_stats(subscription)
+    stats = finish(subscription_stats_in_steps(subscription, EVERYTHING))
     assert stats["lastMarkDeleteAdvancedTimestamp"] == stats["lastAckedTimestamp"] == world.now_ms - EVERY_MS
 
 
