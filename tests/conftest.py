@@ -97,15 +97,6 @@ CHECK_INVARIANTS = "SPARK_PULSAR_CHECK_INVARIANTS"
 CORE_STOPPED = b"core stops"
 FAILED = pytest.StashKey[bool]()
 
-KEEPING_ENTRY_METADATA: dict[str, object] = {
-    "brokerEntryMetadataInterceptors": ",".join(
-        f"org.apache.pulsar.common.intercept.{name}MetadataInterceptor"
-        for name in ("AppendIndex", "AppendBrokerTimestamp")
-    ),
-    "exposingBrokerEntryMetadataToClientEnabled": True,
-}
-"""An Apache Pulsar that keeps its own time and an index with each entry, and tells them."""
-
 
 class Log:
     """What a broker of ours writes about itself; every look at it begins where the last one ended."""
@@ -278,8 +269,7 @@ def limited_broker(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.fixture(scope="module")
 def rolling_broker(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker whose ledgers are small and whose rules about them are looked at often: see `ROLLING`."""
-    conf = ROLLING if broker_kind == "ours" else ROLLING | KEEPING_ENTRY_METADATA
-    with started(broker_kind, tmp_path_factory.mktemp("rolling-broker"), conf) as rolling:
+    with started(broker_kind, tmp_path_factory.mktemp("rolling-broker"), ROLLING) as rolling:
         yield rolling
         rolling.close_since(0)
 

@@ -11,9 +11,20 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.brokers import Broker
+from tests.conftest import started
 from tests.spark.flows import Flows
 
 _FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+
+
+KEEPING_ENTRY_METADATA: dict[str, object] = {
+    "brokerEntryMetadataInterceptors": ",".join(
+        f"org.apache.pulsar.common.intercept.{name}MetadataInterceptor"
+        for name in ("AppendIndex", "AppendBrokerTimestamp")
+    ),
+    "exposingBrokerEntryMetadataToClientEnabled": True,
+}
+"""An Apache Pulsar that keeps its own time and an index with each entry, and tells them."""
 
 
 @pytest.fixture(scope="session")
@@ -50,3 +61,18 @@ def rolling(spark: SparkSession, rolling_broker: Broker, tmp_path: Path) -> Iter
     """Flows on a broker whose ledgers have ten entries, and whose trimming runs each second."""
     with Flows(spark, rolling_broker, tmp_path) as ready:
         yield ready
+
+
+@pytest.fixture
+def keeping(
+    spark: SparkSession, broker_kind: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Flows]:
+    """Flows on a broker of its own, which keeps metadata of entries if it is one that can: see
+    `KEEPING_ENTRY_METADATA`. It looks at its own time where others look at the publish time."""
+    conf = None if broker_kind == "ours" else KEEPING_ENTRY_METADATA
+    with (
+        started(broker_kind, tmp_path_factory.mktemp("keeping-broker"), conf) as keeping,
+        Flows(spark, keeping, tmp_path) as ready,
+    ):
+        yield ready
+        keeping.close_since(0)

@@ -22,9 +22,9 @@ def send(producer: pulsar.Producer, texts: list[str], **message: Any) -> None:
     producer.close()
 
 
-def test_metadata_on_request_says_what_the_producer_and_the_broker_said(rolling: Flows) -> None:
+def test_metadata_on_request_says_what_the_producer_and_the_broker_said(keeping: Flows) -> None:
     # covers CONN-29
-    topic, client = rolling.broker.topic("metadata"), rolling.official()
+    topic, client = keeping.broker.topic("metadata"), keeping.official()
     single = client.create_producer(topic, producer_name="single", batching_enabled=False)
     send(single, ["a", "b"], ordering_key="o", partition_key="k")
     batched = client.create_producer(
@@ -34,8 +34,8 @@ def test_metadata_on_request_says_what_the_producer_and_the_broker_said(rolling:
     with_schema = client.create_producer(topic, schema=pulsar.schema.StringSchema(), producer_name="schema")
     with_schema.send("f")
     with_schema.close()
-    messages = rolling.receive(topic)
-    frame = rolling.batch(topic, metadataColumns="all", useTopicSchema="false")
+    messages = keeping.receive(topic)
+    frame = keeping.batch(topic, metadataColumns="all", useTopicSchema="false")
     assert frame.columns == [column.name for column in READ_COLUMNS] + NAMES
     rows = sorted(frame.collect(), key=lambda row: row["value"])
     assert values(rows) == list("abcdef")
@@ -47,7 +47,7 @@ def test_metadata_on_request_says_what_the_producer_and_the_broker_said(rolling:
     assert [row["__batchIndex"] for row in rows] == [None, None, 0, 1, 2, None]
     ids = [message.message_id() for message in messages]
     assert [(row["__ledgerId"], row["__entryId"]) for row in rows] == [(at.ledger_id(), at.entry_id()) for at in ids]
-    if rolling.broker.kind == "apache-pulsar":
+    if keeping.broker.kind == "apache-pulsar":
         assert [row["__index"] for row in rows] == [0, 1, 2, 3, 4, 5]
         assert all(row["__publishTime"] <= row["__brokerPublishTime"] for row in rows)
     else:  # it keeps none, as an Apache Pulsar does not by default
