@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.topic import Topic
 
 Metric = TypeVar("Metric")
-_TOPICS_A_PART: Final = 512
+_TOPICS_A_PART: Final = 64
 
 
 class Scrape:

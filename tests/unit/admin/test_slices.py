@@ -171,7 +171,8 @@ def test_statistics_of_a_topic_with_many_consumers_take_many_slices(
 
 
 def test_metrics_of_many_topics_are_made_in_many_blocks(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spark_pulsar.admin.metrics._LINES_A_TURN", 10)
+    monkeypatch.setattr("spark_pulsar.admin.metrics._LINES_A_BLOCK", 10)
+    monkeypatch.setattr("spark_pulsar.admin.metrics._LINES_A_STEP", 5)
     monkeypatch.setattr(metric_table, "_TOPICS_A_PART", 10)
     looked: list[int] = []
 
@@ -183,6 +184,7 @@ def test_metrics_of_many_topics_are_made_in_many_blocks(world: World, monkeypatc
     text = b"".join(found(blocks(Scrape(world.core))))
     assert max(looked) <= 30
     assert looked[:8].count(0) >= 3  # a sum over all topics is made in parts
+    assert looked[-100:].count(0) >= 30  # and so is a block
     assert f'pulsar_broker_subscriptions_count{{cluster="standalone"}} {PARTITIONS}\n'.encode() in text
 
 
