@@ -12,7 +12,7 @@ from spark_pulsar.model.errors import InvalidTopicName, NotAllowed, TopicNotFoun
 from spark_pulsar.model.names import TopicName, is_hidden
 
 from .answers import Refused
-from .slices import finish
+from .slices import at_once
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -103,10 +103,7 @@ def create_partitioned_in_steps(
     yield from lifecycle.create_partitioned_in_steps(core, name, partitions, properties)
 
 
-def create_partitioned(core: Core, name: TopicName, partitions: int, properties: Mapping[str, str]) -> None:
-    """Does the same in one turn."""
-    finish(_check_new(core, name, partitions))
-    lifecycle.create_partitioned(core, name, partitions, properties)
+create_partitioned = at_once(create_partitioned_in_steps)
 
 
 def _check_new(core: Core, name: TopicName, partitions: int) -> Steps[None]:
@@ -127,20 +124,6 @@ def _check_new(core: Core, name: TopicName, partitions: int) -> Steps[None]:
 
 def grow_in_steps(core: Core, name: TopicName, partitions: int) -> Steps[None]:
     """Adds partitions to a partitioned topic; the present number is no change (TN-8, PT-7)."""
-    properties = _growing(core, name, partitions)
-    if properties is not None:
-        yield from lifecycle.create_partitioned_in_steps(core, name, partitions, properties)
-
-
-def grow(core: Core, name: TopicName, partitions: int) -> None:
-    """Does the same in one turn."""
-    properties = _growing(core, name, partitions)
-    if properties is not None:
-        lifecycle.create_partitioned(core, name, partitions, properties)
-
-
-def _growing(core: Core, name: TopicName, partitions: int) -> Mapping[str, str] | None:
-    """Returns the properties of a topic that may grow, None when it has so many partitions."""
     check_namespace(core, name)
     current = core.state.partitioned.get(name.full)
     if current is None:
@@ -154,10 +137,12 @@ def _growing(core: Core, name: TopicName, partitions: int) -> Mapping[str, str] 
         raise Refused(
             422, f"Desired partitions {partitions} can't be less than the current partitions {current.partitions}."
         )
-    if partitions == current.partitions:
-        return None
-    _check_room(core, name, partitions - current.partitions, status=412)
-    return current.properties
+    if partitions > current.partitions:
+        _check_room(core, name, partitions - current.partitions, status=412)
+        yield from lifecycle.create_partitioned_in_steps(core, name, partitions, current.properties)
+
+
+grow = at_once(grow_in_steps)
 
 
 def partition_metadata(core: Core, name: TopicName, *, may_be_created: bool) -> dict[str, object]:
@@ -180,10 +165,7 @@ def delete_partitioned_in_steps(core: Core, name: TopicName, *, force: bool) -> 
     yield from lifecycle.delete_partitioned_in_steps(core, name)
 
 
-def delete_partitioned(core: Core, name: TopicName, *, force: bool) -> None:
-    """Does the same in one turn."""
-    finish(_check_unused(core, name, force=force))
-    lifecycle.delete_partitioned(core, name)
+delete_partitioned = at_once(delete_partitioned_in_steps)
 
 
 def _check_unused(core: Core, name: TopicName, *, force: bool) -> Steps[None]:

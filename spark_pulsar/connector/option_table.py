@@ -178,7 +178,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "column names or `all`",
         "",
         READ,
-        "More columns, separated by commas: those of the second table below. With `.schema(...)` they are named there.",
+        "More columns of a read, separated by commas, see *More metadata* below. A read with `.schema(...)` names "
+        "them there.",
     ),
     Option(
         "waitingForNonExistedTopic",

@@ -40,7 +40,7 @@ READ_DDL: Final = ", ".join(f"{column.name} {column.types[0]}" for column in REA
 
 _READ: Final = {column.name: column for column in READ_COLUMNS + METADATA_COLUMNS}
 _WRITE: Final = {column.name: column for column in WRITE_COLUMNS}
-_SET_BY_BROKER: Final = (frozenset(_READ) - frozenset(_WRITE)) - {"value"}
+_READ_ONLY: Final = frozenset(_READ) - frozenset(_WRITE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,10 +186,10 @@ def check_writable(schema: Any, topic: str | None, *, has_schema: bool = False) 
     fields = _fields(schema)
     no_doubles(name for name, _, _ in fields)
     names = [name for name, _, _ in fields]
-    from_broker = [name for name in names if name in _SET_BY_BROKER]
-    if from_broker:
+    read_only = [name for name in names if name in _READ_ONLY]
+    if read_only:
         raise SchemaError(
-            f"{' and '.join(from_broker)} cannot be written, broker and producer set it; drop it from the DataFrame"
+            f"{' and '.join(read_only)} cannot be written, broker and producer set it; drop it from the DataFrame"
         )
     for name, kind, _ in fields:
         if has_schema and not name.startswith("__"):
