@@ -85,26 +85,28 @@ def a_topic_goes_under_its_clients(patch: pytest.MonkeyPatch) -> None:
 
 
 def new_partitions_lack_subscriptions(patch: pytest.MonkeyPatch) -> None:
-    def create_partitioned(core: Core, name: Any, partitions: int, properties: Any) -> None:
+    def create_partitioned(core: Core, name: Any, partitions: int, properties: Any) -> Iterator[None]:
         core.append(PartitionedTopicSet(name.full, partitions, dict(properties)))
         for index in range(partitions):
             if not registry.exists(core, name.at_partition(index)):
                 lifecycle.create(core, name.at_partition(index))
+            yield
 
-    patch.setattr(lifecycle, "create_partitioned", create_partitioned)
+    patch.setattr(lifecycle, "create_partitioned_in_steps", create_partitioned)
 
 
 def a_partition_outlives_its_topic(patch: pytest.MonkeyPatch) -> None:
     real = registry.partition_count
 
-    def delete_partitioned(core: Core, name: Any) -> None:
+    def delete_partitioned(core: Core, name: Any) -> Iterator[None]:
         for index in range((real(core, name) or 0) - 1):
             topic = registry.find(core, name.at_partition(index))
             if topic is not None:
                 lifecycle.delete(core, topic)
+            yield
         core.append(PartitionedTopicDeleted(name.full))
 
-    patch.setattr(lifecycle, "delete_partitioned", delete_partitioned)
+    patch.setattr(lifecycle, "delete_partitioned_in_steps", delete_partitioned)
 
 
 # ---- compaction
