@@ -1,6 +1,6 @@
 """Writes a thousand rows to a topic, copies it as a stream, counts the copy: tries a cluster's installation.
 
-spark-submit copy_topic.py SERVICE_URL SOURCE_TOPIC TARGET_TOPIC CHECKPOINT_DIRECTORY
+spark-submit check_installation.py SERVICE_URL SOURCE_TOPIC TARGET_TOPIC CHECKPOINT_DIRECTORY
 """
 
 import sys
@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 import spark_pulsar
 
 service_url, source, target, checkpoint = sys.argv[1:]
-spark = SparkSession.builder.appName("copy_topic").getOrCreate()
+spark = SparkSession.builder.appName("check_installation").getOrCreate()
 spark_pulsar.register(spark)  # an installed package is found without
 pulsar = {"service.url": service_url}
 
