@@ -8,37 +8,23 @@ gets full batches. A task returns when the broker has acknowledged every row; a 
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.client.publisher import Publisher
-from spark_pulsar.connector.errors import OptionError, SchemaError
+from spark_pulsar.connector.errors import OptionError
 from spark_pulsar.connector.options import Options
-from spark_pulsar.connector.routing import KeylessRouter
-from spark_pulsar.connector.schemas.deriving.registration import agreed_schema, refused
+from spark_pulsar.connector.publishing.topic_writer import TopicWriter
 from spark_pulsar.connector.timeouts import naming
-from spark_pulsar.connector.values import struct_to_json
-from spark_pulsar.model.errors import IncompatibleSchema
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.wire.compression import compress
-from spark_pulsar.wire.pulsar_api_pb2 import NONE, CompressionType, MessageMetadata
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from spark_pulsar.connector.schemas.deriving.row_schema import RowSchema
-    from spark_pulsar.wire.columns.encode import EncodedBatch
 
 GATHER_ROWS: Final = 20_000
 GATHER_BYTES: Final = 16 * 1024 * 1024
-PENDING_BYTES: Final = 64 * 1024 * 1024
-LEAST_PENDING_BYTES: Final = 256 * 1024
-"""Bytes that may be without receipt: of one topic, shared by its partitions, and at least of each partition."""
-METADATA_BYTES: Final = 1024
-"""Room for the metadata of a batch, which count as part of it."""
 
 
 @naming("sendTimeoutMs", "operationTimeoutMs")
@@ -102,156 +88,3 @@ def _by_topic(table: pa.Table, topic: str | None) -> Iterator[tuple[str, pa.Tabl
     for index, name in enumerate(encoded.dictionary.to_pylist()):
         full = TopicName.parse(name).full
         yield full, table if len(encoded.dictionary) == 1 else table.filter(pc.equal(encoded.indices, index))
-
-
-@dataclass(slots=True)
-class TopicWriter:
-    """Publishes the rows of one topic in one task: one publisher for each partition that gets any."""
-
-    client: PulsarClient
-    options: Options
-    topic: str
-    schema: RowSchema | None = None
-    _partitions: list[str] = field(init=False)
-    _publishers: dict[int, Publisher] = field(init=False, default_factory=dict)
-    _next_sequence_ids: dict[int, int] = field(init=False, default_factory=dict)
-    _router: KeylessRouter = field(init=False)
-    _codec: CompressionType.ValueType = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._codec = CompressionType.Value(self.options.compression_type)
-        self._partitions = self.client.partitions_of(self.topic, create=True)
-        if self.schema is not None and self.options.topic is None:  # else the driver has done so
-            self.schema = agreed_schema(self.client, self.topic, self.schema)
-        self._router = KeylessRouter(
-            len(self._partitions),
-            self.options.message_routing_mode,
-            self.options.batching_max_messages,
-            first=random.randrange(len(self._partitions)),
-        )
-
-    def write(self, table: pa.Table) -> None:
-        """Encodes and sends rows; returns when everything is on its way, which may wait for earlier receipts."""
-        from spark_pulsar.wire.columns.encode import encode_batches, message_columns
-        from spark_pulsar.wire.columns.hashes import group_rows, text_keys
-
-        key = _column(table, "__key")
-        if self.schema is None:
-            value = _value(table.column("value"))
-        else:
-            value, schema_key = self.schema.encode(table)
-            key = key if schema_key is None else schema_key
-        keys = None if key is None else text_keys(key)
-        columns = message_columns(
-            value,
-            keys=keys,
-            ordering_keys=_column(table, "__orderingKey"),
-            properties=_column(table, "__messageProperties"),
-            event_times=_column(table, "__eventTime"),
-        )
-        partitions = self._route(keys, _column(table, "__partition"), table.num_rows)
-        groups = group_rows(partitions, len(self._partitions))
-        sizes = (groups.offsets[1:] - groups.offsets[:-1]).tolist()
-        starts = [self._sequence_start(index, size) for index, size in enumerate(sizes)]
-        for batch in encode_batches(
-            columns,
-            groups=groups,
-            first_sequence_ids=starts,
-            max_messages=self.options.batching_max_messages,
-            max_bytes=self._batch_bytes(),
-        ):
-            self._send(batch)
-
-    def _batch_bytes(self) -> int:
-        """Returns the bytes that a batch may hold: no more than the broker takes, whatever the option says."""
-        taken = min(publisher.max_message_size_bytes for publisher in self._publishers.values())
-        return max(1, min(self.options.batching_max_bytes, taken - METADATA_BYTES))
-
-    def _route(self, keys: Any, named: Any, row_count: int) -> Any:
-        """Returns the partition of each row: the one that it names, else that of its key, else by routing mode."""
-        import numpy as np
-
-        from spark_pulsar.wire.columns.hashes import partition_of
-
-        count = len(self._partitions)
-        if count == 1 or keys is None:
-            partitions = np.full(row_count, 0 if count == 1 else -1, np.int64)
-        else:
-            partitions = partition_of(keys, count, self.options.hashing_scheme)  # type: ignore[arg-type]
-        if named is not None:
-            self._route_named(named, partitions)
-        self._router.fill(partitions)
-        return partitions
-
-    def _route_named(self, named: Any, partitions: Any) -> None:
-        """Sets the partitions that rows name. Raises SchemaError for one that the topic does not have."""
-        import numpy as np
-
-        column = named.combine_chunks()
-        numbers = column.fill_null(0).to_numpy(zero_copy_only=False)
-        is_named = column.is_valid().to_numpy(zero_copy_only=False)
-        wrong = is_named & ((numbers < 0) | (numbers >= len(self._partitions)))
-        if wrong.any():
-            last = len(self._partitions) - 1
-            raise SchemaError(f"__partition is {numbers[np.argmax(wrong)]}, and {self.topic} has 0 to {last}")
-        partitions[is_named] = numbers[is_named]
-
-    def _sequence_start(self, index: int, row_count: int) -> int:
-        if row_count == 0:
-            return 0
-        if index not in self._publishers:
-            publisher = self._open(self._partitions[index])
-            self._publishers[index] = publisher
-            self._next_sequence_ids[index] = publisher.next_sequence_id
-        start = self._next_sequence_ids[index]
-        self._next_sequence_ids[index] += row_count
-        return start
-
-    def _open(self, partition: str) -> Publisher:
-        schema = self.schema if self.schema is not None and self.schema.is_registered else None
-        try:
-            return self.client.publisher(
-                partition,
-                max_pending_bytes=max(LEAST_PENDING_BYTES, PENDING_BYTES // len(self._partitions)),
-                receipt_timeout_ms=self.options.send_timeout_ms,
-                schema=None if schema is None else schema.schema,
-            )
-        except IncompatibleSchema as refusal:
-            if schema is None:
-                raise
-            raise refused(self.client, self.topic, schema, refusal) from None
-
-    def _send(self, batch: EncodedBatch) -> None:
-        metadata = MessageMetadata()
-        payload: bytes | memoryview = batch.payload
-        if self.options.batching_max_messages == 1:
-            payload = batch.columns.describe(int(batch.rows[0]), metadata)
-        else:
-            batch.describe(metadata)
-        if self._codec != NONE:
-            metadata.compression = self._codec
-            metadata.uncompressed_size = len(payload)
-            payload = compress(self._codec, payload)
-        self._publishers[batch.group].send(metadata, payload, batch.message_count, batch.first_sequence_id)
-
-    def flush(self) -> None:
-        """Waits for the receipts of everything sent."""
-        for publisher in self._publishers.values():
-            publisher.flush()
-
-    def close(self) -> None:
-        """Gives up the producers, and whatever has no receipt."""
-        for publisher in self._publishers.values():
-            publisher.abort()
-
-
-def _value(column: Any) -> Any:
-    import pyarrow as pa
-
-    if not pa.types.is_struct(column.type):
-        return column
-    return pa.chunked_array([struct_to_json(chunk) for chunk in column.chunks], pa.large_string())
-
-
-def _column(table: pa.Table, name: str) -> Any:
-    return table.column(name) if name in table.column_names else None
