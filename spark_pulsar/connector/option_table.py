@@ -222,10 +222,11 @@ OPTIONS: Final[tuple[Option, ...]] = (
     ),
     Option(
         "hashingScheme",
-        "`JavaStringHash`, `Murmur3_32Hash`",
+        "`JavaStringHash`, `Murmur3_32Hash`, `BoostHash`",
         "`JavaStringHash`",
         WRITE,
-        "Hash of the key, modulo the number of partitions; the same as in the official Java client.",
+        "Hash of the key, modulo the partitions. `JavaStringHash` and `Murmur3_32Hash` are the Java client's, "
+        "`BoostHash` is that of the C++, Python and Node clients, as the official Python client has it from 3.6 on.",
     ),
     Option(
         "compressionType",

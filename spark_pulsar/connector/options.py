@@ -47,7 +47,7 @@ Time = int | Mapping[str, int]
 """A start or an end as a publish time in ms since 1970 UTC: for all partitions, or by full topic name."""
 
 ROUTING_MODES: Final = ("RoundRobinPartition", "SinglePartition")
-HASHING_SCHEMES: Final = ("JavaStringHash", "Murmur3_32Hash")
+HASHING_SCHEMES: Final = ("JavaStringHash", "Murmur3_32Hash", "BoostHash")
 KEY_VALUE: Final = "KEY_VALUE"
 PART_SCHEMA_TYPES: Final = (
     "AUTO", "AVRO", "JSON", "BYTES", "STRING", "BOOLEAN", "INT8", "INT16", "INT32", "INT64", "FLOAT", "DOUBLE", "DATE",

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from spark_pulsar.wire.hashes import murmur3_32
 from tests.spark.flows import Flows, texts
-from tests.unit.wire.key_hashes import java_string_hash
+from tests.unit.wire.key_hashes import boost_hash, java_string_hash
 
 
 def _murmur(key: str) -> int:
@@ -109,6 +109,36 @@ def test_keys_go_where_the_official_clients_put_them(flows: Flows, scheme: str, 
         found[message.partition_key()].add(int(message.topic_name().rsplit("-", 1)[1]))
     encoded = [base64.b64encode(key.encode()).decode() for key in keys]
     assert dict(found) == {key: {hashed(key) % 4} for key in {*keys, *encoded}}
+
+
+def test_keys_go_where_the_official_python_client_puts_them(flows: Flows) -> None:
+    # covers CONN-60
+    topic = flows.broker.topic("boost", partitions=13)
+    keys = [
+        *texts(40, prefix="key-"),
+        "",
+        "é",
+        "日本語",
+        "a😀b",
+        "x" * 100,
+        *("abcdefghi"[:size] for size in range(1, 9)),
+    ]
+    sender = flows.official().create_producer(topic)
+    theirs = {key: sender.send(key.encode(), partition_key=key).partition() for key in keys if key}
+    sender.close()
+    binary = [bytes([255, 128, number]) for number in range(10)]
+    theirs |= {
+        text: boost_hash(text.encode()) % 13 for text in ["", *(base64.b64encode(key).decode() for key in binary)]
+    }
+    written = flows.broker.topic("boost", partitions=13)
+    flows.write(
+        flows.rows("value string, __key string", [(key, key) for key in keys]), written, hashingScheme="boosthash"
+    )
+    frame = flows.rows("value string, __key binary", [("bytes", key) for key in binary])
+    flows.write(frame, written, hashingScheme="BoostHash")
+    received = [(each.partition_key(), int(each.topic_name().rsplit("-", 1)[1])) for each in flows.receive(written)]
+    assert len(received) == len(theirs)
+    assert dict(received) == theirs
 
 
 def test_hash_vectors_of_java(flows: Flows) -> None:

@@ -12,15 +12,19 @@ import pyarrow as pa
 from spark_pulsar.wire.columns.entries import IntArray
 from spark_pulsar.wire.columns.flat import FlatBytes, flat_bytes, is_text, one_array
 from spark_pulsar.wire.columns.kernels.encode_kernels import encode_base64, group_by_partition
-from spark_pulsar.wire.columns.kernels.hash_kernels import java_string_hashes, murmur3_32_hashes
+from spark_pulsar.wire.columns.kernels.hash_kernels import boost_hashes, java_string_hashes, murmur3_32_hashes
 
-HashScheme = Literal["JavaStringHash", "Murmur3_32Hash"]
+HashScheme = Literal["JavaStringHash", "Murmur3_32Hash", "BoostHash"]
 KeyEncoding = Literal["by_type", "text", "base64"]
 
 NO_PARTITION: Final = -1
 """Partition of a row without key: the caller chooses one."""
 
-_KERNELS: Final = {"JavaStringHash": java_string_hashes, "Murmur3_32Hash": murmur3_32_hashes}
+_KERNELS: Final = {
+    "JavaStringHash": java_string_hashes,
+    "Murmur3_32Hash": murmur3_32_hashes,
+    "BoostHash": boost_hashes,
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,9 +90,11 @@ def _without_bytes_of_nulls(flat: FlatBytes, lengths: IntArray) -> FlatBytes:
 
 
 def hash_keys(keys: TextKeys, scheme: HashScheme) -> IntArray:
-    """Returns the 31-bit hash of each key's text, as Java's clients compute it; that of a null key has no meaning.
+    """Returns the 31-bit hash of each key's text, as the official clients compute it; that of a null key has no
+    meaning.
 
-    JavaStringHash goes over UTF-16 units (what Java does; C++ and Go differ for other than ASCII keys).
+    JavaStringHash goes over UTF-16 units (what Java does; C++ and Go differ for other than ASCII keys). BoostHash is
+    that of clients built with Boost 1.81 or later (the official Python client from 3.6 on).
 
     :raises ValueError: an unknown scheme
     """

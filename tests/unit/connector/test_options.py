@@ -120,7 +120,7 @@ def test_client_settings_are_not_passed_on(name: str) -> None:
         ("failOnDataLoss", "yes", "true or false"),
         ("pollTimeoutMs", "-5", "whole number"),
         ("compressionType", "GZIP", "one of NONE, LZ4, ZLIB, ZSTD, SNAPPY"),
-        ("hashingScheme", "BoostHash", "one of JavaStringHash, Murmur3_32Hash"),
+        ("hashingScheme", "Fnv", "one of JavaStringHash, Murmur3_32Hash, BoostHash"),
         ("messageRoutingMode", "CustomPartition", "one of RoundRobinPartition, SinglePartition"),
         ("batchingMaxBytes", str(6 * 1024 * 1024), "whole number"),
     ],

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_pulsar.wire.columns.hashes import group_rows, hash_keys, one_group, partition_of, text_keys
+from tests.unit.wire.key_hashes import boost_hash
 
 JAVA = {  # key: (masked hash, mod 4)
     "": (0, 0),
@@ -33,7 +34,17 @@ MURMUR = {
     "producer-1-0": (664740111, 3),
     "日本": (1155135810, 2),
 }
-TABLES = {"JavaStringHash": JAVA, "Murmur3_32Hash": MURMUR}
+BOOST = {
+    "": (2133126054, 2),
+    "a": (2135870748, 0),
+    "hello": (1742291129, 1),
+    "test": (971706594, 2),
+    "key-1": (1703803929, 1),
+    "key-2": (582698356, 0),
+    "order-42": (109257910, 2),
+    "12345678": (1632524903, 3),
+}
+TABLES = {"JavaStringHash": JAVA, "Murmur3_32Hash": MURMUR, "BoostHash": BOOST}
 
 
 def java_hash(text: str) -> int:
@@ -61,6 +72,14 @@ def test_any_text_hashes_as_java_and_mmh3_hash_it(texts: list[str]) -> None:
     assert hash_keys(keys, "Murmur3_32Hash").tolist() == [
         mmh3.hash(text.encode(), 0, signed=False) & 0x7FFFFFFF for text in texts
     ]
+
+
+@settings(derandomize=True, deadline=None)
+@given(st.lists(st.binary(max_size=40)))
+def test_any_bytes_hash_as_boost_hashes_them(texts: list[bytes]) -> None:
+    # covers wire-protocol 6.4
+    keys = text_keys(pa.array(texts, pa.binary()).view(pa.string()))
+    assert hash_keys(keys, "BoostHash").tolist() == [boost_hash(text) for text in texts]
 
 
 @settings(derandomize=True, deadline=None)
@@ -137,7 +156,7 @@ def test_grouping_is_a_stable_sort(partitions: list[int]) -> None:
 
 def test_bad_arguments() -> None:
     keys = text_keys(pa.array(["a"]))
-    with pytest.raises(ValueError, match="BoostHash"):
-        hash_keys(keys, "BoostHash")
+    with pytest.raises(ValueError, match="Fnv"):
+        hash_keys(keys, "Fnv")
     with pytest.raises(ValueError, match="one partition"):
         partition_of(keys, 0)
