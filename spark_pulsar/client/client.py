@@ -284,6 +284,7 @@ class PulsarClient:
         max_pending_bytes: int = DEFAULT_PENDING_BYTES,
         receipt_timeout_ms: int | None = None,
         schema: Schema | None = None,
+        properties: Mapping[str, str] | None = None,
     ) -> Publisher:
         """Returns a producer on one partition, ready to send; see `Publisher`. The broker may create the topic.
 
@@ -291,7 +292,7 @@ class PulsarClient:
         together `max_pending_bytes` may be without receipt; one entry always may. The next receipt may take
         `receipt_timeout_ms`, also when a lost broker must be found again (None: the operation's time-out). ProducerBusy
         when the name is taken. The topic gets `schema` as its newest if no version is equal to it, and each message
-        names its version; IncompatibleSchema when it may not.
+        names its version; IncompatibleSchema when it may not. `properties` are the producer's own, for its statistics.
         """
         engine = self._running()
         return Publisher(
@@ -303,6 +304,7 @@ class PulsarClient:
             max_pending_bytes,
             receipt_timeout_ms,
             schema,
+            properties,
         ).open()
 
     # ---- durable cursors

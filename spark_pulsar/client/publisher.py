@@ -2,7 +2,7 @@
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Final
 
@@ -52,6 +52,7 @@ class Publisher:
         max_pending_bytes: int,
         receipt_timeout_ms: int | None,
         schema: Schema | None = None,
+        properties: Mapping[str, str] | None = None,
     ) -> None:
         self.topic = topic
         self.producer_name = name or ""
@@ -69,6 +70,7 @@ class Publisher:
         self._config = config
         self._directory = directory
         self._schema = schema
+        self._properties = properties
         self._name_is_ours = name is not None
         self._partition = TopicName.parse(topic).partition
         self._max_entries = max_pending_entries
@@ -310,6 +312,7 @@ class Publisher:
             self.producer_name or None,
             epoch=self._epoch,
             user_provided_name=self._name_is_ours,
+            properties=self._properties,
             schema=self._schema,
         )
         connection.attach_producer(line.producer_id, line)

@@ -81,6 +81,17 @@ WRITE_COLUMNS: Final[tuple[Column, ...]] = (
         "Partition of the row's topic, from 0, in place of the choice by key and `messageRoutingMode`; null: that "
         "choice.",
     ),
+    Column(
+        "__deliverAt",
+        ("timestamp", "bigint"),
+        "Time before which Shared and Key_Shared subscriptions do not deliver the message; a number is milliseconds "
+        "since 1970 UTC. Such a message is sent alone, not in a batch. Null: at once.",
+    ),
+    Column(
+        "__deliverAfterMs",
+        ("bigint", "int"),
+        "In place of `__deliverAt`: milliseconds from the moment when the row is written. Null: at once.",
+    ),
 )
 
 NOT_THERE: Final = {

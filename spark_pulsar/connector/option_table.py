@@ -250,6 +250,37 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "Most bytes in one batch on the wire, before compression.",
     ),
     Option(
+        "batcherBuilder",
+        "`DEFAULT`, `KEY_BASED`",
+        "`DEFAULT`",
+        WRITE,
+        "`KEY_BASED`: each batch holds rows of one ordering key or key, so that Key_Shared subscriptions share out "
+        "whole batches; rows of different keys may change places.",
+    ),
+    Option(
+        "chunkingEnabled",
+        "boolean",
+        "`false`",
+        WRITE,
+        "Rows that are larger than the broker takes go out as chunks, which consumers put together (also with batches, "
+        "unlike in the Java client; on persistent topics); `false`: such a row is an error.",
+    ),
+    Option(
+        "chunkMaxMessageSize",
+        "bytes",
+        "",
+        WRITE,
+        "With `chunkingEnabled`: most bytes of a chunk and its metadata, where the broker takes more; a row above it "
+        "is cut.",
+    ),
+    Option(
+        "producerProperties",
+        "JSON",
+        "",
+        WRITE,
+        'Properties of the producers, shown in the statistics of topics: `{"team": "flights"}`.',
+    ),
+    Option(
         "sendTimeoutMs",
         "milliseconds",
         "`30000`",
@@ -400,6 +431,10 @@ UNSUPPORTED: Final[Mapping[str, str]] = {
     "pulsar.client.useKeyStoreTls": "use PEM files, with pulsar.client.tlsTrustCertsFilePath and its neighbours",
     "pulsar.client.tlsKeyStorePath": "use PEM files, with pulsar.client.tlsCertificateFilePath and tlsKeyFilePath",
     "pulsar.client.tlsTrustStorePath": "use a PEM file, with pulsar.client.tlsTrustCertsFilePath",
+    "batchingType": "use batcherBuilder",
+    "pulsar.producer.batcherBuilder": "use batcherBuilder",
+    "pulsar.producer.chunkingEnabled": "use chunkingEnabled",
+    "pulsar.producer.properties": "use producerProperties",
     "includeHeaders": "not needed: __messageProperties is always there",
 }
 UNSUPPORTED_PREFIXES: Final = ("pulsar.client.", "pulsar.admin.", "pulsar.reader.", "pulsar.producer.", "kafka.")

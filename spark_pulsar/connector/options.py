@@ -57,6 +57,9 @@ NO_SCHEMA: Final = "NONE"
 SCHEMA_TYPES: Final = (NO_SCHEMA, *PART_SCHEMA_TYPES, KEY_VALUE)
 """Schemas that the sink writes, by Pulsar's names; NONE and AUTO are ours."""
 KEY_VALUE_ENCODINGS: Final = ("INLINE", "SEPARATED")
+KEY_BASED: Final = "KEY_BASED"
+BATCHER_BUILDERS: Final = ("DEFAULT", KEY_BASED)
+"""Ways of batching, by the Java client's names."""
 COMPRESSION_TYPES: Final = ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")
 
 _WORDS: Final = ("earliest", "latest")
@@ -105,6 +108,10 @@ class Options:
     compression_type: str
     batching_max_messages: int
     batching_max_bytes: int
+    batcher_builder: str
+    chunking_enabled: bool
+    chunk_max_message_size: int | None
+    producer_properties: tuple[tuple[str, str], ...]
     send_timeout_ms: int
     schema_type: str
     key_schema_type: str
@@ -127,6 +134,8 @@ class Options:
         for name in ("keySchemaType", "valueSchemaType", "keyValueEncodingType"):
             if name in self.given and self.schema_type != KEY_VALUE:
                 raise OptionError(f"option {name} is for schemaType {KEY_VALUE} only, not for {self.schema_type}")
+        if self.chunk_max_message_size is not None and not self.chunking_enabled:
+            raise OptionError("option chunkMaxMessageSize is for chunkingEnabled = true only")
         return self
 
     def check_topics_to_read(self) -> None:
@@ -235,6 +244,10 @@ def parse_options(raw: Mapping[str, str]) -> Options:
         compression_type=_read(values, "compressionType", _one_of(*COMPRESSION_TYPES), COMPRESSION_TYPES[0]),
         batching_max_messages=_read(values, "batchingMaxMessages", _integer(1, 100_000), 1_000),
         batching_max_bytes=_read(values, "batchingMaxBytes", _integer(1, 5 * 1024 * 1024), 128 * 1024),
+        batcher_builder=_read(values, "batcherBuilder", _one_of(*BATCHER_BUILDERS), BATCHER_BUILDERS[0]),
+        chunking_enabled=_read(values, "chunkingEnabled", _boolean, False),
+        chunk_max_message_size=_read(values, "chunkMaxMessageSize", _integer(1, 2**31 - 1), None),
+        producer_properties=_read(values, "producerProperties", _texts_by_name, ()),
         send_timeout_ms=_read(values, "sendTimeoutMs", _integer(1, _MAX_TIMEOUT_MS), 30_000),
         schema_type=_read(values, "schemaType", _one_of(*SCHEMA_TYPES), SCHEMA_TYPES[0]),
         key_schema_type=_read(values, "keySchemaType", _one_of(*PART_SCHEMA_TYPES), PART_SCHEMA_TYPES[0]),
@@ -373,6 +386,16 @@ def _ending(text: str) -> Endpoint:
     if end == "earliest" or (isinstance(end, Mapping) and "earliest" in end.values()):
         raise ValueError("a read cannot end at earliest")
     return end
+
+
+def _texts_by_name(text: str) -> tuple[tuple[str, str], ...]:
+    try:
+        loaded = json.loads(text)
+    except json.JSONDecodeError:
+        loaded = None
+    if not isinstance(loaded, dict) or not all(isinstance(value, str) for value in loaded.values()):
+        raise ValueError('expected a JSON object of texts, for example {"team": "flights"}')
+    return tuple(loaded.items())
 
 
 def _time(text: str) -> Time:

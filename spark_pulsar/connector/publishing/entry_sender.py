@@ -2,34 +2,67 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
 
+from spark_pulsar.client.clock import wall_ms
 from spark_pulsar.client.publisher import Publisher
 from spark_pulsar.connector.options import Options
+from spark_pulsar.wire.chunking import split
 from spark_pulsar.wire.compression import compress
 from spark_pulsar.wire.pulsar_api_pb2 import NONE, CompressionType, MessageMetadata
 
 if TYPE_CHECKING:
     from spark_pulsar.wire.columns.encode import EncodedBatch
 
+METADATA_BYTES: Final = 1024
+"""Room for the metadata of a batch, which count as part of it."""
+
 
 class EntrySender:
-    """Sending of encoded batches as the options of a write say."""
+    """Sending of encoded batches to one topic as the options of a write say."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, topic: str) -> None:
         self._codec = CompressionType.Value(options.compression_type)
         self._is_batching = options.batching_max_messages > 1
+        self._batching_max_bytes = options.batching_max_bytes
+        self._is_chunking = options.chunking_enabled and topic.startswith("persistent://")  # CHK-2
+        self._chunk_max_message_size = options.chunk_max_message_size
 
     def send(self, publisher: Publisher, batch: EncodedBatch) -> None:
-        """Sends a batch as one entry; returns while its receipt is on the way. Raises as `Publisher.send`."""
+        """Sends a batch as one entry, or a large row as its chunks; returns while receipts are on the way. Raises as
+        `Publisher.send`, and NotAllowed for a row that is too large even in chunks."""
         metadata = MessageMetadata()
         payload: bytes | memoryview = batch.payload
-        if self._is_batching:
-            batch.describe(metadata)
-        else:
+        if self._is_alone(publisher, batch):
             payload = batch.columns.describe(int(batch.rows[0]), metadata)
+        else:
+            batch.describe(metadata)
         if self._codec != NONE:
             metadata.compression = self._codec
             metadata.uncompressed_size = len(payload)
             payload = compress(self._codec, payload)
-        publisher.send(metadata, payload, batch.message_count, batch.first_sequence_id)
+        if batch.message_count > 1 or not self._is_chunking:
+            publisher.send(metadata, payload, batch.message_count, batch.first_sequence_id)
+            return
+        metadata.producer_name = publisher.producer_name
+        metadata.sequence_id = batch.first_sequence_id
+        metadata.publish_time = wall_ms()
+        for chunk, piece in split(metadata, payload, self._most_bytes(publisher)):
+            publisher.send(chunk, piece, sequence_id=batch.first_sequence_id)
+
+    def _is_alone(self, publisher: Publisher, batch: EncodedBatch) -> bool:
+        """Tells whether a batch is one row that must not be sent as a batch."""
+        if not self._is_batching or batch.is_delayed:
+            return True
+        most_bytes = self._most_bytes(publisher) - METADATA_BYTES
+        return self._is_chunking and batch.message_count == 1 and len(batch.payload) > most_bytes
+
+    def batch_bytes(self, publishers: Iterable[Publisher]) -> int:
+        """Returns the bytes that a batch may hold: no more than the brokers take, whatever the option says."""
+        taken = min(publisher.max_message_size_bytes for publisher in publishers)
+        return max(1, min(self._batching_max_bytes, taken - METADATA_BYTES))
+
+    def _most_bytes(self, publisher: Publisher) -> int:
+        """Returns the most bytes of an entry of one row."""
+        return min(self._chunk_max_message_size or publisher.max_message_size_bytes, publisher.max_message_size_bytes)

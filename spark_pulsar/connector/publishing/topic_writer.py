@@ -7,9 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.client.clock import wall_ms
 from spark_pulsar.client.publisher import Publisher
 from spark_pulsar.connector.errors import SchemaError
-from spark_pulsar.connector.options import Options
+from spark_pulsar.connector.options import KEY_BASED, Options
+from spark_pulsar.connector.publishing.batching import grouped_by_key
+from spark_pulsar.connector.publishing.delivery_times import delivery_times_ms
 from spark_pulsar.connector.publishing.entry_sender import EntrySender
 from spark_pulsar.connector.routing import KeylessRouter
 from spark_pulsar.connector.schemas.deriving.registration import agreed_schema, refused
@@ -25,8 +28,6 @@ if TYPE_CHECKING:
 PENDING_BYTES: Final = 64 * 1024 * 1024
 LEAST_PENDING_BYTES: Final = 256 * 1024
 """Bytes that may be without receipt: of one topic, shared by its partitions, and at least of each partition."""
-METADATA_BYTES: Final = 1024
-"""Room for the metadata of a batch, which count as part of it."""
 
 
 @dataclass(slots=True)
@@ -44,7 +45,7 @@ class TopicWriter:
     _sender: EntrySender = field(init=False)
 
     def __post_init__(self) -> None:
-        self._sender = EntrySender(self.options)
+        self._sender = EntrySender(self.options, self.topic)
         self._partitions = self.client.partitions_of(self.topic, create=True)
         if self.schema is not None and self.options.topic is None:  # else the driver has done so
             self.schema = agreed_schema(self.client, self.topic, self.schema)
@@ -58,6 +59,7 @@ class TopicWriter:
     def write(self, table: pa.Table) -> None:
         """Encodes and sends rows; returns when everything is on its way, which may wait for earlier receipts."""
         from spark_pulsar.wire.columns.encode import encode_batches, message_columns
+        from spark_pulsar.wire.columns.flat import NO_BYTES
         from spark_pulsar.wire.columns.hashes import group_rows, text_keys
 
         key = _column(table, "__key")
@@ -73,24 +75,23 @@ class TopicWriter:
             ordering_keys=_column(table, "__orderingKey"),
             properties=_column(table, "__messageProperties"),
             event_times=_column(table, "__eventTime"),
+            deliver_at_times=delivery_times_ms(table, wall_ms()),
         )
         partitions = self._route(keys, _column(table, "__partition"), table.num_rows)
-        groups = group_rows(partitions, len(self._partitions))
+        groups, cuts = group_rows(partitions, len(self._partitions)), NO_BYTES
+        if self.options.batcher_builder == KEY_BASED:
+            groups, cuts = grouped_by_key(columns, groups)
         sizes = (groups.offsets[1:] - groups.offsets[:-1]).tolist()
         starts = [self._sequence_start(index, size) for index, size in enumerate(sizes)]
         for batch in encode_batches(
             columns,
             groups=groups,
             first_sequence_ids=starts,
+            cuts=cuts,
             max_messages=self.options.batching_max_messages,
-            max_bytes=self._batch_bytes(),
+            max_bytes=self._sender.batch_bytes(self._publishers.values()),
         ):
             self._send(batch)
-
-    def _batch_bytes(self) -> int:
-        """Returns the bytes that a batch may hold: no more than the broker takes, whatever the option says."""
-        taken = min(publisher.max_message_size_bytes for publisher in self._publishers.values())
-        return max(1, min(self.options.batching_max_bytes, taken - METADATA_BYTES))
 
     def _route(self, keys: Any, named: Any, row_count: int) -> Any:
         """Returns the partition of each row: the one that it names, else that of its key, else by routing mode."""
@@ -140,6 +141,7 @@ class TopicWriter:
                 max_pending_bytes=max(LEAST_PENDING_BYTES, PENDING_BYTES // len(self._partitions)),
                 receipt_timeout_ms=self.options.send_timeout_ms,
                 schema=None if schema is None else schema.schema,
+                properties=dict(self.options.producer_properties),
             )
         except IncompatibleSchema as refusal:
             if schema is None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from spark_pulsar.wire.columns.entries import ByteArray, IntArray
 from spark_pulsar.wire.columns.flat import (
+    NO_BYTES,
     NO_COLUMN,
     NO_INTS,
     NO_PROPERTIES,
@@ -41,6 +42,8 @@ class MessageColumns:
     properties: FlatProperties
     event_times_ms: IntArray
     """0 = none; an empty array = none at all."""
+    deliver_at_times_ms: IntArray
+    """0 = none; an empty array = none at all. A message with a delivery time is never in a batch (DEL-1)."""
 
     def __len__(self) -> int:
         return len(self.value.offsets) - 1
@@ -51,9 +54,6 @@ class MessageColumns:
         This is for the rare row that is too large for a batch (chunks) or is to be delivered later.
         """
         self.describe_key(row, metadata)
-        ordering_key = self.ordering_keys.item(row)
-        if ordering_key is not None:
-            metadata.ordering_key = ordering_key
         if len(self.properties.bounds):
             first, end = self.properties.bounds[2 * row : 2 * row + 2].tolist()
             for place in range(first, end):
@@ -63,18 +63,27 @@ class MessageColumns:
                 )
         if len(self.event_times_ms) and self.event_times_ms[row]:
             metadata.event_time = int(self.event_times_ms[row]) & 0xFFFFFFFFFFFFFFFF
+        if self.is_delayed(row):
+            metadata.deliver_at_time = int(self.deliver_at_times_ms[row])
         payload = self.value.item(row)
         if payload is None:
             metadata.null_value = True
         return payload or b""
 
+    def is_delayed(self, row: int) -> bool:
+        """Tells whether one row is to be delivered at a time."""
+        return bool(len(self.deliver_at_times_ms) and self.deliver_at_times_ms[row])
+
     def describe_key(self, row: int, metadata: MessageMetadata) -> None:
-        """Sets the key of one row in ``metadata``."""
+        """Sets key and ordering key of one row in ``metadata``."""
         key = self.keys.item(row)
         if key is not None:
             metadata.partition_key = key.decode(errors="replace")
             if self.keys_are_base64:
                 metadata.partition_key_b64_encoded = True
+        ordering_key = self.ordering_keys.item(row)
+        if ordering_key is not None:
+            metadata.ordering_key = ordering_key
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,12 +105,17 @@ class EncodedBatch:
         return len(self.rows)
 
     @property
+    def is_delayed(self) -> bool:
+        """Tells whether this is one message to be delivered at a time, which is to be sent alone."""
+        return self.columns.is_delayed(int(self.rows[0]))
+
+    @property
     def last_sequence_id(self) -> int:
         """Sequence id of the last message."""
         return self.first_sequence_id + len(self.rows) - 1
 
     def describe(self, metadata: MessageMetadata) -> None:
-        """Sets the fields of ``metadata`` that depend on the batch: count, sequence ids, key of the first message.
+        """Sets the fields of ``metadata`` that depend on the batch: count, sequence ids, keys of the first message.
 
         Left to the caller: producer_name, publish_time, compression, uncompressed_size (= len(payload)).
         """
@@ -147,6 +161,7 @@ def message_columns(
     ordering_keys: Any = None,
     properties: Any = None,
     event_times: Any = None,
+    deliver_at_times: IntArray | None = None,
 ) -> MessageColumns:
     """Takes Arrow columns of equal length.
 
@@ -155,6 +170,7 @@ def message_columns(
     :param ordering_keys: strings or bytes; null = none
     :param properties: map of strings to strings; null = none
     :param event_times: timestamps, or integers in milliseconds; null or 0 = none
+    :param deliver_at_times: in milliseconds; 0 = none
     :raises TypeError: a column of another type
     :raises ValueError: columns of different length; a property's value is null
     """
@@ -165,12 +181,14 @@ def message_columns(
         ordering_keys=NO_COLUMN if ordering_keys is None else flat_bytes(ordering_keys),
         properties=NO_PROPERTIES if properties is None else flat_properties(properties),
         event_times_ms=NO_INTS if event_times is None else event_times_ms(event_times),
+        deliver_at_times_ms=NO_INTS if deliver_at_times is None else deliver_at_times,
     )
     lengths = {
         "keys": None if keys is None else len(keys),
         "ordering_keys": None if ordering_keys is None else len(ordering_keys),
         "properties": None if properties is None else len(properties),
         "event_times": None if event_times is None else len(event_times),
+        "deliver_at_times": None if deliver_at_times is None else len(deliver_at_times),
     }
     for name, length in lengths.items():
         if length not in (None, len(columns)):
@@ -183,18 +201,21 @@ def encode_batches(
     *,
     groups: RowGroups | None = None,
     first_sequence_ids: Sequence[int] = (),
+    cuts: ByteArray = NO_BYTES,
     max_messages: int = DEFAULT_MAX_MESSAGES,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> EncodedBatches:
-    """Encodes the rows of each group, in order, into batches.
+    """Encodes the rows of each group, in order, into batches. A row with a delivery time is a batch of its own.
 
     :param groups: rows by partition (``hashes.group_rows``); default: all rows in one group. Rows may be left
         out or repeated
     :param first_sequence_ids: per group, the sequence id of its first row; the next rows count on. Default: 0
+    :param cuts: one for each place in the rows of the groups, not 0 where a batch must begin; empty = nowhere
     :param max_messages: messages of one batch at most
     :param max_bytes: bytes of one batch payload at most; a single row above that becomes a batch of its own, which
         the caller may send as chunks instead (``MessageColumns.describe``)
-    :raises ValueError: limits below 1, a row number that does not exist, or not one sequence id per group
+    :raises ValueError: limits below 1, a row number that does not exist, not one sequence id per group, or not one
+        cut per row
     """
     groups = one_group(len(columns)) if groups is None else groups
     if max_messages < 1 or max_bytes < 1:
@@ -207,6 +228,9 @@ def encode_batches(
         raise ValueError("a group names a row that does not exist")
     if offsets[0] != 0 or offsets[-1] != len(rows) or (np.diff(offsets) < 0).any():
         raise ValueError("the offsets of the groups do not divide their rows")
+    if len(cuts) not in (0, len(rows)):
+        raise ValueError(f"{len(rows)} rows need as many cuts, not {len(cuts)}")
+    cuts = _cuts_around_delayed(columns.deliver_at_times_ms, rows, cuts)
     value, keys, ordering_keys, properties = columns.value, columns.keys, columns.ordering_keys, columns.properties
     base64 = int(columns.keys_are_base64)
     sizes = np.empty(len(columns), np.int64)
@@ -217,7 +241,7 @@ def encode_batches(
     )  # fmt: skip
     item_sizes, table = np.empty(len(rows), np.int64), np.empty((layout.BATCH_FIELDS, len(rows)), np.int64)
     count, size = cut_batches(
-        rows, offsets, ids, value.offsets, value.valid, sizes, max_messages, max_bytes, item_sizes, table
+        rows, offsets, ids, value.offsets, value.valid, sizes, cuts, max_messages, max_bytes, item_sizes, table
     )
     buffer = np.empty(size, np.uint8)
     write_batches(
@@ -226,3 +250,15 @@ def encode_batches(
         properties.keys.offsets, properties.values.data, properties.values.offsets, columns.event_times_ms, buffer,
     )  # fmt: skip
     return EncodedBatches(columns, groups, ids, buffer, np.ascontiguousarray(table[:, :count]))
+
+
+def _cuts_around_delayed(deliver_at_times_ms: IntArray, rows: IntArray, cuts: ByteArray) -> ByteArray:
+    """Returns the cuts with one before and one after each row that is to be delivered at a time."""
+    if not deliver_at_times_ms.any():
+        return cuts
+    delayed = (deliver_at_times_ms[rows] != 0).astype(np.uint8)
+    around: ByteArray = delayed.copy()
+    around[1:] |= delayed[:-1]
+    if len(cuts):
+        around |= cuts
+    return around

@@ -128,7 +128,9 @@ def metadata_sizes(
         sizes[r] = size
 
 
-@kernel(READ_INTS, READ_INTS, READ_INTS, READ_INTS, READ_BYTES, READ_INTS, INT, INT, WRITE_INTS, WRITE_TABLE)
+@kernel(
+    READ_INTS, READ_INTS, READ_INTS, READ_INTS, READ_BYTES, READ_INTS, READ_BYTES, INT, INT, WRITE_INTS, WRITE_TABLE
+)  # fmt: skip
 def cut_batches(
     rows: Ints,
     group_offsets: Ints,
@@ -136,6 +138,7 @@ def cut_batches(
     value_offsets: Ints,
     value_valid: Bytes,
     sizes: Ints,
+    cuts: Bytes,
     most_messages: int,
     most_bytes: int,
     item_sizes: Ints,
@@ -144,7 +147,7 @@ def cut_batches(
     """Cuts each group's rows, in order, into batches within both limits; returns (batches, bytes of all).
 
     ``item_sizes[j]`` becomes the size of the metadata of ``rows[j]`` with its sequence id. A row above ``most_bytes``
-    becomes a batch of its own.
+    becomes a batch of its own. A batch also ends before each ``rows[j]`` with ``cuts[j]``; an empty array has none.
     """
     b, at, first, start = 0, 0, 0, 0
     for g in range(len(group_offsets) - 1):
@@ -155,7 +158,8 @@ def cut_batches(
             item = 4 + item_sizes[j]
             if is_valid(value_valid, r):
                 item += value_offsets[r + 1] - value_offsets[r]
-            if open_batch and (j - first >= most_messages or at + item - start > most_bytes):
+            is_full = j - first >= most_messages or at + item - start > most_bytes
+            if open_batch and (is_full or (len(cuts) > 0 and cuts[j] != 0)):
                 b += 1
                 open_batch = False
             if not open_batch:

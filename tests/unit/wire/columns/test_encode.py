@@ -120,6 +120,30 @@ def test_event_times_are_rounded_down_and_other_types_refused() -> None:
         event_times_ms(pa.array(["now"]))
 
 
+def test_batches_are_cut_where_the_caller_says() -> None:
+    columns = message_columns(pa.array(list("abcdef")))
+    cuts = np.array([1, 0, 1, 0, 0, 1], np.uint8)
+    assert [b.message_count for b in encode_batches(columns, cuts=cuts)] == [2, 3, 1]
+    assert [b.message_count for b in encode_batches(columns, cuts=cuts, max_messages=2)] == [2, 2, 1, 1]
+    with pytest.raises(ValueError, match="6 rows need as many cuts, not 2"):
+        encode_batches(columns, cuts=cuts[:2])
+
+
+def test_a_row_with_a_delivery_time_is_a_batch_of_its_own() -> None:
+    # covers DEL-1
+    times = np.array([0, 0, 5, 0, 7, 8, 0], np.int64)
+    columns = message_columns(pa.array(list("abcdefg")), deliver_at_times=times)
+    batches = list(encode_batches(columns, first_sequence_ids=[10]))
+    assert [batch.rows.tolist() for batch in batches] == [[0, 1], [2], [3], [4], [5], [6]]
+    assert [batch.is_delayed for batch in batches] == [False, True, False, True, True, False]
+    assert [batch.first_sequence_id for batch in batches] == [10, 12, 13, 14, 15, 16]
+    metadata = MessageMetadata()
+    assert columns.describe(4, metadata) == b"e"
+    assert metadata.deliver_at_time == 7
+    cuts = np.array([1, 1, 0, 0, 0, 0, 0], np.uint8)
+    assert [batch.message_count for batch in encode_batches(columns, cuts=cuts)] == [1] * 7
+
+
 def test_limits_cut_batches_in_order() -> None:
     columns = message_columns(pa.array([b"x" * 10] * 10))
     item = 4 + 4 + 10

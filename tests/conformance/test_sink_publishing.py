@@ -1,0 +1,155 @@
+"""The sink's task, without Spark: delivery times, chunks, batches by key and producer properties, as official
+consumers and statistics see them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pulsar
+import pyarrow as pa
+import pytest
+
+from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.client.clock import wall_ms
+from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.errors import MessageTooLarge
+from spark_pulsar.connector.option_table import BATCH_WRITE
+from spark_pulsar.connector.options import parse_options
+from spark_pulsar.connector.writing import GATHER_ROWS, publish
+from tests.brokers import Broker, topic_path
+from tests.conformance.exchange import receive, receive_texts
+
+EARLIEST = pulsar.InitialPosition.Earliest
+TICK_MS = 1_000
+"""An Apache Pulsar may deliver so much too early (DEL-3)."""
+
+
+def write(broker: Broker, topic: str, batches: Iterable[pa.RecordBatch], **options: str) -> int:
+    """Publishes record batches as a task does."""
+    parsed = parse_options({"service.url": broker.service_url, "topic": topic, **options}).for_write(BATCH_WRITE)
+    with PulsarClient(ClientConfig(broker.service_url)) as client:
+        return publish(client, parsed, iter(batches))
+
+
+def rows(**columns: Any) -> list[pa.RecordBatch]:
+    return [pa.RecordBatch.from_pydict(columns)]
+
+
+def stored(broker: Broker, topic: str) -> list[pulsar.Message]:
+    """All messages of a topic, in order."""
+    reader = broker.client().create_reader(topic, pulsar.MessageId.earliest)
+    found = []
+    while reader.has_message_available():
+        found.append(reader.read_next(30_000))
+    return found
+
+
+def shape(messages: list[pulsar.Message]) -> list[list[str]]:
+    """The texts of each entry."""
+    entries: dict[tuple[int, int], list[str]] = {}
+    for message in messages:
+        at = message.message_id()
+        entries.setdefault((at.ledger_id(), at.entry_id()), []).append(message.data().decode())
+    return list(entries.values())
+
+
+def test_rows_with_a_delivery_time_are_delivered_then_and_the_others_at_once(broker: Broker) -> None:
+    # covers CONN-40, DEL-1
+    topic = broker.topic("delayed")
+    consumer = broker.client().subscribe(topic, "s", pulsar.ConsumerType.Shared, initial_position=EARLIEST)
+    at_ms = wall_ms() + 3_000
+    batch = pa.RecordBatch.from_arrays(
+        [
+            pa.array(list("abcdefg")),
+            pa.array([None, None, at_ms * 1000, None, None, None, 1], pa.timestamp("us", "UTC")),
+            pa.array([None, None, None, 2_900, 0, None, None], pa.int64()),
+            pa.array([None, None, "k", None, None, None, None]),
+        ],
+        ["value", "__deliverAt", "__deliverAfterMs", "__key"],
+    )
+    write(broker, topic, [batch], compressionType="LZ4")
+    assert receive_texts(consumer, 5) == list("abefg")
+    late = receive(consumer, 2)
+    now_ms = wall_ms()
+    assert sorted(message.data() for message in late) == [b"c", b"d"]
+    assert now_ms >= at_ms - (TICK_MS if broker.kind == "apache-pulsar" else 0)
+    messages = stored(broker, topic)
+    assert shape(messages) == [["a", "b"], ["c"], ["d"], ["e", "f", "g"]]
+    assert [message.partition_key() for message in messages] == ["", "", "k", "", "", "", ""]
+
+
+def test_a_large_row_goes_out_in_chunks_between_batches(broker: Broker) -> None:
+    # covers CONN-42, CHK-1
+    topic = broker.topic("chunks")
+    large = random.Random(1).randbytes(250_000)
+    values = [b"a", b"b", large, b"c", b"z" * 90_000, b"d"]
+    settings = {"chunkingEnabled": "true", "chunkMaxMessageSize": "100000"}
+    columns: dict[str, Any] = {"value": values, "__key": ["k"] * 6, "__messageProperties": [[("p", "1")]] * 6}
+    schema = pa.schema(
+        [("value", pa.binary()), ("__key", pa.string()), ("__messageProperties", pa.map_(pa.string(), pa.string()))]
+    )
+    batch = pa.RecordBatch.from_pydict(columns, schema=schema)
+    write(broker, topic, [batch], compressionType="ZLIB", **settings)
+    write(broker, topic, [batch], batchingMaxMessages="1", **settings)
+    messages = stored(broker, topic)
+    assert [message.data() for message in messages] == values * 2
+    assert {(message.partition_key(), str(message.properties())) for message in messages} == {("k", "{'p': '1'}")}
+    entries = broker.rest("GET", f"{topic_path(topic)}/internalStats")[1]["entriesAddedCounter"]
+    assert entries == (1 + 3 + 1) + (5 + 3)
+
+
+def test_a_row_that_no_entry_holds(broker: Broker) -> None:
+    # covers CONN-42
+    topic = broker.topic("large")
+    value = random.Random(2).randbytes(6 << 20)
+    with pytest.raises(MessageTooLarge):
+        write(broker, topic, rows(value=[value]))
+    write(broker, topic, rows(value=[value]), chunkingEnabled="true")
+    (message,) = stored(broker, topic)
+    assert message.data() == value
+
+
+def test_batches_by_key_are_shared_out_whole(broker: Broker) -> None:
+    # covers CONN-43
+    topic = broker.topic("keyed")
+    client = broker.client()
+    consumers = [client.subscribe(topic, "s", pulsar.ConsumerType.KeyShared) for _ in range(2)]
+    keys = [f"k{number % 7}" if number % 9 else None for number in range(200)]
+    ordering_keys = [b"o" if number % 50 == 0 else None for number in range(200)]
+    write(
+        broker,
+        topic,
+        rows(value=[str(number) for number in range(200)], __key=keys, __orderingKey=ordering_keys),
+        batcherBuilder="KEY_BASED",
+    )
+    expected: dict[Any, list[str]] = {}
+    for number, (key, ordering_key) in enumerate(zip(keys, ordering_keys, strict=True)):
+        expected.setdefault(ordering_key or key, []).append(str(number))
+    assert shape(stored(broker, topic)) == list(expected.values())
+    got: list[list[str]] = []
+    for consumer in consumers:
+        mine: list[pulsar.Message] = []
+        while sum(map(len, got)) + len(mine) < 200:
+            try:
+                mine.append(consumer.receive(1_000))
+            except pulsar.Timeout:
+                break
+        got += shape(mine)
+    assert sorted(got) == sorted(expected.values())
+
+
+def test_producers_tell_their_properties(broker: Broker) -> None:
+    # covers CONN-41
+    topic = broker.topic("properties")
+    seen: list[Any] = []
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pydict({"value": ["x"] * GATHER_ROWS})
+        for publisher in broker.rest("GET", f"{topic_path(topic)}/stats")[1]["publishers"]:
+            seen.append(publisher["metadata"])
+        yield pa.RecordBatch.from_pydict({"value": ["y"]})
+
+    assert write(broker, topic, batches(), producerProperties='{"team": "flights", "ü": ""}') == GATHER_ROWS + 1
+    assert seen == [{"team": "flights", "ü": ""}]
