@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.connector.admission import limited_end
+from spark_pulsar.connector.admission import Limits
 from spark_pulsar.connector.data_loss import report_losses
 from spark_pulsar.connector.endpoints import end_positions, end_positions_of_each, ending_positions, starting_positions
 from spark_pulsar.connector.errors import OffsetError
@@ -22,6 +22,7 @@ from spark_pulsar.connector.planning import TopicRange, plan, shrunken
 from spark_pulsar.connector.polling import Polling
 from spark_pulsar.connector.timeouts import naming
 from spark_pulsar.connector.topics import find_partitions, when_they_exist
+from spark_pulsar.connector.trigger_delay import TriggerDelay
 from spark_pulsar.model.errors import ConsumerBusy, PulsarError, TopicNotFound
 from spark_pulsar.model.names import TopicName
 
@@ -89,6 +90,7 @@ class OffsetPlanner:
         self._options = options
         self._small_batches = small_batches
         self._polling = Polling()
+        self._delay = TriggerDelay(options.max_trigger_delay_ms)
         self._at_hand: Mapping[str, ReadPosition] | None = None
         """The end of the small micro-batch that was planned last."""
         self._look_ahead: LookAhead | None = None
@@ -145,10 +147,17 @@ class OffsetPlanner:
             self._target = end_positions(self._client, find_partitions(self._client, self._options))
 
     @naming(_OPERATION)
-    def latest(self, start: SourceOffset, max_messages: int | None) -> SourceOffset:
-        """Plans the end of the next micro-batch; `start` itself (equal text) if there is nothing new.
+    def latest(
+        self,
+        start: SourceOffset,
+        max_messages: int | None = None,
+        max_bytes: int | None = None,
+        min_messages: int | None = None,
+    ) -> SourceOffset:
+        """Plans the end of the next micro-batch; `start` itself (equal text) if there is nothing new, or not enough.
 
-        What lies before `start` is committed, so the subscription's cursor, if there is one, is moved there.
+        What lies before `start` is committed, so the subscription's cursor, if there is one, is moved there. Fewer than
+        `min_messages` are held back for `maxTriggerDelay`, but not at the end of a run with Trigger.AvailableNow.
         Raises DataLossError if partitions of `start` are gone and `failOnDataLoss` is true.
         """
         self._polling.asked()
@@ -163,10 +172,15 @@ class OffsetPlanner:
         begins = _existing(start, newest)
         if self._look_ahead is not None:
             self._look_ahead.give_up(start.positions.keys() - begins.keys())
+        if min_messages is not None and self._holds_back(start, begins, newest, min_messages):
+            self._newest, self._planned = newest, begins
+            self._await_news(begins)
+            return start
         end: Mapping[str, ReadPosition] = newest
         left: dict[str, ReadPosition] = {}
-        if max_messages is not None:
-            end = limited_end(self._looking_ahead(), begins, newest, max_messages)
+        limits = Limits(max_messages, max_bytes)
+        if any(limit is not None for limit in limits):
+            end = self._looking_ahead().gathering(newest).end_within(begins, limits)
             newest = self._without_vanished(start, newest, end)
             following = self._looking_ahead().next_entries(end, newest)
             end, left = {**end, **following}, {topic: newest[topic] for topic in sorted(following)}
@@ -177,6 +191,26 @@ class OffsetPlanner:
         initial = start.positions if start.fresh else None
         one_task = self._is_small(start, end)
         return SourceOffset(end, initial, newest=left, first=self._first_entries(start, end), one_task=one_task)
+
+    def _holds_back(
+        self,
+        start: SourceOffset,
+        begins: Mapping[str, ReadPosition],
+        newest: Mapping[str, ReadPosition],
+        min_messages: int,
+    ) -> bool:
+        """Tells whether there is too little for a micro-batch, and time to wait for more.
+
+        Partitions that vanished are told in the offset at once, and so are positions of a new query.
+        """
+        if self._delay.is_over() or self._frozen or start.fresh or begins.keys() != start.positions.keys():
+            return False
+        if all(begins.get(topic, EARLIEST) >= at for topic, at in newest.items()):
+            return False
+        if not self._looking_ahead().gathering(newest).has_at_least(begins, min_messages):
+            return True
+        self._delay.begin()
+        return False
 
     def _first_entries(self, start: SourceOffset, end: Mapping[str, ReadPosition]) -> dict[str, ReadPosition]:
         """Returns the first entries of the next micro-batch's ranges, where `start` does not say them."""

@@ -116,6 +116,31 @@ OPTIONS: Final[tuple[Option, ...]] = (
         " of each.",
     ),
     Option(
+        "maxBytesPerTrigger",
+        "bytes",
+        "",
+        (STREAM_READ,),
+        "At most this many bytes in a micro-batch, of entries as they are stored (metadata and payload, compressed as "
+        "it was sent; a batch's bytes are spread evenly over its messages): those that were published first, at least "
+        "one message of each partition. Together with `maxMessagesPerTrigger` both hold. `0`: no limit.",
+    ),
+    Option(
+        "minMessagesPerTrigger",
+        "integer",
+        "",
+        (STREAM_READ,),
+        "A micro-batch waits until there are so many messages, counted ahead on the driver, but no longer than "
+        "`maxTriggerDelay`. The first of a run does not wait, and nothing waits with `availableNow`.",
+    ),
+    Option(
+        "maxTriggerDelay",
+        "duration",
+        "`15m`",
+        (STREAM_READ,),
+        "With `minMessagesPerTrigger`: how long it may hold back what there is, since the last micro-batch or the last "
+        "time that there was nothing: `500ms`, `10s`, `15m`, `1h`, `1d`, or milliseconds.",
+    ),
+    Option(
         "smallBatchMaxMessages",
         "integer",
         "`5000`",
@@ -410,7 +435,6 @@ OPTIONS: Final[tuple[Option, ...]] = (
 # Options other connectors know. Silence would let a job run with another meaning than its author's.
 UNSUPPORTED: Final[Mapping[str, str]] = {
     "admin.url": "not needed: nothing here uses the admin API",
-    "maxBytesPerTrigger": "use maxMessagesPerTrigger",
     "startingTimestamp": "use startingTime",
     "endingTimestamp": "use endingTime",
     "startingOffsetsByTimestamp": "use startingTime with JSON",
@@ -419,8 +443,7 @@ UNSUPPORTED: Final[Mapping[str, str]] = {
     "subscriptionPrefix": "not needed: without subscriptionName no subscription is made",
     "minPartitions": "one task reads one topic partition; create the topic with more partitions",
     "maxRecordsPerPartition": "use maxMessagesPerTrigger",
-    "minOffsetsPerTrigger": "use a processing-time trigger",
-    "maxTriggerDelay": "use a processing-time trigger",
+    "minOffsetsPerTrigger": "use minMessagesPerTrigger",
     "maxOffsetsPerTrigger": "use maxMessagesPerTrigger",
     "subscribe": "use topic or topics",
     "subscribePattern": "use topicsPattern",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -29,6 +30,18 @@ def boolean(text: str) -> bool:
     if text.lower() not in ("true", "false"):
         raise ValueError("expected true or false")
     return text.lower() == "true"
+
+
+_MS_OF_UNIT: Final = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def duration_ms(text: str) -> int:
+    """Reads a duration as Spark writes it, such as `15m` or `10s`; a number alone is milliseconds. Raises
+    ValueError."""
+    match = re.fullmatch(r"(\d{1,15})\s*([a-z]*)", text.lower())
+    if match is None or (match[2] or "ms") not in _MS_OF_UNIT:
+        raise ValueError(f"expected a duration such as 15m, with one of the units {', '.join(_MS_OF_UNIT)}")
+    return int(match[1]) * _MS_OF_UNIT[match[2] or "ms"]
 
 
 def _shown(name: str, value: str) -> str:

@@ -28,6 +28,7 @@ from spark_pulsar.connector.decode_mode import (
 from spark_pulsar.connector.errors import OptionError
 from spark_pulsar.connector.option_table import BATCH_READ, OPTIONS, UNSUPPORTED, UNSUPPORTED_PREFIXES, Use
 from spark_pulsar.connector.option_values import boolean as _boolean
+from spark_pulsar.connector.option_values import duration_ms
 from spark_pulsar.connector.option_values import read as _read
 from spark_pulsar.connector.security_options import SecurityOptions, read_security, read_service_url
 from spark_pulsar.model.errors import InvalidTopicName
@@ -91,6 +92,9 @@ class Options:
     ending_time: Time | None
     subscription_name: str | None
     max_messages_per_trigger: int | None
+    max_bytes_per_trigger: int | None
+    min_messages_per_trigger: int | None
+    max_trigger_delay_ms: int
     small_batch_max_messages: int
     fail_on_data_loss: bool
     use_topic_schema: bool
@@ -126,6 +130,7 @@ class Options:
         if use == BATCH_READ and self.starting_offsets == "latest":
             raise OptionError('startingOffsets "latest" makes no sense for a batch read: there is nothing after it')
         self._check_times()
+        self._check_limits()
         return self
 
     def for_write(self, use: Use) -> Options:
@@ -185,6 +190,13 @@ class Options:
                 of_topic = f" for {topic}" if topic else ""
                 raise OptionError(f"endingTime = {end_ms} lies before startingTime = {begin_ms}{of_topic}")
 
+    def _check_limits(self) -> None:
+        least, most = self.min_messages_per_trigger, self.max_messages_per_trigger
+        if least is not None and most is not None and least > most:
+            raise OptionError(f"minMessagesPerTrigger = {least} is more than maxMessagesPerTrigger = {most}")
+        if least is None and "maxTriggerDelay" in self.given:
+            raise OptionError("option maxTriggerDelay needs minMessagesPerTrigger: without it nothing is held back")
+
     def _check_uses(self, use: Use) -> None:
         for name in sorted(self.given):
             option = _BY_LOWER[name.lower()]
@@ -227,6 +239,9 @@ def parse_options(raw: Mapping[str, str]) -> Options:
         ending_time=_read(values, "endingTime", _time, None),
         subscription_name=_read(values, "subscriptionName", _subscription, None),
         max_messages_per_trigger=_read(values, "maxMessagesPerTrigger", _integer(1, 2**62), None),
+        max_bytes_per_trigger=_read(values, "maxBytesPerTrigger", _integer(0, 2**62), 0) or None,
+        min_messages_per_trigger=_read(values, "minMessagesPerTrigger", _integer(1, 2**62), None),
+        max_trigger_delay_ms=_read(values, "maxTriggerDelay", duration_ms, 15 * 60 * 1000),
         small_batch_max_messages=_read(values, "smallBatchMaxMessages", _integer(0, 100_000), 5_000),
         fail_on_data_loss=_read(values, "failOnDataLoss", _boolean, True),
         use_topic_schema=_read(values, "useTopicSchema", _boolean, True),

@@ -24,7 +24,9 @@ from pyspark.sql.datasource import (
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
+    ReadMaxBytes,
     ReadMaxRows,
+    ReadMinRows,
     SupportsTriggerAvailableNow,
 )
 
@@ -202,9 +204,16 @@ class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._planning().initial().to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """`maxMessagesPerTrigger`, or no limit."""
-        limit = self._options.max_messages_per_trigger
-        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+        """Returns one of the limits that the options set: Spark knows no two together. It says that there are any;
+        `Trigger.Once` asks for all instead."""
+        options = self._options
+        if options.max_messages_per_trigger is not None:
+            return ReadMaxRows(options.max_messages_per_trigger)
+        if options.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(options.max_bytes_per_trigger)
+        if options.min_messages_per_trigger is not None:
+            return ReadMinRows(options.min_messages_per_trigger)
+        return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Ends the query at the last message that is on the broker now."""
@@ -213,8 +222,12 @@ class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Returns the end of the next micro-batch; what lies before `start` is acknowledged."""
         begun = SourceOffset.from_json(start)
-        max_messages = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        end = self._planning().latest(begun, max_messages)
+        options, planner = self._options, self._planning()
+        if isinstance(limit, ReadAllAvailable):
+            end = planner.latest(begun)
+        else:
+            max_messages, max_bytes = options.max_messages_per_trigger, options.max_bytes_per_trigger
+            end = planner.latest(begun, max_messages, max_bytes, options.min_messages_per_trigger)
         return start if end is begun else end.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:

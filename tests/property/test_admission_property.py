@@ -1,14 +1,18 @@
-"""Shares add up, walking by any grants visits every message once, and nothing newer goes before something older."""
+"""Admission for any partitions that are counted bit by bit: the limits are kept, each partition gets one at least,
+nothing newer goes before something older, every micro-batch moves on, and all of them visit each message once."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from fractions import Fraction
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_pulsar.connector.admission import Ahead, advance, earliest, share
+from spark_pulsar.connector.admission import Ahead, Counting, CountMore, Limits, admit, has_at_least, share
 from spark_pulsar.connector.offsets import EARLIEST, ReadPosition
 
 backlogs = st.dictionaries(st.text(max_size=3), st.integers(0, 2**40), max_size=12)
@@ -32,57 +36,104 @@ def test_more_backlog_never_means_less(limit: int, waiting: dict[str, int]) -> N
         assert granted[less] <= granted[more] + 1
 
 
-entry_lists = st.lists(st.tuples(st.integers(1, 3), st.integers(0, 5)), max_size=20)
+class Entry(NamedTuple):
+    ledger_id: int
+    entry_id: int
+    count: int
+    size: int
+    publish_time_ms: int
 
 
-def numbered(shapes: list[tuple[int, int]]) -> list[tuple[int, int, int]]:
-    out, ledger, entry = [], 0, 0
-    for step, count in shapes:
-        if step == 3:
-            ledger, entry = ledger + 1, 0
-        out.append((ledger, entry, count))
-        entry += step
-    return out
+class Topic:
+    """A partition that is counted bit by bit."""
+
+    def __init__(self, shapes: list[tuple[int, int, int, int]], step: int) -> None:
+        ledger, entry = 0, 0
+        self.entries: list[Entry] = []
+        times = sorted(shape[3] for shape in shapes)
+        for (gap, count, size, _), time in zip(shapes, times, strict=True):
+            if gap == 3:
+                ledger, entry = ledger + 1, 0
+            self.entries.append(Entry(ledger, entry, count, size if count else 0, time))
+            entry += gap
+        self.end = ReadPosition(ledger, entry) if shapes else EARLIEST
+        self.step = step
+        self.counted = 0
+
+    def messages(self) -> list[tuple[ReadPosition, Entry]]:
+        return [(ReadPosition(*e[:2], index), e) for e in self.entries for index in range(e.count)]
+
+    def counting(self, start: ReadPosition) -> Counting:
+        known = [e for e in self.entries[: self.counted] if (e.ledger_id, e.entry_id) >= start[:2]]
+        columns = [np.array([e[place] for e in known], np.int64) for place in (0, 1, 2, 3, 4)]
+        if known and known[0][:2] == start[:2] and start.batch_index:
+            columns[3][0] -= columns[3][0] * start.batch_index // columns[2][0]
+            columns[2][0] -= start.batch_index
+        is_all = self.counted >= len(self.entries)
+        backlog = max(int(columns[2].sum()) + len(self.entries) - self.counted, 1)
+        return Counting(start, self.end, Ahead(*columns[:5], is_all), backlog)  # type: ignore[arg-type]
+
+    def count_more(self) -> None:
+        assert self.counted < len(self.entries), "asked for more than there is"
+        self.counted += self.step
 
 
-@given(entry_lists, st.lists(st.integers(1, 7), min_size=1, max_size=5))
-def test_walking_visits_every_message_once(shapes: list[tuple[int, int]], grants: list[int]) -> None:
-    entries = numbered(shapes)
-    every = [(ledger, entry, index) for ledger, entry, count in entries for index in range(count)]
-    position, visited, turn = EARLIEST, 0, 0
-    while visited < len(every):
-        grant = grants[turn % len(grants)]
-        turn += 1
-        following, taken = advance(position, entries, grant)
-        between = [message for message in every if position <= ReadPosition(*message) < following]
-        assert between == every[visited : visited + taken]
-        assert taken == min(grant, len(every) - visited)
-        position, visited = following, visited + taken
+shapes = st.tuples(st.integers(1, 3), st.integers(0, 5), st.integers(0, 30), st.integers(0, 9))
+topics = st.dictionaries(st.sampled_from("abcd"), st.builds(Topic, st.lists(shapes, max_size=8), st.integers(1, 4)))
+most = st.one_of(st.none(), st.integers(1, 60))
 
 
-partitions = st.dictionaries(
-    st.sampled_from("abcd"),
-    st.tuples(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 9)), max_size=8), st.booleans()),
-)
+def next_end(all_of: Mapping[str, Topic], at: Mapping[str, ReadPosition], limits: Limits) -> dict[str, ReadPosition]:
+    for _ in range(1_000):
+        counted = {topic: one.counting(at[topic]) for topic, one in all_of.items()}
+        answer = admit(counted, limits)
+        assert admit(dict(reversed(counted.items())), limits) == answer
+        if not isinstance(answer, CountMore):
+            return answer
+        assert answer.wanted
+        for topic, wanted in answer.wanted.items():
+            while all_of[topic].counting(at[topic]).ahead.lacks(wanted):
+                all_of[topic].count_more()
+    raise AssertionError("it never ends")
 
 
-@given(st.integers(1, 60), partitions, st.integers(0, 1))
-def test_nothing_newer_before_something_older(
-    limit: int, shapes: dict[str, tuple[list[tuple[int, int]], bool]], least: int
-) -> None:
-    ahead, ages = {}, {}
-    for topic, (entries, is_all) in shapes.items():
-        counts, times = (np.array([entry[place] for entry in entries], np.int64) for place in range(2))
-        ahead[topic] = Ahead(counts, times, is_all)
-        # A message is as old as the oldest one from it on.
-        ages[topic] = [int(times[at:].min()) for at, count in enumerate(counts) for _ in range(count)]
-    granted = earliest(limit, ahead, least)
-    lasts = [int(one.publish_times_ms[-1]) for one in ahead.values() if not one.is_all and len(one.counts)]
-    horizon = min(lasts, default=10)
-    due = {topic: [age for age in of if age <= horizon] for topic, of in ages.items()}
-    floors = {topic: min(least, len(of)) for topic, of in ages.items()}
-    possible = sum(max(len(due[topic]), floors[topic]) for topic in due)
-    assert sum(granted.values()) == max(min(limit, possible), sum(floors.values()))
-    taken = [age for topic, of in ages.items() for age in of[floors[topic] : granted[topic]]]
-    left = [age for topic, of in due.items() for age in of[granted[topic] :]]
-    assert not taken or not left or max(taken) <= min(left)
+@given(topics, most, st.one_of(st.none(), st.integers(1, 300)))
+def test_micro_batches(all_of: dict[str, Topic], max_messages: int | None, max_bytes: int | None) -> None:
+    limits = Limits(max_messages, max_bytes)
+    at: dict[str, ReadPosition] = dict.fromkeys(all_of, EARLIEST)
+    visited: dict[str, list[ReadPosition]] = {topic: [] for topic in all_of}
+    while any(at[topic] < one.end for topic, one in all_of.items()):
+        end = next_end(all_of, at, limits)
+        assert end != at
+        rows = {
+            topic: [(place, e) for place, e in one.messages() if at[topic] <= place < end[topic]]
+            for topic, one in all_of.items()
+        }
+        rest = {topic: [(p, e) for p, e in one.messages() if p >= end[topic]] for topic, one in all_of.items()}
+        for topic in all_of:
+            assert rows[topic] or not rest[topic], "each partition has one at least"
+            visited[topic] += [place for place, _ in rows[topic]]
+        total = sum(map(len, rows.values()))
+        floor = sum(1 for of in rows.values() if of)
+        if max_messages is not None:
+            assert total <= max(max_messages, floor)
+        if max_bytes is not None and total > floor:
+            assert sum(Fraction(e.size, e.count) for of in rows.values() for _, e in of) <= max_bytes
+        newest = max((e.publish_time_ms for of in rows.values() for _, e in of[1:]), default=-1)
+        left = [of[0][1].publish_time_ms for of in rest.values() if of]
+        assert newest <= min(left, default=newest)
+        at = end
+    assert visited == {topic: [place for place, _ in one.messages()] for topic, one in all_of.items()}
+
+
+@given(topics, st.integers(1, 60))
+def test_at_least_so_many(all_of: dict[str, Topic], count: int) -> None:
+    for _ in range(1_000):
+        answer = has_at_least({topic: one.counting(EARLIEST) for topic, one in all_of.items()}, count)
+        if not isinstance(answer, CountMore):
+            break
+        assert answer.wanted
+        for topic, wanted in answer.wanted.items():
+            while all_of[topic].counting(EARLIEST).ahead.lacks(wanted):
+                all_of[topic].count_more()
+    assert answer == (sum(len(one.messages()) for one in all_of.values()) >= count)

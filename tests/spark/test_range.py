@@ -11,7 +11,7 @@ import pytest
 
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.config import ClientConfig
-from spark_pulsar.connector.admission import limited_end
+from spark_pulsar.connector.admission import Limits
 from spark_pulsar.connector.errors import DataLossError, UnreadableMessageError
 from spark_pulsar.connector.lookahead import LookAhead
 from spark_pulsar.connector.offset_planner import OffsetPlanner, plan_batch
@@ -155,7 +155,7 @@ def test_looking_ahead_counts_exactly_and_goes_on(broker: Broker, client: Pulsar
     at: dict[str, Any] = {topic: EARLIEST}
     seen = []
     while at != end:
-        at = limited_end(ahead, at, end, 3)
+        at = ahead.gathering(end).end_within(at, Limits(3))
         seen.append(at[topic])
     ahead.close()
     assert seen == [

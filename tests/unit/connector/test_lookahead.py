@@ -11,8 +11,9 @@ import pytest
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.client.errors import OperationTimeout
-from spark_pulsar.connector.admission import limited_end
-from spark_pulsar.connector.lookahead import Counted, LookAhead
+from spark_pulsar.connector.admission import Limits
+from spark_pulsar.connector.counting import Counted
+from spark_pulsar.connector.lookahead import LookAhead
 from spark_pulsar.connector.offsets import EARLIEST, ReadPosition
 from spark_pulsar.model.ids import MessageId
 from spark_pulsar.wire.commands import success
@@ -32,7 +33,10 @@ def peer() -> Iterator[Peer]:
 
 def counted(*entries: tuple[int, int, int]) -> Counted:
     ledgers, numbers, counts = (np.array(column, np.int64) for column in zip(*entries, strict=True))
-    return Counted(ledgers, numbers, counts, np.zeros(len(counts), np.int64), int(counts.sum()))
+    costs = counts * 10
+    return Counted(
+        ledgers, numbers, counts, costs, np.zeros(len(counts), np.int64), int(counts.sum()), int(costs.sum())
+    )
 
 
 BLOCK = counted((5, 8, 1), (5, 9, 10), (6, 0, 0), (6, 1, 3))
@@ -45,11 +49,6 @@ def test_places_in_a_block() -> None:
     assert [BLOCK.count_in_entry(place) for place in places] == [0, 0, 4, 0, 0]
     assert BLOCK.count_in_entry(ReadPosition(6, 1, 9)) == 3
     assert BLOCK.part(1, 3).total == 10
-
-
-def test_advance_is_that_of_admission() -> None:
-    assert BLOCK.advance(EARLIEST, 4) == (ReadPosition(5, 9, 3), 4)
-    assert BLOCK.advance(ReadPosition(5, 9, 3), 99) == (ReadPosition(6, 2), 10)
 
 
 def test_a_silent_broker_makes_batches_smaller_and_not_larger(peer: Peer) -> None:
@@ -66,15 +65,17 @@ def test_a_silent_broker_makes_batches_smaller_and_not_larger(peer: Peer) -> Non
         at = {TOPIC: EARLIEST}
         while at[TOPIC] < (1, 3, 0):
             try:
-                at = limited_end(ahead, at, end, 3)
+                at = ahead.gathering(end).end_within(at, Limits(3))
             except OperationTimeout:  # the three have not arrived yet
                 continue
         assert at == {TOPIC: ReadPosition(1, 3)}
-        assert limited_end(ahead, {TOPIC: ReadPosition(1, 1)}, end, 5) == at  # two of five
+        assert ahead.gathering(end).end_within({TOPIC: ReadPosition(1, 1)}, Limits(5)) == at  # two of five
         with pytest.raises(OperationTimeout, match=f"after 200 ms waiting for the next entry of {TOPIC}"):
-            limited_end(ahead, at, end, 3)
+            ahead.gathering(end).end_within(at, Limits(3))
         peer.last = MessageId(1, 2)
-        assert limited_end(ahead, at, end, 3) == end  # nothing more can come: the task that reads the range says so
+        assert (
+            ahead.gathering(end).end_within(at, Limits(3)) == end
+        )  # nothing more can come: the task that reads the range says so
         ahead.close()
 
 
@@ -97,12 +98,12 @@ def test_silent_partitions_are_waited_for_together(peer: Peer) -> None:
     with PulsarClient(ClientConfig(peer.url)) as client:
         ahead = LookAhead(client, 1_000)
         begun = time.monotonic()
-        at = limited_end(ahead, {}, end, 200)
+        at = ahead.gathering(end).end_within({}, Limits(200))
         assert time.monotonic() - begun < 5  # not twenty times the time-out
         assert at == dict.fromkeys(topics[:-1], EARLIEST) | {topics[-1]: ReadPosition(1, 2)}
         begun = time.monotonic()
         with pytest.raises(OperationTimeout, match="after 1000 ms waiting for the next entry of"):
-            limited_end(ahead, at, end, 200)
+            ahead.gathering(end).end_within(at, Limits(200))
         assert time.monotonic() - begun < 5
         ahead.close()
 
@@ -116,7 +117,7 @@ def test_a_broker_that_answers_nothing_is_waited_for_once(peer: Peer) -> None:
         ahead = LookAhead(client, 1_000)
         begun = time.monotonic()
         with pytest.raises(OperationTimeout, match=r"timed out after .* opening a reader"):
-            limited_end(ahead, {}, dict.fromkeys(topics, ReadPosition(1, 10)), 200)
+            ahead.gathering(dict.fromkeys(topics, ReadPosition(1, 10))).end_within({}, Limits(200))
         assert time.monotonic() - begun < 5
         ahead.close()
 
@@ -130,11 +131,11 @@ def test_a_topic_made_again_is_counted_from_its_start(peer: Peer) -> None:
     peer.handlers[BaseCommand.FLOW] = two_messages
     with PulsarClient(ClientConfig(peer.url)) as client:
         ahead = LookAhead(client, 10_000)
-        at = limited_end(ahead, {}, {TOPIC: ReadPosition(7, 2)}, 1)
+        at = ahead.gathering({TOPIC: ReadPosition(7, 2)}).end_within({}, Limits(1))
         assert at == {TOPIC: ReadPosition(7, 1)}
-        assert limited_end(ahead, at, {TOPIC: ReadPosition(7, 2)}, 5) == {TOPIC: ReadPosition(7, 2)}
+        assert ahead.gathering({TOPIC: ReadPosition(7, 2)}).end_within(at, Limits(5)) == {TOPIC: ReadPosition(7, 2)}
         ledger_id = 1  # on a broker that began anew
-        assert limited_end(ahead, {}, {TOPIC: ReadPosition(1, 2)}, 5) == {TOPIC: ReadPosition(1, 2)}
+        assert ahead.gathering({TOPIC: ReadPosition(1, 2)}).end_within({}, Limits(5)) == {TOPIC: ReadPosition(1, 2)}
         ahead.close()
 
 
@@ -148,7 +149,9 @@ def test_an_index_behind_the_last_message_of_an_entry_makes_nobody_count_the_who
     with PulsarClient(ClientConfig(peer.url)) as client:
         ahead = LookAhead(client, 10_000)
         end = {TOPIC: ReadPosition(1, 10**9)}
-        assert limited_end(ahead, {TOPIC: ReadPosition(1, 0, 2**31 - 1)}, end, 3) == {TOPIC: ReadPosition(1, 4)}
+        assert ahead.gathering(end).end_within({TOPIC: ReadPosition(1, 0, 2**31 - 1)}, Limits(3)) == {
+            TOPIC: ReadPosition(1, 4)
+        }
         assert len(peer.of(BaseCommand.FLOW)) < 5
         ahead.close()
 
@@ -164,6 +167,6 @@ def test_entries_are_kept_only_where_a_small_micro_batch_may_come(
     end = dict.fromkeys(topics, ReadPosition(1, 1))
     with PulsarClient(ClientConfig(peer.url)) as client:
         ahead = LookAhead(client, 10_000, keeps_entries=keeps)
-        assert limited_end(ahead, {}, end, 100) == end
+        assert ahead.gathering(end).end_within({}, Limits(100)) == end
         assert [ahead.partition(topic).has_kept(EARLIEST) for topic in topics] == [kept] * partitions
         ahead.close()

@@ -33,6 +33,8 @@ def test_defaults_in_the_table_are_the_ones_in_force() -> None:
     for row in OPTIONS:
         if row.name.startswith("pulsar.client."):
             continue  # see test_security_options.py
+        if row.name == "maxTriggerDelay":
+            continue  # a duration, see test_limits_of_micro_batches
         attribute = re.sub(r"(?<!^)(?=[A-Z])", "_", row.name.replace(".", "_")).lower()
         value = getattr(options, attribute)
         if row.default in ("", REQUIRED) or attribute in ("starting_offsets", "ending_offsets"):
@@ -280,3 +282,19 @@ def test_modes_add_their_columns() -> None:
     assert parse(topic="t", mode="deadletter", deadLetterTopic="dl").decode_mode.columns() == ()
     found = parse(topic="t", mode="permissive", columnNameOfCorruptRecord="bad").for_read(STREAM_READ).decode_mode
     assert [(name, kind) for name, kind, _ in found.columns()] == [("bad", "binary"), ("__error", "string")]
+
+
+def test_limits_of_micro_batches() -> None:
+    limited = parse(topic="t", maxBytesPerTrigger="4096", minMessagesPerTrigger="5", maxTriggerDelay="2 min")
+    limited.for_read(STREAM_READ)
+    limits = limited.max_bytes_per_trigger, limited.min_messages_per_trigger, limited.max_trigger_delay_ms
+    assert limits == (4096, 5, 120_000)
+    assert parse(topic="t", maxBytesPerTrigger="0").max_bytes_per_trigger is None
+    assert parse(topic="t").max_trigger_delay_ms == 15 * 60_000
+    with pytest.raises(OptionError, match="9 is more than maxMessagesPerTrigger = 8"):
+        parse(topic="t", minMessagesPerTrigger="9", maxMessagesPerTrigger="8").for_read(STREAM_READ)
+    with pytest.raises(OptionError, match="maxTriggerDelay needs minMessagesPerTrigger"):
+        parse(topic="t", maxTriggerDelay="1s").for_read(STREAM_READ)
+    for text in ("soon", "15 moons", "-1s", ""):
+        with pytest.raises(OptionError, match="expected a duration such as 15m"):
+            parse(topic="t", minMessagesPerTrigger="1", maxTriggerDelay=text)
