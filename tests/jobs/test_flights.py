@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from jobs.flights import FLIGHT_COUNT, HOUR_MS, airline_names, read_flights, windows
+from flights import FLIGHT_COUNT, HOUR_MS, airline_names, read_flights, windows
 
 FIRST = 20_000
 

@@ -1,0 +1,103 @@
+"""The example jobs through spark-submit, on one broker that flight_replay.py has filled."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyspark
+import pytest
+from flights import Flight, read_flights
+from sensor_gaps import Finding, odd
+from weather import Reading, read_weather
+
+import spark_pulsar
+
+ROOT = Path(__file__).resolve().parents[2]
+FLIGHTS = 30_000
+TIMEOUT_S = 240
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """A broker with flights and weather, and a way to run jobs on it."""
+
+    service_url: str
+    admin_url: str
+
+    def submit(self, job: str, *arguments: object) -> str:
+        """Runs a job to its end and returns what it printed; fails with that when the job did."""
+        binaries = Path(sys.executable).parent
+        env = dict(os.environ)
+        env["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
+        env["SPARK_CONF_DIR"] = str(ROOT / "conf")
+        env["PYSPARK_PYTHON"] = env["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        env["SPARK_LOCAL_IP"] = "127.0.0.1"
+        command = [str(binaries / "spark-submit"), "--master", "local[2]", str(ROOT / "jobs" / job)]
+        command += ["--service-url", self.service_url, *map(str, arguments)]
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def jobs() -> Iterator[Jobs]:
+    with spark_pulsar.broker_process() as broker:
+        ready = Jobs(broker.service_url, broker.admin_url)
+        ready.submit(
+            "flight_replay.py",
+            *("--admin-url", broker.admin_url, "--partitions", 2),
+            *("--weather-topic", "weather", "--limit", FLIGHTS, "--schema", "AVRO"),
+        )
+        yield ready
+
+
+@pytest.fixture(scope="module")
+def flights() -> list[Flight]:
+    return read_flights(FLIGHTS)
+
+
+@pytest.fixture(scope="module")
+def weather(flights: list[Flight]) -> list[Reading]:
+    return [reading for reading in read_weather() if reading.hour_ms <= flights[-1].scheduled_ms]
+
+
+def test_each_flight_finds_its_weather_once(jobs: Jobs, flights: list[Flight], weather: list[Reading]) -> None:
+    winds = {(reading.origin, reading.hour_ms) for reading in weather if reading.wind_mph is not None}
+    departed = [flight for flight in flights if flight.dep_delay is not None]
+    expected = sum((flight.origin, flight.scheduled_ms) in winds for flight in departed)
+    printed = jobs.submit("flights_weather.py", "--expect", expected)
+    assert f"{expected:,} flights with their weather" in printed
+
+
+def test_sensors_are_compared_over_micro_batches_and_restarts(
+    jobs: Jobs, weather: list[Reading], tmp_path: Path
+) -> None:
+    arguments = ("--checkpoint", tmp_path / "sensors", "--max-per-trigger", 500)
+    first = jobs.submit("sensor_gaps.py", *arguments)
+    assert f"{len(weather):,} readings in" in first
+    kinds = Counter(finding.kind for finding in _findings(weather))
+    assert kinds["gap"] > 0
+    for kind, count in kinds.items():
+        assert f"{kind:5} {count:,}" in first
+    again = jobs.submit("sensor_gaps.py", *arguments)
+    assert "0 readings in" in again
+    assert again.splitlines()[-len(kinds) :] == first.splitlines()[-len(kinds) :]
+
+
+def test_oddities_of_a_whole_year() -> None:
+    found = list(_findings(read_weather()))
+    assert Counter(finding.kind for finding in found) == {"gap": 45, "jump": 2, "wind": 1}
+    assert [round(finding.amount) for finding in found if finding.kind != "gap"] == [1048, -44, 44]
+
+
+def _findings(readings: list[Reading]) -> Iterator[Finding]:
+    last: dict[str, Reading] = {}
+    for reading in readings:
+        before = last.get(reading.origin)
+        last_ms, last_f = (None, None) if before is None else (before.hour_ms, before.temp_f)
+        yield from odd(reading.origin, last_ms, last_f, reading.hour_ms, reading.temp_f, reading.wind_mph)
+        last[reading.origin] = reading
