@@ -12,12 +12,14 @@
 
 A copy of the message goes to the topic `<topic>-<subscription>-RETRY`, to be delivered after the delay, and the message
 is acknowledged: unlike a negative acknowledgement this outlives every restart, of the broker and of the consumer. The
-copy has the properties of the message, and four more that the Java client gives it too:
+copy has the properties of the message, and those that the Java client gives it too:
 
 | property | meaning |
 | --- | --- |
-| `REAL_TOPIC` | the topic where it was published first |
+| `REAL_TOPIC` | the topic where it was published first, without the partition |
+| `REAL_SUBSCRIPTION` | the subscription that it is for |
 | `ORIGIN_MESSAGE_ID` | its id there, `ledger:entry:partition`, in a batch `:index` too |
+| `ORIGIN_MESSAGE_IDY_TIME` | the id once more, under its name of former times |
 | `RECONSUMETIMES` | which retry this is, from 1 on |
 | `DELAY_TIME` | milliseconds that it was delayed by |
 
@@ -33,11 +35,33 @@ from typing import Any, Final, NamedTuple
 from spark_pulsar.model.names import TopicName
 
 REAL_TOPIC: Final = "REAL_TOPIC"
+REAL_SUBSCRIPTION: Final = "REAL_SUBSCRIPTION"
 ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"
+FORMER_ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_IDY_TIME"
 RECONSUME_TIMES: Final = "RECONSUMETIMES"
 DELAY_TIME: Final = "DELAY_TIME"
 
+LETTER_PROPERTIES: Final = (
+    REAL_TOPIC,
+    REAL_SUBSCRIPTION,
+    ORIGIN_MESSAGE_ID,
+    FORMER_ORIGIN_MESSAGE_ID,
+    RECONSUME_TIMES,
+    DELAY_TIME,
+)
+"""Properties of a letter that are not its message's."""
+
 DEFAULT_MAX_REDELIVER_COUNT: Final = 16
+
+
+def retry_letter_topic_of(topic: str, subscription: str) -> str:
+    """Names the retry letter topic of a subscription, as the Java client does; `topic` is a full name (RLQ-1)."""
+    return f"{TopicName.parse(topic).base.full}-{subscription}-RETRY"
+
+
+def dead_letter_topic_of(topic: str, subscription: str) -> str:
+    """Names the dead letter topic of a subscription, as the Java client does; `topic` is a full name (DLQ-3)."""
+    return f"{TopicName.parse(topic).base.full}-{subscription}-DLQ"
 
 
 class Letter(NamedTuple):
@@ -52,6 +76,7 @@ class Letter(NamedTuple):
 def letter(
     properties: Mapping[str, str],
     topic: str,
+    subscription: str,
     message_id: str,
     delay_ms: int,
     max_redeliver_count: int = DEFAULT_MAX_REDELIVER_COUNT,
@@ -67,8 +92,10 @@ def letter(
     copied = {
         **properties,
         **(custom_properties or {}),
-        REAL_TOPIC: properties.get(REAL_TOPIC, topic),
+        REAL_TOPIC: properties.get(REAL_TOPIC, TopicName.parse(topic).base.full),
+        REAL_SUBSCRIPTION: properties.get(REAL_SUBSCRIPTION, subscription),
         ORIGIN_MESSAGE_ID: properties.get(ORIGIN_MESSAGE_ID, message_id),
+        FORMER_ORIGIN_MESSAGE_ID: properties.get(FORMER_ORIGIN_MESSAGE_ID, message_id),
         RECONSUME_TIMES: str(times),
         DELAY_TIME: str(delay_ms),
     }
@@ -99,8 +126,9 @@ class RetryLetters:
         self._initial_subscription_name = initial_subscription_name
         self._producers: dict[str, Any] = {}
         self.topic = base
-        self.retry_letter_topic = retry_letter_topic or f"{base}-{subscription}-RETRY"
-        self.dead_letter_topic = dead_letter_topic or f"{base}-{subscription}-DLQ"
+        self.subscription = subscription
+        self.retry_letter_topic = retry_letter_topic or retry_letter_topic_of(base, subscription)
+        self.dead_letter_topic = dead_letter_topic or dead_letter_topic_of(base, subscription)
 
     @property
     def topics(self) -> list[str]:
@@ -120,7 +148,13 @@ class RetryLetters:
         if position.batch_index() >= 0:
             message_id += f":{position.batch_index()}"
         found = letter(
-            message.properties(), message.topic_name(), message_id, delay_ms, self._max_redeliver_count, properties
+            message.properties(),
+            message.topic_name(),
+            self.subscription,
+            message_id,
+            delay_ms,
+            self._max_redeliver_count,
+            properties,
         )
         try:
             self._publish(message, found)

@@ -9,6 +9,7 @@ from spark_pulsar.connector.errors import OffsetError
 from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, parse_position
 from spark_pulsar.connector.options import Endpoint, Options, Time
 from spark_pulsar.model.errors import TopicNotFound
+from spark_pulsar.model.names import TopicName
 
 
 def end_positions(client: PulsarClient, topics: Sequence[str]) -> dict[str, ReadPosition]:
@@ -28,10 +29,20 @@ def starting_positions(
     client: PulsarClient, topics: Sequence[str], options: Options, default: Endpoint
 ) -> dict[str, ReadPosition]:
     """Resolves the start of a new query in each of `topics`. Raises OffsetError for JSON that does not name exactly
-    these."""
+    these; retry letter topics need not be named, and are read from their start then."""
+    start = options.starting_offsets if options.starting_time is None else options.starting_time
+    unnamed = _retry_letters_unnamed(topics, options, start) if isinstance(start, Mapping) else []
+    named = [topic for topic in topics if topic not in unnamed]
     if options.starting_time is not None:
-        return _at_time(client, topics, options.starting_time, "startingTime")
-    return _resolve(client, topics, options.starting_offsets or default, "startingOffsets")
+        found = _at_time(client, named, options.starting_time, "startingTime")
+    else:
+        found = _resolve(client, named, options.starting_offsets or default, "startingOffsets")
+    return found | dict.fromkeys(unnamed, EARLIEST)
+
+
+def _retry_letters_unnamed(topics: Sequence[str], options: Options, named: Collection[str]) -> list[str]:
+    letters = options.retry_letter_topics
+    return [topic for topic in topics if topic not in named and TopicName.parse(topic).base.full in letters]
 
 
 def ending_positions(client: PulsarClient, topics: Sequence[str], options: Options) -> dict[str, ReadPosition]:

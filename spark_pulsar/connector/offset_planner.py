@@ -16,6 +16,7 @@ from spark_pulsar.connector.data_loss import report_losses
 from spark_pulsar.connector.endpoints import end_positions, end_positions_of_each, ending_positions, starting_positions
 from spark_pulsar.connector.errors import OffsetError
 from spark_pulsar.connector.first_entries import beginning_at, first_entries, passed_over
+from spark_pulsar.connector.letters.delays import DelayedLetters
 from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, SourceOffset, entries_between, recorded_start
 from spark_pulsar.connector.options import Options
 from spark_pulsar.connector.planning import TopicRange, plan, shrunken
@@ -91,6 +92,7 @@ class OffsetPlanner:
         self._small_batches = small_batches
         self._polling = Polling()
         self._delay = TriggerDelay(options.max_trigger_delay_ms)
+        self._letters = DelayedLetters(client, frozenset(options.retry_letter_topics), options.operation_timeout_ms)
         self._at_hand: Mapping[str, ReadPosition] | None = None
         """The end of the small micro-batch that was planned last."""
         self._look_ahead: LookAhead | None = None
@@ -142,6 +144,7 @@ class OffsetPlanner:
     def freeze(self) -> None:
         """Fixes the end of the whole run at the present end of each partition (Trigger.AvailableNow)."""
         self._frozen = True
+        self._letters.freeze()
         with contextlib.suppress(TopicNotFound):
             # Whether the query has read the topic that is missing, so that it vanished, only `latest` is told.
             self._target = end_positions(self._client, find_partitions(self._client, self._options))
@@ -172,17 +175,18 @@ class OffsetPlanner:
         begins = _existing(start, newest)
         if self._look_ahead is not None:
             self._look_ahead.give_up(start.positions.keys() - begins.keys())
-        if min_messages is not None and self._holds_back(start, begins, newest, min_messages):
+        end: Mapping[str, ReadPosition] = self._letters.due_ends(begins, newest)
+        if min_messages is not None and self._holds_back(start, begins, end, min_messages):
             self._newest, self._planned = newest, begins
             self._await_news(begins)
             return start
-        end: Mapping[str, ReadPosition] = newest
         left: dict[str, ReadPosition] = {}
         limits = Limits(max_messages, max_bytes)
         if any(limit is not None for limit in limits):
-            end = self._looking_ahead().gathering(newest).end_within(begins, limits)
+            end = self._looking_ahead().gathering(end).end_within(begins, limits)
             newest = self._without_vanished(start, newest, end)
-            following = self._looking_ahead().next_entries(end, newest)
+        if end != newest:
+            following = _exact(self._looking_ahead().next_entries(end, newest), begins, end)
             end, left = {**end, **following}, {topic: newest[topic] for topic in sorted(following)}
         self._newest, self._planned = newest, end
         if not start.fresh and end == start.positions and start.newest.keys() <= left.keys():
@@ -382,6 +386,15 @@ class OffsetPlanner:
 def _existing(start: SourceOffset, ends: Mapping[str, ReadPosition]) -> dict[str, ReadPosition]:
     """Starts of what still exists; a replaced partition starts over."""
     return {topic: at for topic, at in start.positions.items() if topic in ends and at <= ends[topic]}
+
+
+def _exact(
+    following: Mapping[str, ReadPosition], begins: Mapping[str, ReadPosition], end: Mapping[str, ReadPosition]
+) -> dict[str, ReadPosition]:
+    """Leaves out partitions of which nothing is read: an end that moves to the next entry would be a range of none."""
+    return {
+        topic: at for topic, at in following.items() if at == end[topic] or end[topic] != begins.get(topic, EARLIEST)
+    }
 
 
 def _check_found(topics: Sequence[str], known: Collection[str], options: Options) -> None:

@@ -108,6 +108,22 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "Without it nothing is left on the broker.",
     ),
     Option(
+        "enableRetry",
+        "boolean",
+        "`false`",
+        (STREAM_READ,),
+        "Read the retry letter topic of `subscriptionName` too, `<topic>-<subscription>-RETRY` of each topic that is "
+        "named, each letter when its delay is over ([Retry and dead letters](#retry-and-dead-letters)). It need not "
+        "exist yet.",
+    ),
+    Option(
+        "retryLetterTopic",
+        "topic name",
+        "",
+        (STREAM_READ,),
+        "With `enableRetry`: the retry letter topic, if it has another name; one for all topics.",
+    ),
+    Option(
         "maxMessagesPerTrigger",
         "integer",
         "",

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from spark_pulsar.client.retry_letters import retry_letter_topic_of
 from spark_pulsar.connector.columns import metadata_columns
 from spark_pulsar.connector.decode_mode import (
     CORRUPT_RECORD,
@@ -91,6 +92,8 @@ class Options:
     starting_time: Time | None
     ending_time: Time | None
     subscription_name: str | None
+    enable_retry: bool
+    retry_letter_topic: str | None
     max_messages_per_trigger: int | None
     max_bytes_per_trigger: int | None
     min_messages_per_trigger: int | None
@@ -131,6 +134,7 @@ class Options:
             raise OptionError('startingOffsets "latest" makes no sense for a batch read: there is nothing after it')
         self._check_times()
         self._check_limits()
+        self._check_retry()
         return self
 
     def for_write(self, use: Use) -> Options:
@@ -177,6 +181,32 @@ class Options:
             is_read = letters.namespace_name == namespace and local.fullmatch(letters.local) is not None
         if is_read:
             raise OptionError(f"deadLetterTopic {letters.full} is one of the topics to read: it must be another one")
+
+    @property
+    def retry_letter_topics(self) -> tuple[str, ...]:
+        """Retry letter topics that are read, too: full names without partitions."""
+        if not self.enable_retry:
+            return ()
+        if self.retry_letter_topic is not None:
+            return (TopicName.parse(self.retry_letter_topic).base.full,)
+        named = self.topics if self.topic is None else (self.topic,)
+        return tuple(dict.fromkeys(retry_letter_topic_of(topic, self.subscription_name or "") for topic in named))
+
+    def _check_retry(self) -> None:
+        if self.retry_letter_topic is not None and not self.enable_retry:
+            raise OptionError("option retryLetterTopic is for enableRetry = true only")
+        if not self.enable_retry:
+            return
+        if self.subscription_name is None:
+            raise OptionError("enableRetry needs the option subscriptionName: retry letters belong to a subscription")
+        if self.retry_letter_topic is None and self.topics_pattern is not None:
+            raise OptionError("enableRetry and topicsPattern need the option retryLetterTopic, one for all topics")
+        named = self.topics if self.topic is None else (self.topic,)
+        for letters in self.retry_letter_topics:
+            if any(TopicName.parse(topic).base.full == letters for topic in named):
+                raise OptionError(f"the retry letter topic {letters} is one of the topics to read: it must be another")
+            if self.dead_letter_topic is not None and TopicName.parse(self.dead_letter_topic).base.full == letters:
+                raise OptionError(f"deadLetterTopic {letters} is the retry letter topic: it must be another one")
 
     def _check_times(self) -> None:
         start, end = self.starting_time, self.ending_time
@@ -238,6 +268,8 @@ def parse_options(raw: Mapping[str, str]) -> Options:
         starting_time=_read(values, "startingTime", _time, None),
         ending_time=_read(values, "endingTime", _time, None),
         subscription_name=_read(values, "subscriptionName", _subscription, None),
+        enable_retry=_read(values, "enableRetry", _boolean, False),
+        retry_letter_topic=_read(values, "retryLetterTopic", _persistent_topic, None),
         max_messages_per_trigger=_read(values, "maxMessagesPerTrigger", _integer(1, 2**62), None),
         max_bytes_per_trigger=_read(values, "maxBytesPerTrigger", _integer(0, 2**62), 0) or None,
         min_messages_per_trigger=_read(values, "minMessagesPerTrigger", _integer(1, 2**62), None),

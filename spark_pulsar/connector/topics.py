@@ -27,11 +27,12 @@ def find_partitions(
     """Full names of all topic partitions to read, sorted.
 
     A topic named by the user must exist, unless any `may_lack`, or partitions of it are in `known` (the query has read
-    it before): then it has vanished and simply is not in the answer. A pattern may match nothing. Raises TopicNotFound.
+    it before): then it has vanished and simply is not in the answer. A pattern may match nothing, and retry letter
+    topics need not exist. Raises TopicNotFound.
     """
+    found = _retry_letter_partitions(client, options)
     if options.topics_pattern is not None:
-        return topics_of_pattern(client, options.topics_pattern)
-    found: list[str] = []
+        return sorted({*found, *topics_of_pattern(client, options.topics_pattern)})
     named = options.topics if options.topic is None else (options.topic,)
     for topic, partitions in client.partitions_of_each(named).items():
         if not isinstance(partitions, TopicNotFound):
@@ -42,6 +43,12 @@ def find_partitions(
         if not was_read and not may_lack:
             raise partitions
     return sorted(set(found))
+
+
+def _retry_letter_partitions(client: PulsarClient, options: Options) -> list[str]:
+    named = options.retry_letter_topics
+    there = client.partitions_of_each(named).values() if named else ()
+    return [topic for partitions in there if not isinstance(partitions, TopicNotFound) for topic in partitions]
 
 
 def when_they_exist(

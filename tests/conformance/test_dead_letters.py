@@ -193,7 +193,9 @@ def test_retry_letters(broker: Broker) -> None:
         "k": "v",
         "attempt": "2",
         "REAL_TOPIC": topic,
+        "REAL_SUBSCRIPTION": "s",
         "ORIGIN_MESSAGE_ID": f"{sent.ledger_id()}:{sent.entry_id()}:-1",
+        "ORIGIN_MESSAGE_IDY_TIME": f"{sent.ledger_id()}:{sent.entry_id()}:-1",
         "RECONSUMETIMES": "3",
         "DELAY_TIME": "1200",
     }

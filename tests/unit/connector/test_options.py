@@ -298,3 +298,25 @@ def test_limits_of_micro_batches() -> None:
     for text in ("soon", "15 moons", "-1s", ""):
         with pytest.raises(OptionError, match="expected a duration such as 15m"):
             parse(topic="t", minMessagesPerTrigger="1", maxTriggerDelay=text)
+
+
+def test_retry_letters_belong_to_a_subscription_and_are_topics_of_their_own() -> None:
+    base = {"service.url": "pulsar://h:1", "topics": "a,b-partition-1", "enableRetry": "true"}
+    options = parse_options({**base, "subscriptionName": "s"}).for_read(STREAM_READ)
+    start = "persistent://public/default/"
+    assert options.retry_letter_topics == (f"{start}a-s-RETRY", f"{start}b-s-RETRY")
+    named = parse_options({**base, "subscriptionName": "s", "retryLetterTopic": "r"}).for_read(STREAM_READ)
+    assert named.retry_letter_topics == (f"{start}r",)
+    for more, reason in (
+        ({}, "enableRetry needs the option subscriptionName"),
+        ({"subscriptionName": "s", "retryLetterTopic": "b"}, "is one of the topics to read"),
+        ({"enableRetry": "false", "retryLetterTopic": "r"}, "retryLetterTopic is for enableRetry = true only"),
+        ({"subscriptionName": "s", "mode": "DEADLETTER", "deadLetterTopic": "a-s-RETRY"}, "is the retry letter topic"),
+    ):
+        with pytest.raises(OptionError, match=reason):
+            parse_options(base | more).for_read(STREAM_READ)
+    pattern = {"service.url": "pulsar://h:1", "topicsPattern": "x.*", "subscriptionName": "s", "enableRetry": "true"}
+    with pytest.raises(OptionError, match="need the option retryLetterTopic"):
+        parse_options(pattern).for_read(STREAM_READ)
+    with pytest.raises(OptionError, match="enableRetry is for stream read only"):
+        parse_options(base).for_read(BATCH_READ)
