@@ -23,6 +23,9 @@ from spark_pulsar.connector.schemas.encoding.json_payloads import encode_json
 
 EPOCH = datetime.date(1970, 1, 1)
 TEXT = st.text(max_size=12)
+NOT_FINITE = {"None": "", "nan": '"NaN"', "inf": '"Infinity"', "-inf": '"-Infinity"'}
+TYPES = (pa.int64(), pa.string())
+SIGNS = st.sampled_from([-1, 1])
 MICROS = st.integers(-(10**17), 10**17)
 
 # Spark's type, Arrow's, a strategy of values
@@ -142,6 +145,45 @@ def test_json_is_what_the_rows_say(table: tuple[dict[str, Any], list[Any], pa.Ar
     texts = binary_array(encode_json(column, definition)).to_pylist()
     read = [_numbers_as_floats(json.loads(text, parse_float=Decimal)) for text in texts]
     assert read == [_numbers_as_floats(_as_json(_stored(row, definition), definition)) for row in rows]
+
+
+NUMBERS = st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(-101, 101), st.sampled_from([2**63 - 1, -(2**63)]))
+POWERS = st.builds(lambda power, more, sign: sign * (10**power + more), st.integers(0, 18), st.integers(-1, 1), SIGNS)
+WHOLE = st.integers(-(10**20), 10**20).map(float)
+FLOATS = st.one_of(st.floats(), WHOLE, st.sampled_from([0.0, -0.0, 1e16, 1e15, -1e300]))
+
+
+@given(st.lists(st.tuples(st.one_of(st.none(), NUMBERS, POWERS), st.one_of(st.none(), TEXT)), max_size=8))
+def test_members_of_json_are_as_the_standard_library_writes_them(rows: list[tuple[int | None, str | None]]) -> None:
+    numbers, texts = (pa.array(column, arrow) for column, arrow in zip(_columns(rows), TYPES, strict=True))
+    fields = [{"name": name, "type": ["null", kind]} for name, kind in (("n", "long"), ("t", "string"), ("m", "long"))]
+    column = pa.StructArray.from_arrays([numbers, texts, numbers], names=["n", "t", "m"])
+    written = binary_array(encode_json(column, {"type": "record", "fields": fields})).to_pylist()
+    objects = [{"n": number, "t": text, "m": number} for number, text in rows]
+    present = [{name: value for name, value in each.items() if value is not None} for each in objects]
+    assert [text.decode() for text in written] == [_dumped(each) for each in present]
+
+
+@given(st.lists(st.one_of(st.none(), FLOATS), max_size=8))
+def test_floats_of_json_have_a_point_an_exponent_or_a_name(values: list[float | None]) -> None:
+    fields = [{"name": "x", "type": ["null", "double"]}]
+    column = pa.StructArray.from_arrays([pa.array(values, pa.float64())], names=["x"])
+    written = binary_array(encode_json(column, {"type": "record", "fields": fields})).to_pylist()
+    for text, value in zip(written, values, strict=True):
+        shown = text.decode().removeprefix("{").removesuffix("}").removeprefix('"x":')
+        if value is None or not math.isfinite(value):
+            assert shown == NOT_FINITE[str(value)]
+        else:
+            assert (float(shown), math.copysign(1, float(shown))) == (value, math.copysign(1, value))
+            assert set(shown) & set(".e")
+
+
+def _columns(rows: list[tuple[int | None, str | None]]) -> tuple[list[int | None], list[str | None]]:
+    return [number for number, _ in rows], [text for _, text in rows]
+
+
+def _dumped(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _as_json(value: Any, kind: Any) -> Any:

@@ -36,7 +36,8 @@ def _zigzag(value: int) -> int:
 
 
 @inlined
-def _is_null(valid: Bytes, row: int) -> bool:
+def is_null(valid: Bytes, row: int) -> bool:
+    """Tells whether a row is null; an empty array says that none is."""
     return len(valid) > 0 and valid[row] == 0
 
 
@@ -44,7 +45,7 @@ def _is_null(valid: Bytes, row: int) -> bool:
 def _begin_part(valid: Bytes, row: int, null_code: int, value_code: int, cursors: Ints, target: Bytes) -> int:
     """Writes the branch of a row's union; returns the place of its value, -1 for a null, which has none."""
     at = cursors[row]
-    if _is_null(valid, row):
+    if is_null(valid, row):
         target[at] = null_code
         cursors[row] = at + 1
         return -1
@@ -60,7 +61,7 @@ def size_longs(values: Ints, valid: Bytes, value_code: int, sizes: Ints) -> None
     branch = 0 if value_code < 0 else 1
     for row in range(len(values)):
         sizes[row] += branch
-        if not _is_null(valid, row):
+        if not is_null(valid, row):
             sizes[row] += varint_size(_zigzag(values[row]))
 
 
@@ -80,7 +81,7 @@ def size_items(offsets: Ints, valid: Bytes, has_length: int, value_code: int, si
     branch = 0 if value_code < 0 else 1
     for row in range(len(offsets) - 1):
         sizes[row] += branch
-        if not _is_null(valid, row):
+        if not is_null(valid, row):
             length = offsets[row + 1] - offsets[row]
             sizes[row] += length
             if has_length:
@@ -116,7 +117,7 @@ def size_blocks(firsts: Ints, offsets: Ints, valid: Bytes, value_code: int, size
     branch = 0 if value_code < 0 else 1
     for row in range(len(firsts) - 1):
         sizes[row] += branch
-        if not _is_null(valid, row):
+        if not is_null(valid, row):
             first, end = firsts[row], firsts[row + 1]
             sizes[row] += 1
             if end > first:
@@ -187,50 +188,53 @@ def size_texts(data: Bytes, offsets: Ints, valid: Bytes, lengths: Ints) -> None:
     """Sets the length of each row's text as JSON, quotes included; 0 for a null."""
     for row in range(len(offsets) - 1):
         length = 0
-        if not _is_null(valid, row):
+        if not is_null(valid, row):
             length = 2
             for at in range(offsets[row], offsets[row + 1]):
                 length += _escaped_size(byte_at(data, at))
         lengths[row] = length
 
 
+@inlined
+def put_text(target: Bytes, at: int, end: int, data: Bytes, first: int, stop: int) -> None:
+    """Writes a text as JSON between two places, as many bytes as it takes there."""
+    target[at] = _QUOTE
+    at += 1
+    if end - at - 1 == stop - first:  # nothing to escape
+        copy_bytes(target, at, data, first, stop - first)
+    else:
+        for place in range(first, stop):
+            byte = byte_at(data, place)
+            size = _escaped_size(byte)
+            if size == 1:
+                target[at] = byte
+            else:
+                target[at] = _BACKSLASH
+                if size == 2:
+                    target[at + 1] = byte if byte >= 32 else _SHORT_ESCAPES[byte]
+                else:
+                    target[at + 1] = 0x75
+                    target[at + 2] = 0x30
+                    target[at + 3] = 0x30
+                    target[at + 4] = _HEX[byte >> 4]
+                    target[at + 5] = _HEX[byte & 15]
+            at += size
+    target[end - 1] = _QUOTE
+
+
 @kernel(READ_BYTES, READ_INTS, READ_INTS, WRITE_BYTES)
 def put_texts(data: Bytes, offsets: Ints, text_offsets: Ints, target: Bytes) -> None:
     """Writes each row's text as JSON."""
     for row in range(len(offsets) - 1):
-        at, end = text_offsets[row], text_offsets[row + 1]
-        if at == end:
-            continue
-        target[at] = _QUOTE
-        at += 1
-        length = offsets[row + 1] - offsets[row]
-        if end - at - 1 == length:  # nothing to escape
-            copy_bytes(target, at, data, offsets[row], length)
-        else:
-            for place in range(offsets[row], offsets[row + 1]):
-                byte = byte_at(data, place)
-                size = _escaped_size(byte)
-                if size == 1:
-                    target[at] = byte
-                else:
-                    target[at] = _BACKSLASH
-                    if size == 2:
-                        target[at + 1] = byte if byte >= 32 else _SHORT_ESCAPES[byte]
-                    else:
-                        target[at + 1] = 0x75
-                        target[at + 2] = 0x30
-                        target[at + 3] = 0x30
-                        target[at + 4] = _HEX[byte >> 4]
-                        target[at + 5] = _HEX[byte & 15]
-                at += size
-        target[end - 1] = _QUOTE
+        if text_offsets[row] < text_offsets[row + 1]:
+            put_text(target, text_offsets[row], text_offsets[row + 1], data, offsets[row], offsets[row + 1])
 
 
 @kernel(READ_INTS, READ_BYTES, INT, WRITE_INTS)
 def size_members(offsets: Ints, valid: Bytes, name_length: int, sizes: Ints) -> None:
     """Adds the size of each row's member of an object: comma, name and value; nothing for a null."""
     for row in range(len(offsets) - 1):
-        if not _is_null(valid, row):
+        if not is_null(valid, row):
             sizes[row] += name_length + offsets[row + 1] - offsets[row]
 
 
@@ -240,7 +244,7 @@ def put_members(
 ) -> None:
     """Writes each row's member; `name` begins with the comma, which the first member of a row (at `starts`) lacks."""
     for row in range(len(offsets) - 1):
-        if _is_null(valid, row):
+        if is_null(valid, row):
             continue
         at = cursors[row]
         skipped = 1 if at == starts[row] else 0
@@ -257,7 +261,7 @@ def size_arrays(firsts: Ints, offsets: Ints, valid: Bytes, lengths: Ints) -> Non
     for row in range(len(firsts) - 1):
         first, end = firsts[row], firsts[row + 1]
         lengths[row] = 0
-        if not _is_null(valid, row):
+        if not is_null(valid, row):
             lengths[row] = 2 + offsets[end] - offsets[first] + max(0, end - first - 1)
 
 
