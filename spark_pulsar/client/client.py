@@ -285,6 +285,7 @@ class PulsarClient:
         receipt_timeout_ms: int | None = None,
         schema: Schema | None = None,
         properties: Mapping[str, str] | None = None,
+        deduplicated: bool = False,
     ) -> Publisher:
         """Returns a producer on one partition, ready to send; see `Publisher`. The broker may create the topic.
 
@@ -293,6 +294,7 @@ class PulsarClient:
         `receipt_timeout_ms`, also when a lost broker must be found again (None: the operation's time-out). ProducerBusy
         when the name is taken. The topic gets `schema` as its newest if no version is equal to it, and each message
         names its version; IncompatibleSchema when it may not. `properties` are the producer's own, for its statistics.
+        `deduplicated`: ProducerBusy is waited for, and what the broker forgets is an error; see `Publisher`.
         """
         engine = self._running()
         return Publisher(
@@ -305,6 +307,7 @@ class PulsarClient:
             receipt_timeout_ms,
             schema,
             properties,
+            deduplicated,
         ).open()
 
     # ---- durable cursors

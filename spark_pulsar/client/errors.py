@@ -94,6 +94,27 @@ class MessageTooLarge(PulsarError):
         )
 
 
+class SequenceIdForgotten(PulsarError):
+    """The broker does not know the last message of a producer that has its receipt, or that it had told of: the topic
+    does not de-duplicate, or has stopped to."""
+
+    code = ServerError.NotAllowedError
+
+    def __init__(self, topic: str = "", producer_name: str = "", sequence_id: int = -1, told: int = -1) -> None:
+        super().__init__("")
+        self.args = (topic, producer_name, sequence_id, told)
+        self.topic = topic
+        self.producer_name = producer_name
+        self.sequence_id = sequence_id
+        self.told = told
+
+    @property
+    def message(self) -> str:
+        """The whole sentence."""
+        told = "no sequence id" if self.told < 0 else f"sequence id {self.told}"
+        return f"{self.topic} knows {told} of producer {self.producer_name}, which has written up to {self.sequence_id}"
+
+
 class EndNotReached(PulsarError):
     """The log ends before the end of the range that was asked for, so that waiting would never end.
 

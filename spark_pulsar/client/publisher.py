@@ -9,7 +9,7 @@ from typing import Final
 from spark_pulsar.client.clock import monotonic_ms, wall_ms
 from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.client.deadlines import Deadline
-from spark_pulsar.client.errors import ClientClosed, ConnectionLost, MessageTooLarge
+from spark_pulsar.client.errors import ClientClosed, ConnectionLost, MessageTooLarge, SequenceIdForgotten
 from spark_pulsar.client.lookup import TopicDirectory
 from spark_pulsar.client.producer_line import ProducerLine, SentEntry
 from spark_pulsar.client.retry import Backoff
@@ -38,6 +38,10 @@ class Publisher:
     with the same sequence ids: at least once, exactly once on a topic with deduplication.
 
     The first failure that no retry can mend is final: it is raised by the call that meets it and by all later ones.
+    A deduplicated publisher is for a topic with deduplication and a name of one's own. It waits for another one that
+    holds the name, as long as creating a producer may take, and fails with SequenceIdForgotten when the broker does not
+    know, after a reconnect, what it has written.
+
     Close the publisher (which waits for all receipts) or use it as a context manager (which does so unless an error is
     on its way out).
     """
@@ -53,12 +57,15 @@ class Publisher:
         receipt_timeout_ms: int | None,
         schema: Schema | None = None,
         properties: Mapping[str, str] | None = None,
+        deduplicated: bool = False,
     ) -> None:
         self.topic = topic
         self.producer_name = name or ""
         """The producer's name: the given one or the broker's."""
         self.next_sequence_id = 0
         """Sequence id of the next message; after creation one more than the last the broker knows of this name."""
+        self.last_sequence_id = -1
+        """Last sequence id of this name that the broker knew when the publisher was created; -1 for none."""
         self.max_message_size_bytes = 0
         """The broker's limit for metadata and payload of one entry."""
         self.schema_version = b""
@@ -71,6 +78,8 @@ class Publisher:
         self._directory = directory
         self._schema = schema
         self._properties = properties
+        self._deduplicated = deduplicated
+        self._stored_sequence_id = -1
         self._name_is_ours = name is not None
         self._partition = TopicName.parse(topic).partition
         self._max_entries = max_pending_entries
@@ -145,8 +154,7 @@ class Publisher:
             self._pending.append(sent)
             self._pending_bytes += len(entry)
             line = self._line
-        last = highest_sequence_id if highest_sequence_id is not None else sequence_id + message_count - 1
-        self.next_sequence_id = max(self.next_sequence_id, last + 1)
+        self.next_sequence_id = max(self.next_sequence_id, _last_id_of(sent) + 1)
         if line is None:
             return  # broken meanwhile; the next call attaches again and sends it with the others
         try:
@@ -225,6 +233,7 @@ class Publisher:
             self._pending.popleft()
             self._pending_bytes -= len(head.entry)
             self._last_progress_ms = monotonic_ms()
+            self._stored_sequence_id = max(self._stored_sequence_id, _last_id_of(head))
             self._trouble = None
             ledger_id, entry_id = signed(message_id.ledgerId), signed(message_id.entryId)
             if entry_id >= 0:
@@ -266,9 +275,10 @@ class Publisher:
                 return
             except PulsarError as error:
                 self._directory.forget(self.topic)
-                # Our own producer may live on for a moment on a connection that the broker has not yet given up.
-                own_ghost = isinstance(error, ProducerBusy) and self._epoch > 0
-                if not error.retriable and not own_ghost:
+                # Our own producer may live on for a moment on a connection that the broker has not yet given up, and
+                # so may another process's of the same name.
+                may_leave = isinstance(error, ProducerBusy) and (self._epoch > 0 or self._deduplicated)
+                if not error.retriable and not may_leave:
                     self._fail(error)
                     raise
                 self._pause(trouble, error)
@@ -321,6 +331,11 @@ class Publisher:
         except BaseException:
             line.close()
             raise
+        if self._deduplicated and success.last_sequence_id < self._stored_sequence_id:
+            line.close()
+            raise SequenceIdForgotten(
+                self.topic, self.producer_name, self._stored_sequence_id, success.last_sequence_id
+            )
         self._resume(line, success)
 
     def _resume(self, line: ProducerLine, success: CommandProducerSuccess) -> None:
@@ -328,6 +343,7 @@ class Publisher:
         with self._changed:
             if not self._was_attached:
                 self.next_sequence_id = max(self.next_sequence_id, success.last_sequence_id + 1)
+                self.last_sequence_id = self._stored_sequence_id = success.last_sequence_id
             self.producer_name = success.producer_name
             self.schema_version = success.schema_version if self._schema is not None else b""
             self.max_message_size_bytes = line.connection.max_message_size_bytes
@@ -349,6 +365,16 @@ class Publisher:
             line, self._line = self._line, None
         if line is not None:
             line.close()
+
+    def attach_again(self) -> None:
+        """Waits for all receipts, closes the producer and creates it anew: a deduplicated one learns thereby if the
+        topic does deduplicate. Raises SequenceIdForgotten if not, and as `flush`."""
+        self.flush()
+        with self._changed:
+            line, self._line = self._line, None
+        if line is not None:
+            line.close_and_wait()
+        self._reattach()
 
     # ---- the end
 
@@ -383,3 +409,9 @@ class Publisher:
             self.close()
         else:
             self.abort()
+
+
+def _last_id_of(entry: SentEntry) -> int:
+    """Returns the sequence id of the last message of an entry."""
+    highest = entry.highest_sequence_id
+    return highest if highest is not None else entry.sequence_id + entry.message_count - 1

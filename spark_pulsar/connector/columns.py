@@ -92,6 +92,12 @@ WRITE_COLUMNS: Final[tuple[Column, ...]] = (
         ("bigint", "int"),
         "In place of `__deliverAt`: milliseconds from the moment when the row is written. Null: at once.",
     ),
+    Column(
+        "__sequenceId",
+        ("bigint",),
+        "Sequence id of the message, from 0: it grows from row to row that one task writes to a partition, and is "
+        "never null ([Effectively once](#effectively-once)). Without the column ids are counted.",
+    ),
 )
 
 NOT_THERE: Final = {

@@ -9,6 +9,10 @@ class SchemaError(ValueError):
     """The columns asked for (reading) or given (writing) are not ones the connector can produce or take."""
 
 
+class DeliveryGuaranteeError(RuntimeError):
+    """A write cannot keep its `deliveryGuarantee`. The text says why, and what to do."""
+
+
 class OffsetError(ValueError):
     """An offset from a checkpoint or from `startingOffsets`/`endingOffsets` cannot be understood."""
 

@@ -331,6 +331,32 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "(A task that finds none when it begins has `operationTimeoutMs`.)",
     ),
     Option(
+        "deliveryGuarantee",
+        "`at-least-once`, `effectively-once`",
+        "`at-least-once`",
+        WRITE,
+        "`effectively-once`: a row is stored one time, whatever is killed and run again, on topics that de-duplicate "
+        "([Effectively once](#effectively-once)); what cannot be promised is refused. `transactional` is not supported "
+        "yet.",
+    ),
+    Option(
+        "producerName",
+        "name",
+        "",
+        WRITE,
+        "With `effectively-once`: how names of producers begin, in place of `spark-pulsar`. Inside `foreachBatch` it is required, another one for "
+        "each write to the same topic. A batch write with a name leaves out what a write of this name has written "
+        "before, so that a job can be run again; without, each job writes all its rows.",
+    ),
+    Option(
+        "repeatableRowOrder",
+        "boolean",
+        "`false`",
+        WRITE,
+        "With `effectively-once`: `true` says that rows behind a shuffle come in the same order when a task runs "
+        "again.",
+    ),
+    Option(
         "pulsar.client.useTls",
         "boolean",
         "as `service.url` says",

@@ -62,12 +62,16 @@ KEY_VALUE_ENCODINGS: Final = ("INLINE", "SEPARATED")
 KEY_BASED: Final = "KEY_BASED"
 BATCHER_BUILDERS: Final = ("DEFAULT", KEY_BASED)
 """Ways of batching, by the Java client's names."""
+AT_LEAST_ONCE: Final = "at-least-once"
+EFFECTIVELY_ONCE: Final = "effectively-once"
+DEFAULT_PRODUCER_NAME: Final = "spark-pulsar"
 COMPRESSION_TYPES: Final = ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")
 
 _WORDS: Final = ("earliest", "latest")
 _DIRECTORY: Final = re.compile(r"(?!(?:non-)?persistent://)[A-Za-z][A-Za-z0-9+.-]*:/|file:|/")
 _PLAIN_NAME: Final = re.compile(r"[\w.=:-]*")
 _MAX_TIMEOUT_MS: Final = 24 * 60 * 60 * 1000
+_MOST_NAME: Final = 200
 _MAX_TIME_MS: Final = 2**63 - 1
 
 _EXCLUSIVE: Final = (
@@ -120,6 +124,9 @@ class Options:
     chunk_max_message_size: int | None
     producer_properties: tuple[tuple[str, str], ...]
     send_timeout_ms: int
+    delivery_guarantee: str
+    producer_name: str | None
+    repeatable_row_order: bool
     schema_type: str
     key_schema_type: str
     value_schema_type: str
@@ -145,7 +152,30 @@ class Options:
                 raise OptionError(f"option {name} is for schemaType {KEY_VALUE} only, not for {self.schema_type}")
         if self.chunk_max_message_size is not None and not self.chunking_enabled:
             raise OptionError("option chunkMaxMessageSize is for chunkingEnabled = true only")
+        self._check_delivery_guarantee()
         return self
+
+    def _check_delivery_guarantee(self) -> None:
+        if self.delivery_guarantee != EFFECTIVELY_ONCE:
+            for name in ("producerName", "repeatableRowOrder"):
+                if name in self.given:
+                    raise OptionError(f"option {name} is for deliveryGuarantee {EFFECTIVELY_ONCE} only")
+            return
+        if self.batcher_builder == KEY_BASED:
+            raise OptionError(
+                f"batcherBuilder {KEY_BASED} and deliveryGuarantee {EFFECTIVELY_ONCE} contradict each other: batches by "
+                "key change the order of the rows, by which those that are written are told"
+            )
+        if self.chunking_enabled:
+            raise OptionError(
+                f"chunkingEnabled and deliveryGuarantee {EFFECTIVELY_ONCE} contradict each other: a broker knows only "
+                "the last chunk of a message again, and would keep the others twice"
+            )
+        if self.topic is not None and self.topic.startswith("non-persistent://"):
+            raise OptionError(
+                f"deliveryGuarantee {EFFECTIVELY_ONCE} cannot be kept on {self.topic}: a non-persistent topic keeps "
+                "nothing that duplicates could be told by"
+            )
 
     def check_topics_to_read(self) -> None:
         """Checks that topics to read are named, and that they are of a kind that can be read. Raises OptionError."""
@@ -296,6 +326,9 @@ def parse_options(raw: Mapping[str, str]) -> Options:
         chunk_max_message_size=_read(values, "chunkMaxMessageSize", _integer(1, 2**31 - 1), None),
         producer_properties=_read(values, "producerProperties", _texts_by_name, ()),
         send_timeout_ms=_read(values, "sendTimeoutMs", _integer(1, _MAX_TIMEOUT_MS), 30_000),
+        delivery_guarantee=_read(values, "deliveryGuarantee", _delivery_guarantee, AT_LEAST_ONCE),
+        producer_name=_read(values, "producerName", _producer_name, None),
+        repeatable_row_order=_read(values, "repeatableRowOrder", _boolean, False),
         schema_type=_read(values, "schemaType", _one_of(*SCHEMA_TYPES), SCHEMA_TYPES[0]),
         key_schema_type=_read(values, "keySchemaType", _one_of(*PART_SCHEMA_TYPES), PART_SCHEMA_TYPES[0]),
         value_schema_type=_read(values, "valueSchemaType", _one_of(*PART_SCHEMA_TYPES), PART_SCHEMA_TYPES[0]),
@@ -463,6 +496,18 @@ def _time_ms(text: str) -> int:
             f"expected milliseconds since 1970 UTC, or a JSON object of topic partition to these; not {text}"
         )
     return int(text)
+
+
+def _delivery_guarantee(text: str) -> str:
+    if text.lower() == "transactional":
+        raise ValueError(f"transactional is not supported yet; use {EFFECTIVELY_ONCE}")
+    return _one_of(AT_LEAST_ONCE, EFFECTIVELY_ONCE)(text)
+
+
+def _producer_name(text: str) -> str:
+    if not 0 < len(text) <= _MOST_NAME:
+        raise ValueError(f"expected a name of 1 to {_MOST_NAME} characters")
+    return text
 
 
 def _subscription(text: str) -> str:

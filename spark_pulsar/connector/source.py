@@ -9,6 +9,7 @@ planning stream reader.
 from __future__ import annotations
 
 import logging
+import uuid
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, SupportsIndex
 
@@ -32,8 +33,10 @@ from pyspark.sql.streaming.datasource import (
 
 from spark_pulsar.connector.errors import OptionError
 from spark_pulsar.connector.offsets import SourceOffset
+from spark_pulsar.connector.once.attempt import attempt_of
+from spark_pulsar.connector.once.sequence_ids import SEQUENCE_ID
 from spark_pulsar.connector.option_table import BATCH_READ, BATCH_WRITE, STREAM_READ, STREAM_WRITE
-from spark_pulsar.connector.options import NO_SCHEMA, Options, parse_options
+from spark_pulsar.connector.options import EFFECTIVELY_ONCE, KEY_BASED, NO_SCHEMA, Options, parse_options
 from spark_pulsar.connector.planning import TopicRange
 from spark_pulsar.connector.schema import Projection, check_writable, projection_of, read_ddl
 from spark_pulsar.connector.shipping import loader, shipped_archive
@@ -119,14 +122,14 @@ class PulsarDataSource(DataSource):
         if overwrite:
             raise OptionError('a topic cannot be overwritten: use .mode("append")')
         options = self._parsed.for_write(BATCH_WRITE)
-        return PulsarWriter(options, _row_schema(schema, options))
+        return PulsarWriter(options, _row_schema(schema, options), SEQUENCE_ID in schema.names)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         """Returns a streaming write; output mode append only."""
         if overwrite:
             raise OptionError('a topic cannot be overwritten: use output mode "append" (or foreachBatch)')
         options = self._parsed.for_write(STREAM_WRITE)
-        return PulsarStreamWriter(options, _row_schema(schema, options))
+        return PulsarStreamWriter(options, _row_schema(schema, options), SEQUENCE_ID in schema.names)
 
 
 class PulsarPyDataSource(PulsarDataSource):
@@ -274,6 +277,8 @@ def _row_schema(schema: StructType, options: Options) -> RowSchema | None:
     from spark_pulsar.connector.timeouts import naming
 
     check_writable(schema, options.topic, has_schema=options.schema_type != NO_SCHEMA)
+    if SEQUENCE_ID in schema.names and options.batcher_builder == KEY_BASED:
+        raise OptionError(f"batcherBuilder {KEY_BASED} changes the order of rows, and {SEQUENCE_ID} has to grow")
     rows = derive_row_schema(schema.jsonValue()["fields"], options)
     if rows is None or options.topic is None:
         return rows
@@ -284,51 +289,66 @@ def _row_schema(schema: StructType, options: Options) -> RowSchema | None:
         return agreed_schema(client, options.topic, rows)
 
 
-def _write(options: Options, schema: RowSchema | None, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+def _write(
+    options: Options,
+    schema: RowSchema | None,
+    batches: Iterator[pa.RecordBatch],
+    job_id: str | None,
+    has_sequence_ids: bool,
+) -> WriterCommitMessage:
     from spark_pulsar.connector.worker import begin_task, client_for
     from spark_pulsar.connector.writing import publish
 
     begin_task()
-    return Written(publish(client_for(options), options, batches, schema))
+    attempt = None
+    if options.delivery_guarantee == EFFECTIVELY_ONCE:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None, "a write runs in a task"
+        attempt = attempt_of(context, options, job_id, has_sequence_ids=has_sequence_ids)
+    return Written(publish(client_for(options), options, batches, schema, attempt))
 
 
-def _log_abort(messages: Sequence[WriterCommitMessage | None]) -> None:
+def _log_abort(options: Options, messages: Sequence[WriterCommitMessage | None]) -> None:
     rows = sum(message.rows for message in messages if isinstance(message, Written))
-    LOG.warning(
-        "a write failed after its finished tasks had published %d rows; a new attempt publishes them again", rows
-    )
+    again = "leaves them out" if options.delivery_guarantee == EFFECTIVELY_ONCE else "publishes them again"
+    LOG.warning("a write failed after its finished tasks had published %d rows; a new attempt %s", rows, again)
 
 
 class PulsarWriter(DataSourceArrowWriter):
-    """A batch write: a task that returns has all receipts, so there is nothing to do at commit. At least once."""
+    """A batch write: a task that returns has all receipts, so there is nothing to do at commit."""
 
-    def __init__(self, options: Options, schema: RowSchema | None) -> None:
+    def __init__(self, options: Options, schema: RowSchema | None, has_sequence_ids: bool) -> None:
         self._options = options
         self._schema = schema
+        self._has_sequence_ids = has_sequence_ids
+        self._job_id = uuid.uuid4().hex  # made once a job: all attempts of its tasks get this object
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Runs in a task; returns when the broker has stored every row."""
-        return _write(self._options, self._schema, iterator)
+        return _write(self._options, self._schema, iterator, self._job_id, self._has_sequence_ids)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Published rows stay on the topic."""
-        _log_abort(messages)
+        _log_abort(self._options, messages)
 
 
 class PulsarStreamWriter(DataSourceStreamArrowWriter):
     """A streaming write; as `PulsarWriter`, for each micro-batch."""
 
-    def __init__(self, options: Options, schema: RowSchema | None) -> None:
+    def __init__(self, options: Options, schema: RowSchema | None, has_sequence_ids: bool) -> None:
         self._options = options
         self._schema = schema
+        self._has_sequence_ids = has_sequence_ids
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Runs in a task; returns when the broker has stored every row."""
-        return _write(self._options, self._schema, iterator)
+        return _write(self._options, self._schema, iterator, None, self._has_sequence_ids)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Every row is stored already."""
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Published rows stay on the topic."""
-        _log_abort(messages)
+        _log_abort(self._options, messages)

@@ -2,8 +2,8 @@
 
 Rows are routed column-wise: keys are hashed by a kernel, rows of one partition are encoded together, and one object
 exists for each batch on the wire. Small record batches are gathered first, so that a topic with many partitions still
-gets full batches. A task returns when the broker has acknowledged every row; a task that is run again writes again
-(at least once).
+gets full batches. A task returns when the broker has acknowledged every row. A task that is run again writes again (at
+least once), unless it is an attempt whose rows have names (`once`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from spark_pulsar.model.names import TopicName
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from spark_pulsar.connector.once.attempt import TaskAttempt
     from spark_pulsar.connector.schemas.deriving.row_schema import RowSchema
 
 GATHER_ROWS: Final = 20_000
@@ -29,11 +30,16 @@ GATHER_BYTES: Final = 16 * 1024 * 1024
 
 @naming("sendTimeoutMs", "operationTimeoutMs")
 def publish(
-    client: PulsarClient, options: Options, batches: Iterator[pa.RecordBatch], schema: RowSchema | None = None
+    client: PulsarClient,
+    options: Options,
+    batches: Iterator[pa.RecordBatch],
+    schema: RowSchema | None = None,
+    attempt: TaskAttempt | None = None,
 ) -> int:
     """Writes all rows of a task, with a schema if it is given; the number written. Opens nothing if there are none.
 
-    Raises what the broker refuses as typed errors; MessageTooLarge for a row above its limit.
+    With `attempt` each row is stored once, whatever attempts of the task there are; DeliveryGuaranteeError where that
+    cannot be. Raises what the broker refuses as typed errors; MessageTooLarge for a row above its limit.
     """
     rows = 0
     topics: dict[str, TopicWriter] = {}
@@ -42,7 +48,7 @@ def publish(
             rows += table.num_rows
             for topic, part in _by_topic(table, options.topic):
                 if topic not in topics:
-                    topics[topic] = TopicWriter(client, options, topic, schema)
+                    topics[topic] = TopicWriter(client, options, topic, schema, attempt)
                 topics[topic].write(part)
         for writer in topics.values():
             writer.flush()

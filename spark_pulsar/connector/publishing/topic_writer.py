@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.clock import wall_ms
 from spark_pulsar.client.publisher import Publisher
 from spark_pulsar.connector.errors import SchemaError
+from spark_pulsar.connector.once.attempt import TaskAttempt
+from spark_pulsar.connector.once.resuming import Resuming, refusing_what_is_forgotten
+from spark_pulsar.connector.once.sequence_ids import SEQUENCE_ID, SequenceIds
 from spark_pulsar.connector.options import KEY_BASED, Options
 from spark_pulsar.connector.publishing.batching import grouped_by_key
 from spark_pulsar.connector.publishing.delivery_times import delivery_times_ms
@@ -23,7 +27,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from spark_pulsar.connector.schemas.deriving.row_schema import RowSchema
-    from spark_pulsar.wire.columns.encode import EncodedBatch
+    from spark_pulsar.wire.columns.encode import EncodedBatch, MessageColumns
+    from spark_pulsar.wire.columns.hashes import RowGroups
 
 PENDING_BYTES: Final = 64 * 1024 * 1024
 LEAST_PENDING_BYTES: Final = 256 * 1024
@@ -38,9 +43,11 @@ class TopicWriter:
     options: Options
     topic: str
     schema: RowSchema | None = None
+    attempt: TaskAttempt | None = None
     _partitions: list[str] = field(init=False)
     _publishers: dict[int, Publisher] = field(init=False, default_factory=dict)
-    _next_sequence_ids: dict[int, int] = field(init=False, default_factory=dict)
+    _sequence_ids: SequenceIds = field(init=False)
+    _resuming: Resuming | None = field(init=False, default=None)
     _router: KeylessRouter = field(init=False)
     _sender: EntrySender = field(init=False)
 
@@ -49,16 +56,20 @@ class TopicWriter:
         self._partitions = self.client.partitions_of(self.topic, create=True)
         if self.schema is not None and self.options.topic is None:  # else the driver has done so
             self.schema = agreed_schema(self.client, self.topic, self.schema)
+        attempt, count = self.attempt, len(self._partitions)
+        if attempt is not None:
+            self._resuming = Resuming(attempt, self.topic, count)
+        self._sequence_ids = SequenceIds(self._partitions, None if attempt is None else attempt.last_sequence_id)
         self._router = KeylessRouter(
-            len(self._partitions),
+            count,
             self.options.message_routing_mode,
             self.options.batching_max_messages,
-            first=random.randrange(len(self._partitions)),
+            first=random.randrange(count) if attempt is None else attempt.first_partition(count),
         )
 
     def write(self, table: pa.Table) -> None:
         """Encodes and sends rows; returns when everything is on its way, which may wait for earlier receipts."""
-        from spark_pulsar.wire.columns.encode import encode_batches, message_columns
+        from spark_pulsar.wire.columns.encode import message_columns
         from spark_pulsar.wire.columns.flat import NO_BYTES
         from spark_pulsar.wire.columns.hashes import group_rows, text_keys
 
@@ -81,12 +92,24 @@ class TopicWriter:
         groups, cuts = group_rows(partitions, len(self._partitions)), NO_BYTES
         if self.options.batcher_builder == KEY_BASED:
             groups, cuts = grouped_by_key(columns, groups)
-        sizes = (groups.offsets[1:] - groups.offsets[:-1]).tolist()
-        starts = [self._sequence_start(index, size) for index, size in enumerate(sizes)]
+        for index in (groups.offsets[1:] - groups.offsets[:-1]).nonzero()[0].tolist():
+            self._open_once(index)
+        named_ids = _column(table, SEQUENCE_ID)
+        ids = self._sequence_ids.counted(groups) if named_ids is None else self._sequence_ids.given(named_ids, groups)
+        if self._resuming is None:
+            self._send_all(columns, groups, ids, cuts)
+            return
+        with refusing_what_is_forgotten():
+            for part, part_ids in self._resuming.parts(groups, ids, self._publishers):
+                self._send_all(columns, part, part_ids, NO_BYTES)
+
+    def _send_all(self, columns: MessageColumns, groups: RowGroups, ids: Any, cuts: Any) -> None:
+        from spark_pulsar.wire.columns.encode import encode_batches
+
         for batch in encode_batches(
             columns,
             groups=groups,
-            first_sequence_ids=starts,
+            sequence_ids=ids,
             cuts=cuts,
             max_messages=self.options.batching_max_messages,
             max_bytes=self._sender.batch_bytes(self._publishers.values()),
@@ -122,21 +145,17 @@ class TopicWriter:
             raise SchemaError(f"__partition is {numbers[np.argmax(wrong)]}, and {self.topic} has 0 to {last}")
         partitions[is_named] = numbers[is_named]
 
-    def _sequence_start(self, index: int, row_count: int) -> int:
-        if row_count == 0:
-            return 0
+    def _open_once(self, index: int) -> None:
         if index not in self._publishers:
-            publisher = self._open(self._partitions[index])
-            self._publishers[index] = publisher
-            self._next_sequence_ids[index] = publisher.next_sequence_id
-        start = self._next_sequence_ids[index]
-        self._next_sequence_ids[index] += row_count
-        return start
+            publisher = self._publishers[index] = self._open(self._partitions[index])
+            first = publisher.next_sequence_id if self.attempt is None else self.attempt.first_sequence_id
+            self._sequence_ids.begin(index, first)
 
     def _open(self, partition: str) -> Publisher:
         schema = self.schema if self.schema is not None and self.schema.is_registered else None
+        create = self.client.publisher if self._resuming is None else partial(self._resuming.open, self.client)
         try:
-            return self.client.publisher(
+            return create(
                 partition,
                 max_pending_bytes=max(LEAST_PENDING_BYTES, PENDING_BYTES // len(self._partitions)),
                 receipt_timeout_ms=self.options.send_timeout_ms,
@@ -152,9 +171,13 @@ class TopicWriter:
         self._sender.send(self._publishers[batch.group], batch)
 
     def flush(self) -> None:
-        """Waits for the receipts of everything sent."""
-        for publisher in self._publishers.values():
-            publisher.flush()
+        """Waits for the receipts of everything sent; names that the next attempt or task needs are free then."""
+        with refusing_what_is_forgotten():
+            for publisher in self._publishers.values():
+                publisher.flush()
+        if self._resuming is not None:
+            for publisher in self._publishers.values():
+                publisher.close()
 
     def close(self) -> None:
         """Gives up the producers, and whatever has no receipt."""

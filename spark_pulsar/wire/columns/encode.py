@@ -96,6 +96,7 @@ class EncodedBatch:
     rows: IntArray
     """Row numbers in the columns, in the order of the messages."""
     first_sequence_id: int
+    last_sequence_id: int
     payload: memoryview
     """The batch items, before compression."""
 
@@ -108,11 +109,6 @@ class EncodedBatch:
     def is_delayed(self) -> bool:
         """Tells whether this is one message to be delivered at a time, which is to be sent alone."""
         return self.columns.is_delayed(int(self.rows[0]))
-
-    @property
-    def last_sequence_id(self) -> int:
-        """Sequence id of the last message."""
-        return self.first_sequence_id + len(self.rows) - 1
 
     def describe(self, metadata: MessageMetadata) -> None:
         """Sets the fields of ``metadata`` that depend on the batch: count, sequence ids, keys of the first message.
@@ -132,7 +128,8 @@ class EncodedBatches:
 
     columns: MessageColumns
     groups: RowGroups
-    first_sequence_ids: IntArray
+    sequence_ids: IntArray
+    """Sequence id of each place in the rows of the groups."""
     buffer: ByteArray
     table: IntArray
     """``[BATCH_FIELDS, n]``, rows as in ``kernels.layout``."""
@@ -146,7 +143,8 @@ class EncodedBatches:
             columns=self.columns,
             group=group,
             rows=self.groups.rows[first:stop],
-            first_sequence_id=int(self.first_sequence_ids[group] + first - self.groups.offsets[group]),
+            first_sequence_id=int(self.sequence_ids[first]),
+            last_sequence_id=int(self.sequence_ids[stop - 1]),
             payload=self.buffer[start:end].data,
         )
 
@@ -202,6 +200,7 @@ def encode_batches(
     groups: RowGroups | None = None,
     first_sequence_ids: Sequence[int] = (),
     cuts: ByteArray = NO_BYTES,
+    sequence_ids: IntArray = NO_INTS,
     max_messages: int = DEFAULT_MAX_MESSAGES,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> EncodedBatches:
@@ -211,6 +210,7 @@ def encode_batches(
         out or repeated
     :param first_sequence_ids: per group, the sequence id of its first row; the next rows count on. Default: 0
     :param cuts: one for each place in the rows of the groups, not 0 where a batch must begin; empty = nowhere
+    :param sequence_ids: in place of these, one for each place in the rows of the groups, growing in each group
     :param max_messages: messages of one batch at most
     :param max_bytes: bytes of one batch payload at most; a single row above that becomes a batch of its own, which
         the caller may send as chunks instead (``MessageColumns.describe``)
@@ -220,10 +220,10 @@ def encode_batches(
     groups = one_group(len(columns)) if groups is None else groups
     if max_messages < 1 or max_bytes < 1:
         raise ValueError("limits of a batch are 1 at least")
-    ids = np.array(first_sequence_ids if len(first_sequence_ids) else [0] * len(groups), np.int64)
+    firsts = np.array(first_sequence_ids if len(first_sequence_ids) else [0] * len(groups), np.int64)
     rows, offsets = np.ascontiguousarray(groups.rows, np.int64), np.ascontiguousarray(groups.offsets, np.int64)
-    if len(ids) != len(groups):
-        raise ValueError(f"{len(groups)} groups need as many first sequence ids, not {len(ids)}")
+    if len(firsts) != len(groups):
+        raise ValueError(f"{len(groups)} groups need as many first sequence ids, not {len(firsts)}")
     if len(rows) and not (rows.min() >= 0 and rows.max() < len(columns)):
         raise ValueError("a group names a row that does not exist")
     if offsets[0] != 0 or offsets[-1] != len(rows) or (np.diff(offsets) < 0).any():
@@ -231,6 +231,11 @@ def encode_batches(
     if len(cuts) not in (0, len(rows)):
         raise ValueError(f"{len(rows)} rows need as many cuts, not {len(cuts)}")
     cuts = _cuts_around_delayed(columns.deliver_at_times_ms, rows, cuts)
+    ids = np.ascontiguousarray(sequence_ids, np.int64)
+    if not len(ids):
+        ids = np.arange(len(rows), dtype=np.int64) + np.repeat(firsts - offsets[:-1], np.diff(offsets))
+    if len(ids) != len(rows):
+        raise ValueError(f"{len(rows)} rows need as many sequence ids, not {len(ids)}")
     value, keys, ordering_keys, properties = columns.value, columns.keys, columns.ordering_keys, columns.properties
     base64 = int(columns.keys_are_base64)
     sizes = np.empty(len(columns), np.int64)

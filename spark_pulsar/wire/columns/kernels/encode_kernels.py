@@ -134,7 +134,7 @@ def metadata_sizes(
 def cut_batches(
     rows: Ints,
     group_offsets: Ints,
-    first_ids: Ints,
+    sequence_ids: Ints,
     value_offsets: Ints,
     value_valid: Bytes,
     sizes: Ints,
@@ -146,15 +146,16 @@ def cut_batches(
 ) -> tuple[int, int]:
     """Cuts each group's rows, in order, into batches within both limits; returns (batches, bytes of all).
 
-    ``item_sizes[j]`` becomes the size of the metadata of ``rows[j]`` with its sequence id. A row above ``most_bytes``
-    becomes a batch of its own. A batch also ends before each ``rows[j]`` with ``cuts[j]``; an empty array has none.
+    ``item_sizes[j]`` becomes the size of the metadata of ``rows[j]`` with its sequence id, ``sequence_ids[j]``. A row
+    above ``most_bytes`` becomes a batch of its own. A batch also ends before each ``rows[j]`` with ``cuts[j]``; an empty
+    array has none.
     """
     b, at, first, start = 0, 0, 0, 0
     for g in range(len(group_offsets) - 1):
         open_batch = False
         for j in range(group_offsets[g], group_offsets[g + 1]):
             r = rows[j]
-            item_sizes[j] = sizes[r] + 1 + varint_size(first_ids[g] + j - group_offsets[g])
+            item_sizes[j] = sizes[r] + 1 + varint_size(sequence_ids[j])
             item = 4 + item_sizes[j]
             if is_valid(value_valid, r):
                 item += value_offsets[r + 1] - value_offsets[r]
@@ -225,7 +226,7 @@ def write_uint32(target: Bytes, at: int, value: int) -> int:
 def write_batches(
     rows: Ints,
     group_offsets: Ints,
-    first_ids: Ints,
+    sequence_ids: Ints,
     item_sizes: Ints,
     values: Bytes,
     value_offsets: Ints,
@@ -280,7 +281,7 @@ def write_batches(
                 size = ordering_key_offsets[r + 1] - ordering_key_offsets[r]
                 at = write_delimited(target, at, 0x3A, ordering_keys, ordering_key_offsets[r], size)
             target[at] = 0x40
-            at = write_varint(target, at + 1, first_ids[g] + j - group_offsets[g])
+            at = write_varint(target, at + 1, sequence_ids[j])
             if not valid:
                 target[at] = 0x48
                 target[at + 1] = 1
