@@ -163,8 +163,8 @@ class Options:
             return
         if self.batcher_builder == KEY_BASED:
             raise OptionError(
-                f"batcherBuilder {KEY_BASED} and deliveryGuarantee {EFFECTIVELY_ONCE} contradict each other: batches by "
-                "key change the order of the rows, by which those that are written are told"
+                f"batcherBuilder {KEY_BASED} and deliveryGuarantee {EFFECTIVELY_ONCE} contradict each other: batches "
+                "by key change the order of the rows, by which those that are written are told"
             )
         if self.chunking_enabled:
             raise OptionError(

@@ -147,8 +147,8 @@ def cut_batches(
     """Cuts each group's rows, in order, into batches within both limits; returns (batches, bytes of all).
 
     ``item_sizes[j]`` becomes the size of the metadata of ``rows[j]`` with its sequence id, ``sequence_ids[j]``. A row
-    above ``most_bytes`` becomes a batch of its own. A batch also ends before each ``rows[j]`` with ``cuts[j]``; an empty
-    array has none.
+    above ``most_bytes`` becomes a batch of its own. A batch also ends before each ``rows[j]`` with ``cuts[j]``; an
+    empty array has none.
     """
     b, at, first, start = 0, 0, 0, 0
     for g in range(len(group_offsets) - 1):

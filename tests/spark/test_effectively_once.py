@@ -1,0 +1,134 @@
+"""`deliveryGuarantee` effectively-once: what a query or job that runs again leaves out, and what is refused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tests.brokers import topic_path
+from tests.spark.flows import BATCHED, Flows, texts
+
+NAMESPACE = "public/once"
+ONCE = {"deliveryGuarantee": "effectively-once"}
+
+
+def sink_topic(flows: Flows, partitions: int = 0) -> str:
+    """A topic that de-duplicates."""
+    path = f"/admin/v2/namespaces/{NAMESPACE}"
+    assert flows.broker.rest("PUT", path, {})[0] in (204, 409)
+    assert flows.broker.rest("POST", f"{path}/deduplication", True)[0] == 204
+    topic = flows.broker.topic("sink").replace("public/default", NAMESPACE)
+    if partitions:
+        assert flows.broker.rest("PUT", f"{topic_path(topic)}/partitions", partitions)[0] == 204
+    return topic
+
+
+def copy(flows: Flows, frame: DataFrame, topic: str, checkpoint: str, **options: Any) -> None:
+    """Writes all that there is as a stream."""
+    writer = frame.writeStream.format("pulsar").option("service.url", flows.broker.service_url).option("topic", topic)
+    for name, value in (ONCE | options).items():
+        writer = writer.option(name, value)
+    query = flows.start(writer.option("checkpointLocation", checkpoint).trigger(availableNow=True))
+    assert query.awaitTermination(180)
+
+
+def uncommit(checkpoint: str) -> int:
+    """Undoes the commit of the last micro-batch, as if the driver had been lost before it; its number."""
+    last = max(int(file.name) for file in (Path(checkpoint) / "commits").glob("[0-9]*"))
+    for name in (f"{last}", f".{last}.crc"):
+        (Path(checkpoint) / "commits" / name).unlink(missing_ok=True)
+    return last
+
+
+def counted(flows: Flows, topic: str) -> Counter[str]:
+    """How often each value is there."""
+    rows = flows.batch(topic).groupBy(F.expr("string(value) AS value")).count().collect()
+    return Counter({row["value"]: row["count"] for row in rows})
+
+
+def test_a_micro_batch_that_runs_again_is_left_out(flows: Flows) -> None:
+    # covers CONN-32
+    source, topic, checkpoint = flows.broker.topic("source", partitions=2), sink_topic(flows, 3), flows.checkpoint()
+    flows.send(source, texts(95), **BATCHED)
+    frame = flows.stream(source, maxMessagesPerTrigger=40).select("value")
+    copy(flows, frame, topic, checkpoint)
+    for _ in range(2):
+        assert uncommit(checkpoint) >= 1
+        copy(flows, frame, topic, checkpoint)
+    flows.send(source, texts(10, first=95))
+    copy(flows, frame, topic, checkpoint)
+    assert counted(flows, topic) == Counter(texts(105))
+
+
+def test_writes_inside_foreach_batch_have_names(flows: Flows) -> None:
+    # covers CONN-37
+    source, topic, checkpoint = flows.broker.topic("source"), sink_topic(flows), flows.checkpoint()
+    flows.send(source, texts(20))
+    frame = flows.stream(source).select("value")
+
+    def run(*names: str) -> None:
+        def write(batch: DataFrame, _: int) -> None:
+            for name in names:
+                flows.write(batch, topic, **ONCE, **({"producerName": name} if name else {}))
+
+        writer = frame.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
+        assert flows.start(writer.trigger(availableNow=True)).awaitTermination(180)
+
+    with pytest.raises(StreamingQueryException, match="inside foreachBatch needs the option producerName"):
+        run("")
+    run("first", "second")
+    uncommit(checkpoint)
+    run("first", "second")
+    assert counted(flows, topic) == Counter(2 * texts(20))
+
+
+def test_a_job_that_is_named_writes_its_rows_one_time(flows: Flows) -> None:
+    # covers CONN-37
+    topic = sink_topic(flows, 2)
+    frame = flows.spark.range(100).selectExpr("string(id) AS value", "string(id % 7) AS __key")
+    for _ in range(2):
+        flows.write(frame, topic, producerName="nightly-2013-01-01", **ONCE)
+    assert counted(flows, topic) == Counter(texts(100, prefix=""))
+    for _ in range(2):
+        flows.write(frame, topic, **ONCE)
+    assert counted(flows, topic) == Counter(3 * texts(100, prefix=""))
+
+
+def test_rows_behind_a_shuffle_need_an_order(flows: Flows) -> None:
+    # covers CONN-38
+    source, topic = flows.broker.topic("source"), sink_topic(flows, 1)
+    flows.send(source, texts(20))
+    frame = flows.stream(source).dropDuplicates(["value"]).select("value")
+    with pytest.raises(StreamingQueryException, match=r"come from a shuffle .*__sequenceId .*repeatableRowOrder"):
+        copy(flows, frame, topic, flows.checkpoint())
+    assert flows.batch(topic).count() == 0
+    copy(flows, frame, topic, flows.checkpoint(), repeatableRowOrder=True)
+    ordered = flows.stream(source, metadataColumns="__sequenceId").dropDuplicates(["value"])
+    copy(flows, ordered.select("value", F.col("__sequenceId")).coalesce(1), topic, flows.checkpoint())
+    assert counted(flows, topic) == Counter(2 * texts(20))
+
+
+def test_what_cannot_be_promised_is_refused(flows: Flows) -> None:
+    # covers CONN-33, CONN-38
+    source, plain = flows.broker.topic("source"), flows.broker.topic("plain")
+    flows.send(source, texts(20))
+    frame = flows.stream(source).select("value")
+    with pytest.raises(StreamingQueryException, match=r"does not de-duplicate.*set-deduplication --enable public/def"):
+        copy(flows, frame, plain, flows.checkpoint())
+    row = flows.rows("value string", [("a",)])
+    with pytest.raises(AnalysisException, match="deliveryGuarantee = 'transactional': transactional is not supported"):
+        flows.write(row, plain, deliveryGuarantee="transactional")
+    with pytest.raises(AnalysisException, match="option producerName is for deliveryGuarantee effectively-once only"):
+        flows.write(row, plain, producerName="x")
+    for name, value in (("chunkingEnabled", True), ("batcherBuilder", "KEY_BASED")):
+        with pytest.raises(AnalysisException, match=f"{name}.* effectively-once contradict each other"):
+            flows.write(row, plain, **ONCE, **{name: value})
+    ordered = flows.rows("value string, __sequenceId bigint", [("a", 1)])
+    with pytest.raises(AnalysisException, match="batcherBuilder KEY_BASED changes the order of rows"):
+        flows.write(ordered, plain, batcherBuilder="KEY_BASED")
