@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.client.client import PulsarClient
@@ -21,6 +22,7 @@ from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, SourceOffset,
 from spark_pulsar.connector.options import Options
 from spark_pulsar.connector.planning import TopicRange, plan, shrunken
 from spark_pulsar.connector.polling import Polling
+from spark_pulsar.connector.pruning import KeyPruning
 from spark_pulsar.connector.timeouts import naming
 from spark_pulsar.connector.topics import find_partitions, when_they_exist
 from spark_pulsar.connector.trigger_delay import TriggerDelay
@@ -61,7 +63,8 @@ def _plan_batch(client: PulsarClient, options: Options) -> list[TopicRange]:
                 f"endingOffsets of {topic} ({end[topic]}) lies before its startingOffsets ({start[topic]})"
             )
         end[topic] = max(start[topic], end[topic])  # a start beyond the end of the topic reads nothing
-    ranges = plan(SourceOffset(start), SourceOffset(end)).ranges
+    pruning = KeyPruning(client, options)
+    ranges = pruning.ranges(plan(SourceOffset(start), SourceOffset(end)).ranges, pruning.partition_counts(topics, {}))
     first = first_entries(client, ranges, options.operation_timeout_ms)
     report_losses(_named_starts_gone(client, options, ranges, first), fail=options.fail_on_data_loss)
     return beginning_at(ranges, first)
@@ -93,6 +96,7 @@ class OffsetPlanner:
         self._polling = Polling()
         self._delay = TriggerDelay(options.max_trigger_delay_ms)
         self._letters = DelayedLetters(client, frozenset(options.retry_letter_topics), options.operation_timeout_ms)
+        self._pruning = KeyPruning(client, options)
         self._at_hand: Mapping[str, ReadPosition] | None = None
         """The end of the small micro-batch that was planned last."""
         self._look_ahead: LookAhead | None = None
@@ -126,7 +130,7 @@ class OffsetPlanner:
         positions = starting_positions(self._client, topics, options, "latest")
         if is_latest and self._before_waiting is not None:
             positions = {topic: self._before_waiting.get(topic, EARLIEST) for topic in topics}
-        return SourceOffset(positions, fresh=True)
+        return SourceOffset(positions, fresh=True, partition_counts=self._pruning.partition_counts(topics, {}))
 
     def _begin_waiting(self) -> None:
         """Notes where the topics that exist end, so that nothing which comes while others are waited for is passed."""
@@ -172,11 +176,14 @@ class OffsetPlanner:
         self._report_losses(plan(start, SourceOffset(newest)).losses)
         self._forget_vanished(newest)
         self._hold(newest)
+        counts = self._pruning.partition_counts(newest, start.partition_counts)
+        newest, passed = self._pruning.split(newest, counts)
         begins = _existing(start, newest)
         if self._look_ahead is not None:
             self._look_ahead.give_up(start.positions.keys() - begins.keys())
         end: Mapping[str, ReadPosition] = self._letters.due_ends(begins, newest)
-        if min_messages is not None and self._holds_back(start, begins, end, min_messages):
+        of_read = replace(start, positions=self._pruning.split(start.positions, counts)[0])
+        if min_messages is not None and self._holds_back(of_read, begins, end, min_messages):
             self._newest, self._planned = newest, begins
             self._await_news(begins)
             return start
@@ -188,13 +195,15 @@ class OffsetPlanner:
         if end != newest:
             following = _exact(self._looking_ahead().next_entries(end, newest), begins, end)
             end, left = {**end, **following}, {topic: newest[topic] for topic in sorted(following)}
-        self._newest, self._planned = newest, end
-        if not start.fresh and end == start.positions and start.newest.keys() <= left.keys():
+        whole = {**end, **passed}
+        self._newest, self._planned = {**newest, **passed}, whole
+        if not start.fresh and whole == start.positions and start.newest.keys() <= left.keys():
             self._await_news(end)
             return start
         initial = start.positions if start.fresh else None
         one_task = self._is_small(start, end)
-        return SourceOffset(end, initial, newest=left, first=self._first_entries(start, end), one_task=one_task)
+        first = self._first_entries(start, end)
+        return SourceOffset(whole, initial, newest=left, first=first, one_task=one_task, partition_counts=counts)
 
     def _holds_back(
         self,
@@ -314,7 +323,7 @@ class OffsetPlanner:
         reads the same."""
         planned = plan(recorded_start(start, end), end)
         report_losses(planned.losses, fail=False)
-        return list(planned.ranges)
+        return self._pruning.ranges(planned.ranges, end.partition_counts)
 
     def tasks(self, start: SourceOffset, end: SourceOffset) -> list[tuple[TopicRange, ...]]:
         """Returns the ranges of each task, by the two offsets alone: of all in one task, if `end` says so."""
@@ -324,7 +333,8 @@ class OffsetPlanner:
 
     def rows(self, ranges: Sequence[TopicRange], end: SourceOffset) -> list[pa.RecordBatch] | None:
         """Returns the rows of the small micro-batch that ends at `end`, None if they are not at hand."""
-        if self._small_batches is None or self._look_ahead is None or end.positions != self._at_hand:
+        read, _ = self._pruning.split(end.positions, end.partition_counts)
+        if self._small_batches is None or self._look_ahead is None or read != self._at_hand:
             return None
         return self._small_batches.rows(self._look_ahead, ranges)
 

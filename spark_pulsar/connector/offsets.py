@@ -12,7 +12,8 @@ text:
      "newest": {…},             the ends that were known, of the partitions where something was left unread
      "first": {…},              the first entries of the micro-batch that ends here, where its start does not say them
      "initial": {…},            the positions at which the query began; only in the offset of its first micro-batch
-     "oneTask": true}           one task reads the micro-batch that ends here; else one task for each partition
+     "oneTask": true,           one task reads the micro-batch that ends here; else one task for each partition
+     "partitionCounts": {…}}    the number of partitions of each topic, where keys are read by their hash; 0: it changed
 
 `newest` and `first` are what makes a loss certain. The position of a partition in `newest` is that of an entry which
 existed when the offset was made: if it is gone later, it was lost. A position without `newest` is the end of all that
@@ -99,6 +100,7 @@ class SourceOffset:
     newest: Mapping[str, ReadPosition] = field(default_factory=dict)
     first: Mapping[str, ReadPosition] = field(default_factory=dict)
     one_task: bool = False
+    partition_counts: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the JSON object, in canonical key order: equal offsets give equal text."""
@@ -111,6 +113,8 @@ class SourceOffset:
             out["initial"] = _texts(self.initial)
         if self.one_task:
             out["oneTask"] = True
+        if self.partition_counts:
+            out["partitionCounts"] = {topic: self.partition_counts[topic] for topic in sorted(self.partition_counts)}
         if self.fresh:
             out["fresh"] = True
         return out
@@ -138,6 +142,7 @@ class SourceOffset:
             newest=_positions(loaded.get("newest", {})),
             first=_positions(loaded.get("first", {})),
             one_task=loaded.get("oneTask") is True,
+            partition_counts=_counts(loaded.get("partitionCounts", {})),
         )
 
 
@@ -154,6 +159,12 @@ def _positions(loaded: object) -> dict[str, ReadPosition]:
             raise OffsetError(f"position of {topic!r} must be a text, not {text!r}")
         out[topic] = parse_position(text)
     return out
+
+
+def _counts(loaded: object) -> dict[str, int]:
+    if not isinstance(loaded, Mapping) or not all(isinstance(count, int) for count in loaded.values()):
+        raise OffsetError("partitionCounts of an offset must be an object of topic to number")
+    return dict(loaded)
 
 
 def recorded_start(fresh: SourceOffset, end: SourceOffset) -> SourceOffset:

@@ -99,6 +99,22 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "time; JSON as for `startingTime`.",
     ),
     Option(
+        "keys",
+        "texts or JSON",
+        "",
+        READ,
+        "Only messages with one of these keys: texts separated by commas, or a JSON list of texts and, for keys that "
+        'are bytes, `{"base64": "…"}`, see [Reading less](#reading-less). At most 10,000.',
+    ),
+    Option(
+        "keysHashingScheme",
+        "`JavaStringHash`, `Murmur3_32Hash`, `BoostHash`",
+        "",
+        READ,
+        "With `keys`: how all producers of the topics choose a partition; partitions that no key hashes to are not "
+        "read. Without it all are read.",
+    ),
+    Option(
         "subscriptionName",
         "name",
         "",
@@ -500,6 +516,8 @@ UNSUPPORTED: Final[Mapping[str, str]] = {
     "pulsar.producer.batcherBuilder": "use batcherBuilder",
     "pulsar.producer.chunkingEnabled": "use chunkingEnabled",
     "pulsar.producer.properties": "use producerProperties",
+    "pushDownFilters": "Spark 4.3 hands the reader of a filtered scan to other scans of the DataFrame, which then lack "
+    "rows; use keys, startingTime and endingTime",
     "includeHeaders": "not needed: __messageProperties is always there",
 }
 UNSUPPORTED_PREFIXES: Final = ("pulsar.client.", "pulsar.admin.", "pulsar.reader.", "pulsar.producer.", "kafka.")

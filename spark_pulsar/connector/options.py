@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from spark_pulsar.client.retry_letters import retry_letter_topic_of
+from spark_pulsar.connector.catalog_tables import no_options, refuse_table
 from spark_pulsar.connector.columns import metadata_columns
 from spark_pulsar.connector.decode_mode import (
     CORRUPT_RECORD,
@@ -27,6 +28,7 @@ from spark_pulsar.connector.decode_mode import (
     DecodeMode,
 )
 from spark_pulsar.connector.errors import OptionError
+from spark_pulsar.connector.keys import Keys, read_keys
 from spark_pulsar.connector.option_table import BATCH_READ, OPTIONS, UNSUPPORTED, UNSUPPORTED_PREFIXES, Use
 from spark_pulsar.connector.option_values import boolean as _boolean
 from spark_pulsar.connector.option_values import duration_ms
@@ -95,6 +97,8 @@ class Options:
     ending_offsets: Endpoint | None
     starting_time: Time | None
     ending_time: Time | None
+    keys: Keys | None
+    keys_hashing_scheme: str | None
     subscription_name: str | None
     enable_retry: bool
     retry_letter_topic: str | None
@@ -142,6 +146,8 @@ class Options:
         self._check_times()
         self._check_limits()
         self._check_retry()
+        if self.keys is None and self.keys_hashing_scheme is not None:
+            raise OptionError("option keysHashingScheme says where the keys of the option keys are: give keys, too")
         return self
 
     def for_write(self, use: Use) -> Options:
@@ -266,6 +272,7 @@ class Options:
 
 def parse_options(raw: Mapping[str, str]) -> Options:
     """Turns Spark's option strings into `Options`. Raises OptionError."""
+    refuse_table(raw, {lower: option.name for lower, option in _BY_LOWER.items()})
     values: dict[str, str] = {}
     path: str | None = None
     for key, value in raw.items():
@@ -283,8 +290,7 @@ def parse_options(raw: Mapping[str, str]) -> Options:
         values["topic"] = path  # load("flights") is short for option("topic", "flights")
     if not values.get("service.url", "").strip():
         raise OptionError(
-            'option service.url is required, for example "pulsar://localhost:6650"'
-            + ("" if raw else " (Spark passes no options on for a catalog table: use a temporary view, or WITH (...))")
+            'option service.url is required, for example "pulsar://localhost:6650"' + ("" if raw else no_options())
         )
     service_url = read_service_url(values)
     return Options(
@@ -297,6 +303,8 @@ def parse_options(raw: Mapping[str, str]) -> Options:
         ending_offsets=_read(values, "endingOffsets", _ending, None),
         starting_time=_read(values, "startingTime", _time, None),
         ending_time=_read(values, "endingTime", _time, None),
+        keys=_read(values, "keys", read_keys, None),
+        keys_hashing_scheme=_read(values, "keysHashingScheme", _one_of(*HASHING_SCHEMES), None),
         subscription_name=_read(values, "subscriptionName", _subscription, None),
         enable_retry=_read(values, "enableRetry", _boolean, False),
         retry_letter_topic=_read(values, "retryLetterTopic", _persistent_topic, None),

@@ -22,6 +22,7 @@ from spark_pulsar.connector.schema import Projection
 from spark_pulsar.model.errors import CorruptMessage, MalformedBatch, TopicNotFound
 from spark_pulsar.model.ids import MessageId
 from spark_pulsar.wire.columns.entries import EntryTable, Kind, inspect_block
+from spark_pulsar.wire.columns.key_set import KeySet
 from spark_pulsar.wire.columns.records import RecordDecoder
 from spark_pulsar.wire.entry_blocks import EntryBlock
 
@@ -55,7 +56,8 @@ def read_range(
     """
     chunks = ChunkedMessages(client, work.topic, fail_on_data_loss=options.fail_on_data_loss)
     gaps = RangeGaps(client, work)
-    decoder = RecordDecoder(work.topic, projection.read_names)
+    keys = None if options.keys is None else KeySet(options.keys.texts, options.keys.encoded)
+    decoder = RecordDecoder(work.topic, projection.read_names, keys=keys)
     reached_last_ledger = work.end.entry_id == 0 and work.end.batch_index == 0
     try:
         with _blocks(client, work, arrived) as fetch, _decoding(client, work, projection) as decode:

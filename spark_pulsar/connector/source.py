@@ -120,7 +120,7 @@ class PulsarDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Returns a batch write; append only."""
         if overwrite:
-            raise OptionError('a topic cannot be overwritten: use .mode("append")')
+            raise OptionError('a topic cannot be overwritten: use .mode("append"), in SQL INSERT INTO')
         options = self._parsed.for_write(BATCH_WRITE)
         return PulsarWriter(options, _row_schema(schema, options), SEQUENCE_ID in schema.names)
 

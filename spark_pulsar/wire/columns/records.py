@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from spark_pulsar.wire.columns import arrays, metadata_arrays
 from spark_pulsar.wire.columns.entries import Entries, EntrySlice, EntryTable, table_of
+from spark_pulsar.wire.columns.key_set import KeySet
 from spark_pulsar.wire.columns.rows import Rows, entry_groups, read_rows, row_ranges
 
 _FIELDS: Final = (
@@ -64,6 +65,7 @@ class RecordDecoder:
 
     :param topic: what ``__topic`` says (the full name of the partition)
     :param columns: as for ``record_schema``
+    :param keys: leaves out rows with other keys, before anything of them is copied
     """
 
     def __init__(
@@ -73,12 +75,14 @@ class RecordDecoder:
         *,
         max_rows: int = DEFAULT_MAX_ROWS,
         max_bytes: int = DEFAULT_MAX_BYTES,
+        keys: KeySet | None = None,
     ) -> None:
         self.schema = record_schema(columns)
         self._topic = topic
         self._topics = arrays.repeated_text_array(topic, 0)
         self._max_rows = max_rows
         self._max_bytes = max_bytes
+        self._keys = keys
         self._builders = self._make_builders()
 
     def _make_builders(self) -> list[Callable[[Rows], Any]]:
@@ -117,6 +121,8 @@ class RecordDecoder:
         """
         for group in entry_groups(table_of(entries), self._max_rows, self._max_bytes):
             rows = read_rows(group)
+            if self._keys is not None:
+                rows = self._keys.chosen(rows)
             for first, end in row_ranges(rows, self._max_rows, self._max_bytes):
                 part = rows if end - first == len(rows) else rows.part(first, end)
                 if self._builders:
