@@ -286,6 +286,7 @@ class PulsarClient:
         schema: Schema | None = None,
         properties: Mapping[str, str] | None = None,
         deduplicated: bool = False,
+        encrypted: bool = False,
     ) -> Publisher:
         """Returns a producer on one partition, ready to send; see `Publisher`. The broker may create the topic.
 
@@ -295,6 +296,7 @@ class PulsarClient:
         when the name is taken. The topic gets `schema` as its newest if no version is equal to it, and each message
         names its version; IncompatibleSchema when it may not. `properties` are the producer's own, for its statistics.
         `deduplicated`: ProducerBusy is waited for, and what the broker forgets is an error; see `Publisher`.
+        `encrypted` tells the broker that payloads are, which a namespace may require.
         """
         engine = self._running()
         return Publisher(
@@ -308,6 +310,7 @@ class PulsarClient:
             schema,
             properties,
             deduplicated,
+            encrypted,
         ).open()
 
     # ---- durable cursors

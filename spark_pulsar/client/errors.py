@@ -41,6 +41,14 @@ class CredentialsError(PulsarError):
     code = ServerError.AuthenticationError
 
 
+class EncryptionKeyError(PulsarError):
+    """A public or private key for messages that cannot be used; the text names its place and shows nothing of it."""
+
+
+class DecryptionError(PulsarError):
+    """A message that no private key at hand opens, or whose encrypted bytes were changed."""
+
+
 class UnexpectedReply(PulsarError):
     """The broker answered with something that the protocol does not allow there."""
 

@@ -58,6 +58,7 @@ class Publisher:
         schema: Schema | None = None,
         properties: Mapping[str, str] | None = None,
         deduplicated: bool = False,
+        encrypted: bool = False,
     ) -> None:
         self.topic = topic
         self.producer_name = name or ""
@@ -80,6 +81,7 @@ class Publisher:
         self._properties = properties
         self._deduplicated = deduplicated
         self._stored_sequence_id = -1
+        self._encrypted = encrypted
         self._name_is_ours = name is not None
         self._partition = TopicName.parse(topic).partition
         self._max_entries = max_pending_entries
@@ -323,6 +325,7 @@ class Publisher:
             epoch=self._epoch,
             user_provided_name=self._name_is_ours,
             properties=self._properties,
+            encrypted=self._encrypted,
             schema=self._schema,
         )
         connection.attach_producer(line.producer_id, line)

@@ -9,7 +9,7 @@ whose chunks were given up because too many others were unfinished.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from spark_pulsar.client.client import PulsarClient
@@ -26,14 +26,18 @@ LOG: Final = logging.getLogger("spark_pulsar")
 class ChunkedMessages:
     """Puts together the chunked messages of one range of one topic partition."""
 
-    def __init__(self, client: PulsarClient, topic: str, *, fail_on_data_loss: bool) -> None:
+    def __init__(
+        self, client: PulsarClient, topic: str, decrypt: Callable[[EntryTable], EntryTable], *, fail_on_data_loss: bool
+    ) -> None:
         self._client = client
         self._topic = topic
+        self._decrypt = decrypt
         self._fail_on_data_loss = fail_on_data_loss
         self._assembler: ChunkAssembler[Position] = ChunkAssembler()
 
     def take(self, table: EntryTable, i: int) -> EntryTable | None:
-        """Takes entry `i`, a chunk. The whole message as a table of one entry if it is the last one, else None.
+        """Takes entry `i`, a chunk. The whole message as a table of one entry if it is the last one, else None. Chunks
+        are decrypted before.
 
         For a last chunk whose message is incomplete on the broker: DataLossError, or None after a warning if
         `failOnDataLoss` is false.
@@ -50,7 +54,7 @@ class ChunkedMessages:
             return None
         partition = int(table.entries.ids[2, i])
         entry = whole_message(
-            whole.metadata,
+            _not_encrypted(whole.metadata),
             whole.payload,
             *at,
             partition,
@@ -70,7 +74,7 @@ class ChunkedMessages:
             whole = None
             with self._client.fetch(self._topic, start, end) as fetch:
                 for block in fetch:
-                    table = inspect_block(block)
+                    table = self._decrypt(inspect_block(block))
                     for i in (table.kinds == Kind.CHUNK).nonzero()[0].tolist():
                         if table.chunk(i).uuid == last.uuid:
                             metadata = MessageMetadata.FromString(bytes(table.metadata(i)))
@@ -89,6 +93,13 @@ class ChunkedMessages:
     def _lost(self, at: Position) -> None:
         loss = f"{self._topic}: the chunked message that ends at {at} is incomplete on the broker"
         report_losses([loss], fail=self._fail_on_data_loss, to="go on without it", note="; it is left out")
+
+
+def _not_encrypted(metadata: MessageMetadata) -> MessageMetadata:
+    """Returns the metadata of a chunk as those of a message that was put together of decrypted chunks."""
+    for field in ("encryption_keys", "encryption_param", "encryption_algo"):
+        metadata.ClearField(field)
+    return metadata
 
 
 def _position(table: EntryTable, i: int) -> Position:

@@ -338,6 +338,39 @@ OPTIONS: Final[tuple[Option, ...]] = (
         'Properties of the producers, shown in the statistics of topics: `{"team": "flights"}`.',
     ),
     Option(
+        "encryptionKeys",
+        "names",
+        "",
+        WRITE,
+        "Names of the public keys, separated by commas, that messages are encrypted for: the holder of any of the "
+        "private keys can read them ([Encryption](#encryption)).",
+    ),
+    Option(
+        "encryptionPublicKeys",
+        "place or JSON",
+        "",
+        WRITE,
+        "File (PEM) of the public key of all names of `encryptionKeys`, as `/path`, `file:///path`, `env:NAME` or a "
+        '`data:` URL, or JSON of name to file: `{"k": "/etc/pulsar/k.pem"}`.',
+    ),
+    Option(
+        "encryptionPrivateKeys",
+        "place or JSON",
+        "",
+        READ,
+        "File (PEM) of the private key that decrypts messages, as `/path`, `file:///path` or `env:NAME`, for all names "
+        "of keys or in JSON for each; on the driver and on every executor.",
+    ),
+    Option(
+        "cryptoFailureAction",
+        "`FAIL`, `SEND`; `FAIL`, `DISCARD`, `CONSUME`",
+        "`FAIL`",
+        ANY,
+        "Write, where a public key cannot be used: fail, or send what is not encrypted. Read, messages that cannot be "
+        "decrypted: fail, leave them out with a warning, or read them as they are stored: one row for each entry, "
+        "whose `value` is encrypted, compressed and a whole batch as it may be.",
+    ),
+    Option(
         "sendTimeoutMs",
         "milliseconds",
         "`30000`",
@@ -518,6 +551,10 @@ UNSUPPORTED: Final[Mapping[str, str]] = {
     "pulsar.producer.properties": "use producerProperties",
     "pushDownFilters": "Spark 4.3 hands the reader of a filtered scan to other scans of the DataFrame, which then lack "
     "rows; use keys, startingTime and endingTime",
+    "defaultCryptoKeyReader": "use encryptionPublicKeys and encryptionPrivateKeys",
+    "pulsar.producer.encryptionKeys": "use encryptionKeys",
+    "pulsar.producer.cryptoFailureAction": "use cryptoFailureAction",
+    "pulsar.reader.cryptoFailureAction": "use cryptoFailureAction",
     "includeHeaders": "not needed: __messageProperties is always there",
 }
 UNSUPPORTED_PREFIXES: Final = ("pulsar.client.", "pulsar.admin.", "pulsar.reader.", "pulsar.producer.", "kafka.")

@@ -11,7 +11,7 @@ from spark_pulsar.client.service_url import without_user
 from spark_pulsar.connector.errors import OptionError
 from spark_pulsar.model.errors import PulsarError
 
-SECRET_OPTIONS: Final = frozenset({"pulsar.client.authParams"})
+SECRET_OPTIONS: Final = frozenset({"pulsar.client.authParams", "encryptionPrivateKeys"})
 """Options whose values no error shows."""
 
 

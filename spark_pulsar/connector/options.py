@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from spark_pulsar.client.encryption.key_files import KeyFiles
 from spark_pulsar.client.retry_letters import retry_letter_topic_of
 from spark_pulsar.connector.catalog_tables import no_options, refuse_table
 from spark_pulsar.connector.columns import metadata_columns
@@ -26,6 +27,17 @@ from spark_pulsar.connector.decode_mode import (
     MODES,
     PERMISSIVE,
     DecodeMode,
+)
+from spark_pulsar.connector.encryption_options import (
+    FAIL,
+    FAILURE_ACTIONS,
+    PRIVATE_KEYS,
+    PUBLIC_KEYS,
+    check_decryption,
+    check_encryption,
+    key_names,
+    private_key_files,
+    public_key_files,
 )
 from spark_pulsar.connector.errors import OptionError
 from spark_pulsar.connector.keys import Keys, read_keys
@@ -127,6 +139,10 @@ class Options:
     chunking_enabled: bool
     chunk_max_message_size: int | None
     producer_properties: tuple[tuple[str, str], ...]
+    encryption_keys: tuple[str, ...]
+    encryption_public_keys: KeyFiles | None
+    encryption_private_keys: KeyFiles | None
+    crypto_failure_action: str
     send_timeout_ms: int
     delivery_guarantee: str
     producer_name: str | None
@@ -148,6 +164,7 @@ class Options:
         self._check_retry()
         if self.keys is None and self.keys_hashing_scheme is not None:
             raise OptionError("option keysHashingScheme says where the keys of the option keys are: give keys, too")
+        check_decryption(self.encryption_private_keys, self.crypto_failure_action, self.mode)
         return self
 
     def for_write(self, use: Use) -> Options:
@@ -159,6 +176,7 @@ class Options:
         if self.chunk_max_message_size is not None and not self.chunking_enabled:
             raise OptionError("option chunkMaxMessageSize is for chunkingEnabled = true only")
         self._check_delivery_guarantee()
+        check_encryption(self.encryption_keys, self.encryption_public_keys, self.crypto_failure_action, self.given)
         return self
 
     def _check_delivery_guarantee(self) -> None:
@@ -333,6 +351,10 @@ def parse_options(raw: Mapping[str, str]) -> Options:
         chunking_enabled=_read(values, "chunkingEnabled", _boolean, False),
         chunk_max_message_size=_read(values, "chunkMaxMessageSize", _integer(1, 2**31 - 1), None),
         producer_properties=_read(values, "producerProperties", _texts_by_name, ()),
+        encryption_keys=_read(values, "encryptionKeys", key_names, ()),
+        encryption_public_keys=_read(values, PUBLIC_KEYS, public_key_files, None),
+        encryption_private_keys=_read(values, PRIVATE_KEYS, private_key_files, None),
+        crypto_failure_action=_read(values, "cryptoFailureAction", _one_of(*FAILURE_ACTIONS), FAIL),
         send_timeout_ms=_read(values, "sendTimeoutMs", _integer(1, _MAX_TIMEOUT_MS), 30_000),
         delivery_guarantee=_read(values, "deliveryGuarantee", _delivery_guarantee, AT_LEAST_ONCE),
         producer_name=_read(values, "producerName", _producer_name, None),

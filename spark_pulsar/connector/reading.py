@@ -14,6 +14,7 @@ from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.errors import EndNotReached, OperationTimeout
 from spark_pulsar.connector.chunked import ChunkedMessages
 from spark_pulsar.connector.data_loss import report_losses
+from spark_pulsar.connector.decryption import EntryDecryption
 from spark_pulsar.connector.errors import UnreadableMessageError
 from spark_pulsar.connector.gaps import RangeGaps
 from spark_pulsar.connector.options import Options
@@ -54,7 +55,8 @@ def read_range(
     iterator ends or is given up. Raises DataLossError when messages of the range are gone (unless `failOnDataLoss` is
     false), UnreadableMessageError, OperationTimeout.
     """
-    chunks = ChunkedMessages(client, work.topic, fail_on_data_loss=options.fail_on_data_loss)
+    decryption = EntryDecryption(work.topic, options)
+    chunks = ChunkedMessages(client, work.topic, decryption.open, fail_on_data_loss=options.fail_on_data_loss)
     gaps = RangeGaps(client, work)
     keys = None if options.keys is None else KeySet(options.keys.texts, options.keys.encoded)
     decoder = RecordDecoder(work.topic, projection.read_names, keys=keys)
@@ -70,7 +72,7 @@ def read_range(
                     block.ledger_ids[0],
                     block.ledger_ids[-1],
                 )
-                for part in _whole_messages(inspect_block(block), chunks):
+                for part in _whole_messages(decryption.open(inspect_block(block)), chunks):
                     for batch in decoder.batches(part):
                         yield projection.fit(decode(batch))
             if not fetch.finished:

@@ -106,6 +106,7 @@ def producer(
     properties: Mapping[str, str] | None = None,
     access_mode: ProducerAccessMode.ValueType = ProducerAccessMode.Shared,
     schema: Schema | None = None,
+    encrypted: bool = False,
 ) -> BaseCommand:
     """PRODUCER. Without `name` the broker makes one up; a reconnect repeats that name and adds 1 to `epoch`."""
     command = command_of(
@@ -120,6 +121,8 @@ def producer(
             producer_access_mode=access_mode,
         )
     )
+    if encrypted:
+        command.producer.encrypted = True
     if schema is not None:
         fill_schema(command.producer.schema, schema.type.name, schema)
     return command

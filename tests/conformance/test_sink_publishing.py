@@ -4,33 +4,23 @@ consumers and statistics see them."""
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pulsar
 import pyarrow as pa
 import pytest
 
-from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.clock import wall_ms
-from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.client.errors import MessageTooLarge
-from spark_pulsar.connector.option_table import BATCH_WRITE
-from spark_pulsar.connector.options import parse_options
-from spark_pulsar.connector.writing import GATHER_ROWS, publish
+from spark_pulsar.connector.writing import GATHER_ROWS
 from tests.brokers import Broker, topic_path
+from tests.conformance.connector_tasks import write
 from tests.conformance.exchange import receive, receive_texts
 
 EARLIEST = pulsar.InitialPosition.Earliest
 TICK_MS = 1_000
 """An Apache Pulsar may deliver so much too early (DEL-3)."""
-
-
-def write(broker: Broker, topic: str, batches: Iterable[pa.RecordBatch], **options: str) -> int:
-    """Publishes record batches as a task does."""
-    parsed = parse_options({"service.url": broker.service_url, "topic": topic, **options}).for_write(BATCH_WRITE)
-    with PulsarClient(ClientConfig(broker.service_url)) as client:
-        return publish(client, parsed, iter(batches))
 
 
 def rows(**columns: Any) -> list[pa.RecordBatch]:

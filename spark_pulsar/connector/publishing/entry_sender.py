@@ -1,4 +1,4 @@
-"""Batches of encoded rows as entries: what their metadata says, their compression, and a publisher that sends them."""
+"""Batches of encoded rows as entries: what their metadata says, compressed, cut into chunks, encrypted, sent."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from spark_pulsar.client.clock import wall_ms
 from spark_pulsar.client.publisher import Publisher
 from spark_pulsar.connector.options import Options
+from spark_pulsar.connector.publishing.encryption import encryptor_of
 from spark_pulsar.wire.chunking import split
 from spark_pulsar.wire.compression import compress
 from spark_pulsar.wire.pulsar_api_pb2 import NONE, CompressionType, MessageMetadata
@@ -28,6 +29,7 @@ class EntrySender:
         self._batching_max_bytes = options.batching_max_bytes
         self._is_chunking = options.chunking_enabled and topic.startswith("persistent://")  # CHK-2
         self._chunk_max_message_size = options.chunk_max_message_size
+        self._encryptor = encryptor_of(options)
 
     def send(self, publisher: Publisher, batch: EncodedBatch) -> None:
         """Sends a batch as one entry, or a large row as its chunks; returns while receipts are on the way. Raises as
@@ -43,13 +45,17 @@ class EntrySender:
             metadata.uncompressed_size = len(payload)
             payload = compress(self._codec, payload)
         if batch.message_count > 1 or not self._is_chunking:
+            payload = self._encrypted(metadata, payload)
             publisher.send(metadata, payload, batch.message_count, batch.first_sequence_id)
             return
         metadata.producer_name = publisher.producer_name
         metadata.sequence_id = batch.first_sequence_id
         metadata.publish_time = wall_ms()
         for chunk, piece in split(metadata, payload, self._most_bytes(publisher)):
-            publisher.send(chunk, piece, sequence_id=batch.first_sequence_id)
+            publisher.send(chunk, self._encrypted(chunk, piece), sequence_id=batch.first_sequence_id)
+
+    def _encrypted(self, metadata: MessageMetadata, payload: bytes | memoryview) -> bytes | memoryview:
+        return payload if self._encryptor is None else self._encryptor.encrypt(metadata, payload)
 
     def _is_alone(self, publisher: Publisher, batch: EncodedBatch) -> bool:
         """Tells whether a batch is one row that must not be sent as a batch."""
@@ -61,8 +67,14 @@ class EntrySender:
     def batch_bytes(self, publishers: Iterable[Publisher]) -> int:
         """Returns the bytes that a batch may hold: no more than the brokers take, whatever the option says."""
         taken = min(publisher.max_message_size_bytes for publisher in publishers)
-        return max(1, min(self._batching_max_bytes, taken - METADATA_BYTES))
+        return max(1, min(self._batching_max_bytes, taken - METADATA_BYTES - self._overhead_bytes))
 
     def _most_bytes(self, publisher: Publisher) -> int:
         """Returns the most bytes of an entry of one row."""
-        return min(self._chunk_max_message_size or publisher.max_message_size_bytes, publisher.max_message_size_bytes)
+        taken = publisher.max_message_size_bytes
+        return min(self._chunk_max_message_size or taken, taken) - self._overhead_bytes
+
+    @property
+    def _overhead_bytes(self) -> int:
+        """Bytes that encryption adds to an entry."""
+        return 0 if self._encryptor is None else self._encryptor.overhead_bytes

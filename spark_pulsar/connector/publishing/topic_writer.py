@@ -161,6 +161,7 @@ class TopicWriter:
                 receipt_timeout_ms=self.options.send_timeout_ms,
                 schema=None if schema is None else schema.schema,
                 properties=dict(self.options.producer_properties),
+                encrypted=bool(self.options.encryption_keys),
             )
         except IncompatibleSchema as refusal:
             if schema is None:

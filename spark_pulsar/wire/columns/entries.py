@@ -145,6 +145,10 @@ class Entries:
         words = np.array([word for words in ack_sets for word in words], np.int64)
         return replace(self, ack_word_offsets=offsets, ack_words=words)
 
+    def over_bytes(self, data: ByteArray) -> Entries:
+        """Returns the entries over a buffer that begins with this one."""
+        return replace(self, data=data)
+
     def part(self, first: int, end: int) -> Entries:
         """Entries ``first`` to ``end`` (exclusive), without copying their bytes."""
         return Entries(

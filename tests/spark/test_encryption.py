@@ -1,0 +1,42 @@
+"""Encrypted messages through Spark: written, read, and what Spark shows of the keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pulsar
+import pytest
+from pyspark.errors import AnalysisException, PythonException
+from pyspark.sql import functions as F
+
+from tests.conformance.key_pairs import ec_pair, rsa_pair
+from tests.spark.flows import Flows, texts
+
+
+def test_rows_are_encrypted_and_decrypted_by_spark(flows: Flows, tmp_path: Path) -> None:
+    # covers CONN-44, CONN-45, CONN-47
+    rsa, curve = rsa_pair(tmp_path), ec_pair(tmp_path)
+    topic = flows.broker.topic("encrypted", partitions=2)
+    frame = flows.spark.range(50, numPartitions=2).select(F.concat(F.lit("m"), "id").alias("value"))
+    places = f'{{"rsa": "{rsa.public}", "curve": "{curve.public}"}}'
+    flows.write(frame, topic, encryptionKeys="rsa,curve", encryptionPublicKeys=places, schemaType="STRING")
+    keys = pulsar.CryptoKeyReader(rsa.public, rsa.private)
+    reader = flows.official().create_reader(f"{topic}-partition-0", pulsar.MessageId.earliest, crypto_key_reader=keys)
+    assert reader.read_next(30_000).data().decode() in texts(50)
+    for private in (rsa.private, curve.private):
+        found = flows.batch(topic, encryptionPrivateKeys=f"file://{private}")
+        assert sorted(row["value"] for row in found.collect()) == sorted(texts(50))
+    (rows,) = flows.drain(flows.stream(topic, encryptionPrivateKeys=rsa.private), flows.checkpoint())
+    assert sorted(row["value"] for row in rows) == sorted(texts(50))
+    stored = flows.batch(topic, cryptoFailureAction="CONSUME", useTopicSchema="false").collect()
+    assert not {*values_of(stored)} & {text.encode() for text in texts(50)}
+    with pytest.raises(PythonException, match="there is no option encryptionPrivateKeys"):
+        flows.batch(topic).collect()
+    secret = Path(rsa.private).read_text()
+    with pytest.raises(AnalysisException, match=r"must not be among the options|expected") as refused:
+        flows.batch(topic, encryptionPrivateKeys=secret)
+    assert secret.splitlines()[1] not in str(refused.value)
+
+
+def values_of(rows: list[object]) -> list[bytes]:
+    return [bytes(row["value"]) for row in rows]  # type: ignore[index]
