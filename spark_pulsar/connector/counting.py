@@ -116,6 +116,7 @@ class PartitionLookAhead:
         self._frontier = self._passed = EARLIEST
         self._seen_entries = 0
         self._seen_messages = 0
+        self._seen_bytes = 0
         self._kept: deque[EntryBlock] = deque()
         self._kept_bytes = 0
         self._kept_from = EARLIEST
@@ -197,6 +198,7 @@ class PartitionLookAhead:
         self._counted_bytes += counted.size_bytes
         self._seen_entries += len(block)
         self._seen_messages += counted.total
+        self._seen_bytes += block.size_bytes
         self._frontier = counted.after
         self._kept_bytes += len(block.buffer)
         if self._kept_bytes > self.most_kept_bytes or table.has_chunks:
@@ -222,8 +224,14 @@ class PartitionLookAhead:
     def counted(self, start: ReadPosition, end: ReadPosition) -> Ahead:
         """Returns the counts of the entries from `start` to `end`, as far as known."""
         self._drop_before(start)
+        return self.peek(start, end)
+
+    def peek(self, start: ReadPosition, end: ReadPosition) -> Ahead:
+        """Returns the counts as `counted`, and forgets nothing."""
         inside: list[Counted] = []
-        for block in self._blocks:
+        for whole in self._blocks:
+            first = 0 if whole.first[:2] >= start[:2] else whole.index_of(start)
+            block = whole.part(first, len(whole.counts)) if first else whole
             of_last, cost_of_last = block.count_in_entry(end), block.cost_in_entry(end)
             part = block.part(0, block.index_of(end) + (1 if of_last else 0))
             if of_last and of_last < part.counts[-1]:
@@ -237,6 +245,13 @@ class PartitionLookAhead:
             inside.append(part)
         is_all = self._fetch is not None and self._frontier >= end
         return _ahead_of(inside, is_all=is_all)
+
+    @property
+    def means(self) -> tuple[float, float | None]:
+        """Messages and bytes of an entry, by those that were seen; bytes are None when there were none."""
+        if not self._seen_entries:
+            return 1.0, None
+        return self._seen_messages / self._seen_entries, self._seen_bytes / self._seen_entries
 
     def look_past(self, position: ReadPosition, end: ReadPosition, patience: Deadline) -> bool:
         """Counts what has arrived up to the first entry at or after `position`; whether that is there, or nothing

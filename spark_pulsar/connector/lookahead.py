@@ -68,6 +68,10 @@ class LookAhead:
             self._partitions[topic].most_kept_bytes = self._most_kept_bytes
         return self._partitions[topic]
 
+    def known(self, topic: str) -> PartitionLookAhead | None:
+        """Returns the reader of a topic partition, if there is one."""
+        return self._partitions.get(topic)
+
     def gathering(self, end: Mapping[str, ReadPosition]) -> Gathering:
         """Begins to count for one micro-batch, which goes no further than `end`; its time-out begins now."""
         self.keep(end)

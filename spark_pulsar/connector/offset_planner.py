@@ -17,8 +17,9 @@ from spark_pulsar.connector.data_loss import report_losses
 from spark_pulsar.connector.endpoints import end_positions, end_positions_of_each, ending_positions, starting_positions
 from spark_pulsar.connector.errors import OffsetError
 from spark_pulsar.connector.first_entries import beginning_at, first_entries, passed_over
+from spark_pulsar.connector.lag import Lag
 from spark_pulsar.connector.letters.delays import DelayedLetters
-from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, SourceOffset, entries_between, recorded_start
+from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, SourceOffset, recorded_start
 from spark_pulsar.connector.options import Options
 from spark_pulsar.connector.planning import TopicRange, plan, shrunken
 from spark_pulsar.connector.polling import Polling
@@ -104,6 +105,8 @@ class OffsetPlanner:
         self._frozen = False
         self._target: dict[str, ReadPosition] | None = None
         self._newest: dict[str, ReadPosition] = {}
+        self._due: Mapping[str, ReadPosition] = {}
+        self._lag = Lag()
         self._planned: Mapping[str, ReadPosition] = {}
         self._acknowledged: dict[str, ReadPosition] = {}
         self._held: set[str] = set()
@@ -182,6 +185,7 @@ class OffsetPlanner:
         if self._look_ahead is not None:
             self._look_ahead.give_up(start.positions.keys() - begins.keys())
         end: Mapping[str, ReadPosition] = self._letters.due_ends(begins, newest)
+        self._due = end
         of_read = replace(start, positions=self._pruning.split(start.positions, counts)[0])
         if min_messages is not None and self._holds_back(of_read, begins, end, min_messages):
             self._newest, self._planned = newest, begins
@@ -303,20 +307,13 @@ class OffsetPlanner:
         return self._look_ahead
 
     def report(self) -> dict[str, Any] | None:
-        """Returns the newest positions for the progress event, and the lag of the planned end.
-
-        `entries` counts stored entries (batches), exact while both positions are in one ledger, else at least that
-        many.
-        """
+        """Returns the newest positions for the progress event, and the lag of the planned end (see `lag`)."""
         if not self._newest:
             return None
-        behind = {
-            topic: entries_between(self._planned.get(topic, EARLIEST), end) for topic, end in self._newest.items()
-        }
-        return {
-            **SourceOffset(self._newest).to_json(),
-            "lag": {"entries": sum(behind.values()), "partitions": sum(1 for entries in behind.values() if entries)},
-        }
+        lag = self._lag.to_json(self._planned, self._due, self._newest, self._look_ahead, self._letters)
+        name = self._options.subscription_name
+        by = {} if name is None else {"subscription": name}
+        return {**SourceOffset(self._newest).to_json(), **by, "lag": lag}
 
     def ranges(self, start: SourceOffset, end: SourceOffset) -> list[TopicRange]:
         """Returns the ranges that the tasks of a micro-batch read: they depend on the two offsets alone, so a replay

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
+import spark_pulsar
 from tests.eventually import eventually
 from tests.spark.flows import BATCHED, UNBATCHED, Collected, Flows, texts, values
 
@@ -317,7 +318,7 @@ def test_a_named_subscription_follows_a_running_query(flows: Flows) -> None:
 
 
 def test_progress_shows_newest_positions_and_lag(flows: Flows) -> None:
-    # covers CONN-14
+    # covers CONN-14, CONN-74
     topic = flows.broker.topic("progress")
     flows.send(topic, texts(10))
     frame = flows.stream(topic, maxMessagesPerTrigger=4)
@@ -327,6 +328,19 @@ def test_progress_shows_newest_positions_and_lag(flows: Flows) -> None:
     reports = [json.loads(progress["sources"][0]["latestOffset"]) for progress in query.recentProgress]
     assert [report["lag"]["entries"] for report in reports][:3] == [6, 2, 0]
     assert all(list(report["positions"]) == [topic] for report in reports)
+    lags = [report["lag"] for report in reports]
+    assert [lag["messages"] for lag in lags][:3] == [6, 2, 0]
+    assert [lag["partitions"] for lag in lags][:3] == [1, 1, 0]
+    assert lags[0]["bytes"] > lags[1]["bytes"] > lags[2]["bytes"] == 0
+    assert {name: lags[0][name] for name in ("messages", "entries", "bytes")} == {
+        name: lags[0]["ofPartitions"][topic][name] for name in ("messages", "entries", "bytes")
+    }
+    told = spark_pulsar.explain(query).splitlines()  # covers CONN-75
+    assert told[0] == f"{query.id} is stopped"
+    assert told[1] == f"reads {topic}: read to the end when the last micro-batch began"
+    assert told[2].startswith("batch 2 at ")
+    assert 0 < lags[0]["seconds"] < 600
+    assert lags[2]["seconds"] == 0
     assert sum(progress["numInputRows"] for progress in query.recentProgress) == 10
 
 

@@ -1,0 +1,198 @@
+"""Progress of a streaming query in a line or two: read, left to read, rate, time of a micro-batch, and advice.
+
+`explain` asks Spark's query object, of a classic session or of Spark Connect, for its last progress events;
+`explain_progress` is a pure function of those. Spark has no place for a source's own metrics or description (see
+docs/connector.md), so all that it tells is in the offsets and in `latestOffset`, which are ours.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from spark_pulsar.model.names import TopicName
+
+Event = Mapping[str, Any]
+
+_LONG_MS: Final = 100
+"""Parts of a micro-batch below this are not worth advice."""
+_MUCH: Final = 0.4
+_MOST_TOPICS: Final = 3
+_PARTS: Final = {
+    "addBatch": "the work",
+    "getBatch": "the batch",
+    "latestOffset": "asking the brokers",
+    "queryPlanning": "planning",
+    "walCommit": "checkpoint files",
+    "commitOffsets": "checkpoint files",
+    "commitBatch": "checkpoint files",
+}
+_ADVICE: Final = {
+    "checkpoint files": "put the checkpoint on a faster file system, or set "
+    "spark.sql.streaming.checkpointFileManagerClass where one query writes it on a local disk (docs: Latency)",
+    "asking the brokers": "brokers are slow or far, or a limit makes the driver count ahead: raise the limit, read "
+    "fewer partitions, or use a longer trigger",
+    "planning": "a plan that is made anew for each micro-batch takes long: simplify it, or use a longer trigger",
+}
+
+
+def explain(query: Any) -> str:
+    """Returns how far a streaming query is, how far behind, how fast, and what to do if something is odd.
+
+    `query` is a StreamingQuery; only its sources of `format("pulsar")` are told in detail.
+    """
+    recent = [_event(each) for each in query.recentProgress]
+    name = query.name or query.id
+    failure = None if query.isActive else query.exception()
+    if failure is not None:
+        head = f"{name} has failed: {str(failure).strip().splitlines()[0]}"
+    else:
+        head = f"{name} is {'running' if query.isActive else 'stopped'}"
+    return f"{head}\n{explain_progress(recent)}"
+
+
+def explain_progress(recent: Sequence[Event]) -> str:
+    """Returns the text of `explain` for progress events, the oldest first."""
+    if not recent:
+        return "no micro-batch is done yet"
+    last = recent[-1]
+    sources = [source for source in last.get("sources", ()) if _reported(source) is not None]
+    others = len(last.get("sources", ())) - len(sources)
+    lines = [_source(source) for source in sources] or ["none of its sources is pulsar"]
+    if others and sources:
+        lines[-1] += f"; {others} more source{'s' if others > 1 else ''} not of pulsar"
+    lines.append(_pace(recent))
+    lines += [f"to do: {advice}" for advice in _advice(recent)]
+    return "\n".join(lines)
+
+
+def _event(progress: Any) -> Event:
+    loaded: Event = progress if isinstance(progress, Mapping) else json.loads(progress.json)
+    return loaded
+
+
+def _reported(source: Event) -> Mapping[str, Any] | None:
+    """Returns what the source reported about its newest offsets; None where it is not ours."""
+    latest = _json(source.get("latestOffset"))
+    if latest is None or "lag" not in latest or not isinstance(latest.get("positions"), Mapping):
+        return None
+    return latest
+
+
+def _json(value: Any) -> Mapping[str, Any] | None:
+    try:
+        loaded = json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        return None
+    return loaded if isinstance(loaded, Mapping) else None
+
+
+def _source(source: Event) -> str:
+    latest = _reported(source) or {}
+    return f"reads {_topics(latest['positions'])}{_subscription(latest)}: {_behind(latest['lag'])}"
+
+
+def _topics(positions: Mapping[str, Any]) -> str:
+    partitions: dict[str, int] = {}
+    for each in positions:
+        name = TopicName.parse(each)
+        partitions[name.base.full] = partitions.get(name.base.full, 0) + (1 if name.partition >= 0 else 0)
+    told = [
+        f"{topic} ({count} partition{'s' if count > 1 else ''})" if count else topic
+        for topic, count in partitions.items()
+    ]
+    more = len(told) - _MOST_TOPICS
+    return ", ".join(told[:_MOST_TOPICS]) + (f" and {more} more topics" if more > 0 else "") if told else "no topic yet"
+
+
+def _subscription(latest: Mapping[str, Any]) -> str:
+    return f" as subscription {latest['subscription']}" if latest.get("subscription") else ""
+
+
+def _behind(lag: Mapping[str, Any]) -> str:
+    delayed = lag.get("delayed")
+    waiting = ""
+    if delayed:
+        waiting = f"; {delayed['entries']:,} retry letters wait, the next for {delayed['secondsToNext']:,.1f} s"
+    if not lag["messages"]:
+        return f"read to the end when the last micro-batch began{waiting}"
+    about = "about " if lag.get("estimated") else ""
+    size = "" if lag.get("bytes") is None else f", {_size(lag['bytes'])}"
+    age = "" if lag.get("seconds") is None else f", the oldest {lag['seconds']:,.1f} s old"
+    count = lag["partitions"]
+    where = f" in {count} partition{'s' if count > 1 else ''}"
+    of = "message" if lag["messages"] == 1 else "messages"
+    return f"behind by {about}{lag['messages']:,} {of}{size}{age}{where}{waiting}"
+
+
+def _size(size_bytes: int) -> str:
+    for unit, least in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if size_bytes >= least:
+            return f"{size_bytes / least:,.1f} {unit}"
+    return f"{size_bytes} bytes"
+
+
+def _durations(event: Event) -> dict[str, int]:
+    """Sums up the parts of a micro-batch under their names for users."""
+    out: dict[str, int] = {}
+    for part, duration_ms in (event.get("durationMs") or {}).items():
+        if part in _PARTS:
+            out[_PARTS[part]] = out.get(_PARTS[part], 0) + duration_ms
+    return out
+
+
+def _worked(recent: Sequence[Event]) -> list[Event]:
+    """Returns the events of micro-batches that had rows; of all, if none had."""
+    return [event for event in recent if event.get("numInputRows")] or list(recent)
+
+
+def _shares(recent: Sequence[Event]) -> tuple[float, dict[str, float]]:
+    """Returns the mean time of a micro-batch in ms, and that of its parts."""
+    events = _worked(recent)
+    total_ms = sum((event.get("durationMs") or {}).get("triggerExecution", 0) for event in events)
+    parts: dict[str, float] = {}
+    for event in events:
+        for part, duration_ms in _durations(event).items():
+            parts[part] = parts.get(part, 0) + duration_ms
+    return total_ms / len(events), {part: duration_ms / len(events) for part, duration_ms in parts.items()}
+
+
+def _pace(recent: Sequence[Event]) -> str:
+    last = recent[-1]
+    total_ms, parts = _shares(recent)
+    slowest = sorted(parts.items(), key=lambda item: -item[1])[:2]
+    told = ", ".join(f"{part} {duration_ms:,.0f} ms" for part, duration_ms in slowest if duration_ms)
+    rows = _worked(recent)[-1]
+    return (
+        f"batch {last.get('batchId')} at {last.get('timestamp')}: {rows.get('numInputRows', 0):,} rows, "
+        f"{rows.get('processedRowsPerSecond') or 0:,.0f} rows/s; a micro-batch takes {total_ms:,.0f} ms"
+        + (f" ({told})" if told else "")
+    )
+
+
+def _advice(recent: Sequence[Event]) -> list[str]:
+    total_ms, parts = _shares(recent)
+    found = [
+        f"{part} take {duration_ms / total_ms:.0%} of a micro-batch: {_ADVICE[part]}"
+        for part, duration_ms in parts.items()
+        if part in _ADVICE and duration_ms >= _LONG_MS and duration_ms >= _MUCH * total_ms
+    ]
+    return found + _of_lag(recent)
+
+
+def _of_lag(recent: Sequence[Event]) -> list[str]:
+    lags = [sum(_messages(source) for source in event.get("sources", ())) for event in recent]
+    behind = lags[-3:]
+    rows = _worked(recent)[-1].get("numInputRows", 0)
+    if len(behind) == 3 and behind[0] < behind[1] < behind[2]:
+        return [
+            "messages come faster than they are read: raise the limits of a micro-batch "
+            f"({rows:,} rows in the last one), give the job more cores, or the topic more partitions"
+        ]
+    return []
+
+
+def _messages(source: Event) -> int:
+    latest = _reported(source)
+    return 0 if latest is None else int(latest["lag"].get("messages", 0))
