@@ -69,6 +69,7 @@ bench: setup  ## all benchmarks; against a real Apache Pulsar where one takes pa
 	$(BIN)/python benchmarks/storage.py
 	$(BIN)/python benchmarks/compaction.py --against apache-pulsar
 	$(BIN)/python benchmarks/spark.py --against apache-pulsar
+	$(BIN)/python benchmarks/spark.py --against kafka
 	$(BIN)/python benchmarks/spark.py --latency --idle --against kafka
 
 proto: setup  ## generate the protobuf module from wire/pulsar_api.proto

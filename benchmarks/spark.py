@@ -4,6 +4,8 @@
     python benchmarks/spark.py [--against apache-pulsar] [--only NAME ...] [--rows N] [--rounds N] [--data DIR]
                                [--spark-avro spark-avro_2.13-VERSION.jar]
     python benchmarks/spark.py --latency [--idle] [--against kafka] [--rounds N] [--data DIR]
+    python benchmarks/spark.py --against kafka [--schemas] [--only NAME ...] [--rows N] [--rounds N]
+                               [--conf KEY=VALUE ...] [--data DIR]
 
 Spark runs as `local[2]`; broker, JVM and Python workers share the machine. Rows have a value of 100 bytes, a key, an
 event time and one property. Wall times include planning and all receipts: of each run about 0.45 s are what Spark
@@ -22,8 +24,9 @@ ratios are between neighbours; the figure is the median of the rounds after the 
     official reader   the official Python client reading the same topic            rows/s (fewer rows)
     official producer the official Python client, batches of 1,000                 rows/s (fewer rows)
 
-`--latency` and `--idle` measure what `spark_latency.py` says; against Kafka in turns in one session, on the Spark that
-Kafka's connector is for, in an environment of its own. Kafka and the connector come from Maven Central.
+`--latency` and `--idle` measure what `spark_latency.py` says, and `--against kafka` alone what `spark_throughput.py`
+says; against Kafka in turns in one session, on the Spark that Kafka's connector is for, in an environment of its own.
+Kafka and the connector come from Maven Central.
 """
 
 from __future__ import annotations
@@ -47,6 +50,7 @@ import pyarrow as pa
 from load import kafka, machine, peers
 from load.kafka import KAFKA
 from load.peers import APACHE_PULSAR, Peer
+from load.spark_avro import spark_avro_jar
 from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.avro.functions import to_avro
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -65,6 +69,7 @@ Results = dict[str, dict[str, float]]
 """Broker → workload → rows a second."""
 
 VALUE_BYTES = 100
+ROWS, KAFKA_ROWS = 5_000_000, 2_000_000
 TARGETS = {"source batch": 1_000_000, "source stream": 1_000_000, "sink batch": 500_000}
 """Rows a second on our broker."""
 RATIOS = (
@@ -355,10 +360,8 @@ def latency(console: Console, directory: Path, found: list[Peer], args: argparse
         "idle": args.idle,
         "rounds": args.rounds,
     }
-    program = Path(__file__).with_name("spark_latency.py")
-    environment = {**os.environ, "PYTHONPATH": str(peers.ROOT)}
-    command = [python, str(program), json.dumps(wanted)]
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    command = [python, str(Path(__file__).with_name("spark_latency.py")), json.dumps(wanted)]
+    done = subprocess.run(command, env=_environment(), stdout=subprocess.PIPE, text=True, check=True)
     answer = json.loads(done.stdout.splitlines()[-1])
     medians = {
         name: {figure: statistics.median(values) for figure, values in figures.items()}
@@ -379,36 +382,68 @@ def latency(console: Console, directory: Path, found: list[Peer], args: argparse
     return met
 
 
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(peers.ROOT)}
+
+
+def throughput(directory: Path, found: list[Peer], args: argparse.Namespace) -> bool:
+    """Runs `spark_throughput.py`, which reports; whether the targets that were measured are met."""
+    described = {peer.name: {"url": peer.service_url, "admin_url": peer.admin_url, "pid": peer.pid} for peer in found}
+    wanted = {
+        "directory": str(directory.resolve()),
+        "jars": [*kafka.connector_jars(), spark_avro_jar()],
+        "peers": described,
+        "schemas": args.schemas,
+        "only": args.only or [],
+        "rows": args.rows or KAFKA_ROWS,
+        "rounds": args.rounds,
+        "warm_ups": args.warm_ups,
+        "settings": dict(each.split("=", 1) for each in args.conf),
+    }
+    program = Path(__file__).with_name("spark_throughput.py")
+    command = [str(kafka.spark_environment()), str(program), json.dumps(wanted)]
+    return subprocess.run(command, env=_environment(), check=False).returncode == 0
+
+
 def main() -> int:
     """Runs and reports; 1 if a target is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--against", choices=[APACHE_PULSAR, KAFKA])
     parser.add_argument("--latency", action="store_true", help="small micro-batches, and from a client to foreachBatch")
     parser.add_argument("--idle", action="store_true", help="processor time of a query without new messages")
-    parser.add_argument("--only", nargs="+", choices=WORKLOADS, metavar="NAME", help="only these workloads")
+    parser.add_argument("--schemas", action="store_true", help="against kafka: only the works with a schema")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="only these workloads; kafka: that begin so")
+    parser.add_argument("--conf", nargs="+", default=[], metavar="KEY=VALUE", help="against kafka: Spark's settings")
     parser.add_argument("--spark-avro", type=Path, help="jar of Spark's own module for Avro: for sink to_avro")
-    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--rows", type=int, help=f"default {ROWS:,}; against kafka {KAFKA_ROWS:,}")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--warm-ups", type=int, default=3, help="the JVM compiles while it runs")
     parser.add_argument("--partitions", type=int, default=2, help="topics that the source reads, one task each")
     parser.add_argument("--data", type=Path, default=Path("data"), help="directory on the disk to use")
     args = parser.parse_args()
     small = args.latency or args.idle
-    if args.against is not None and (args.against == KAFKA) != small:
-        parser.error("--latency and --idle are measured against kafka, everything else against apache-pulsar")
+    beside_kafka = args.against == KAFKA
+    if small and args.against == APACHE_PULSAR:
+        parser.error("--latency and --idle are measured against kafka")
+    if (args.schemas or args.conf) and (small or not beside_kafka):
+        parser.error("--schemas and --conf are for --against kafka")
+    if not beside_kafka and not set(args.only or ()) <= set(WORKLOADS):
+        parser.error(f"--only takes {', '.join(WORKLOADS)}")
     console = Console()
     with contextlib.ExitStack() as stack:
         directory = stack.enter_context(peers.fresh_directory(args.data))
         console.print(machine.description(directory), highlight=False)
         found = [stack.enter_context(peers.ours(args.data))]
         if args.against:
-            start = kafka.kafka if args.against == KAFKA else peers.apache_pulsar
+            start = kafka.kafka if beside_kafka else peers.apache_pulsar
             found.append(stack.enter_context(start(args.data)))
         if small:
             return 0 if latency(console, directory, found, args) else 1
+        if beside_kafka:
+            return 0 if throughput(directory, found, args) else 1
         spark = session(args.spark_avro)
         stack.callback(spark.stop)
-        benches = [Bench(spark, peer, args.rows, args.partitions, directory) for peer in found]
+        benches = [Bench(spark, peer, args.rows or ROWS, args.partitions, directory) for peer in found]
         wanted = [name for name in WORKLOADS if name in (args.only or WORKLOADS)]
         if args.spark_avro is None:
             wanted = [name for name in wanted if name != "sink to_avro"]

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from load import peers
+from load.machine import tree_processor_s
 from load.spark_avro import spark_avro_jar
 from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.avro.functions import from_avro, to_avro
@@ -137,24 +138,6 @@ def check(bench: SchemaBench) -> None:
     assert ours == bench._columns("JSON").orderBy("id").select(*names).limit(100).collect()
 
 
-def processor_s(pid: int) -> float:
-    """Processor time used so far by a process, those that it started, and those of them that have ended."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        children = [int(each) for task in Path(f"/proc/{pid}/task").iterdir() for each in _children(task)]
-    except (FileNotFoundError, ProcessLookupError):
-        return 0.0
-    own = sum(int(ticks) for ticks in fields[11:15]) / os.sysconf("SC_CLK_TCK")
-    return own + sum(processor_s(child) for child in children)
-
-
-def _children(task: Path) -> list[str]:
-    try:
-        return (task / "children").read_text().split()
-    except (FileNotFoundError, ProcessLookupError):
-        return []
-
-
 def measure(rows: int, rounds: int, data: Path) -> None:
     """Prints figures of each way, and the ratios of ours to Spark's own."""
     spark = session()
@@ -167,11 +150,11 @@ def measure(rows: int, rounds: int, data: Path) -> None:
             check(bench)
             for turn in range(-2, rounds):  # the JVM compiles while it runs
                 for name, way in bench.ways().items():
-                    used, begun = processor_s(jvm) + broker.processor_s(), time.perf_counter()
+                    used, begun = tree_processor_s(jvm) + broker.processor_s(), time.perf_counter()
                     way()
                     if turn >= 0:
                         rates[name].append(rows / (time.perf_counter() - begun))
-                        costs[name].append((processor_s(jvm) + broker.processor_s() - used) * 1_000_000 / rows)
+                        costs[name].append((tree_processor_s(jvm) + broker.processor_s() - used) * 1_000_000 / rows)
     finally:
         spark.stop()
     print(f"Spark {spark.version}, local[2], {rows:,} records of {len(RECORD)} fields, medians of {rounds}:")

@@ -44,6 +44,24 @@ def stolen_s() -> float:
     return int(stat.read_text().split(maxsplit=9)[8]) / os.sysconf("SC_CLK_TCK")
 
 
+def tree_processor_s(pid: int) -> float:
+    """Processor time used so far by a process, those that it started, and those of them that have ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        children = [int(each) for task in Path(f"/proc/{pid}/task").iterdir() for each in _children(task)]
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
+    own = sum(int(ticks) for ticks in fields[11:15]) / os.sysconf("SC_CLK_TCK")
+    return own + sum(tree_processor_s(child) for child in children)
+
+
+def _children(task: Path) -> list[str]:
+    try:
+        return (task / "children").read_text().split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
 def _file_system(path: Path) -> str:
     mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
     path = path.resolve()

@@ -29,6 +29,7 @@ class Peer:
     service_url: str
     pid: int | None = None
     ready_s: float | None = None
+    admin_url: str | None = None
 
     def resident_mb(self) -> float | None:
         """Resident memory now, in MB of 10^6 bytes."""
@@ -76,7 +77,7 @@ def ours(data: Path) -> Iterator[Peer]:
         with spark_pulsar.broker_process(directory) as process:
             Connection(process.service_url).close()
             try:
-                yield Peer(OURS, process.service_url, process.pid, time.perf_counter() - started)
+                yield Peer(OURS, process.service_url, process.pid, time.perf_counter() - started, process.admin_url)
             finally:
                 sys.stderr.write(process.log)  # empty unless something went wrong
 

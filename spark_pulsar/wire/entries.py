@@ -96,10 +96,10 @@ def build_entry(metadata: MessageMetadata, payload: bytes | memoryview, with_che
         head = metadata.SerializeToString()
     except EncodeError as error:
         raise CorruptMessage(f"incomplete metadata: {error}") from None
-    checked = b"".join((_SIZE.pack(len(head)), head, payload))
+    head = _SIZE.pack(len(head)) + head
     if not with_checksum:
-        return checked
-    return b"".join((CHECKSUM_MAGIC, _SIZE.pack(crc32c(checked)), checked))
+        return b"".join((head, payload))
+    return b"".join((CHECKSUM_MAGIC, _SIZE.pack(crc32c(payload, crc32c(head))), head, payload))
 
 
 def parse_entry(buffer: bytes, start: int = 0, end: int | None = None) -> Entry:
