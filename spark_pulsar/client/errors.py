@@ -82,24 +82,26 @@ class AnswerOverdue(OperationTimeout):
 
 
 class MessageTooLarge(PulsarError):
-    """An entry is larger than the broker takes: `size_bytes` of metadata and payload against `limit_bytes`."""
+    """An entry is larger than the broker takes: `size_bytes` of metadata and payload against `limit_bytes`; a hint."""
 
     code = ServerError.NotAllowedError
 
-    def __init__(self, size_bytes: int = 0, limit_bytes: int = 0, topic: str = "") -> None:
+    def __init__(self, size_bytes: int = 0, limit_bytes: int = 0, topic: str = "", hint: str = "") -> None:
         super().__init__("")
-        self.args = (size_bytes, limit_bytes, topic)
+        self.args = (size_bytes, limit_bytes, topic, hint)
         self.size_bytes = size_bytes
         self.limit_bytes = limit_bytes
         self.topic = topic
+        self.hint = hint
 
     @property
     def message(self) -> str:
         """The whole sentence."""
-        return (
+        text = (
             f"{self.topic}: an entry of {self.size_bytes} bytes (metadata and payload) exceeds the broker's "
             f"maximum of {self.limit_bytes}"
         )
+        return f"{text}; {self.hint}" if self.hint else text
 
 
 class SequenceIdForgotten(PulsarError):

@@ -52,6 +52,12 @@ METADATA_COLUMNS: Final[tuple[Column, ...]] = (
         "Apache Pulsar, exposed by `exposingBrokerEntryMetadataToClientEnabled`).",
     ),
     Column("__index", ("bigint",), "Number of the message in its topic partition, from 0; null as the time before."),
+    Column(
+        "__encryptionContext",
+        ("string",),
+        "JSON of an encrypted message's keys, parameter, compression and batch size, to decrypt what "
+        "`cryptoFailureAction` `CONSUME` reads; null of others, and of chunked messages.",
+    ),
 )
 """Columns of a read that are not there unless `metadataColumns` or the schema names them."""
 

@@ -68,8 +68,10 @@ def check_encryption(names: Sequence[str], public_keys: KeyFiles | None, action:
         raise OptionError(f"option {PUBLIC_KEYS} names no key for {' and '.join(missing)}")
 
 
-def check_decryption(private_keys: KeyFiles | None, action: str, mode: str) -> None:
+def check_decryption(private_keys: KeyFiles | None, action: str, mode: str, *, prunes_by_key: bool) -> None:
     """Checks the options of a read together. Raises OptionError."""
+    if action == CONSUME and prunes_by_key:
+        raise OptionError(f"options keys and {ACTION} = {CONSUME} contradict each other: keys in a batch are encrypted")
     if action == SEND:
         raise OptionError(f"option {ACTION} = {SEND} is for writes; a read knows {FAIL}, {DISCARD} and {CONSUME}")
     if private_keys is not None and mode == DEADLETTER:

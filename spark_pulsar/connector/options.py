@@ -164,7 +164,9 @@ class Options:
         self._check_retry()
         if self.keys is None and self.keys_hashing_scheme is not None:
             raise OptionError("option keysHashingScheme says where the keys of the option keys are: give keys, too")
-        check_decryption(self.encryption_private_keys, self.crypto_failure_action, self.mode)
+        check_decryption(
+            self.encryption_private_keys, self.crypto_failure_action, self.mode, prunes_by_key=self.keys is not None
+        )
         return self
 
     def for_write(self, use: Use) -> Options:

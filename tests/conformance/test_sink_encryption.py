@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import logging
 from pathlib import Path
+from typing import Any
 
 import pulsar
 import pyarrow as pa
 import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from spark_pulsar.client.encryption.data_keys import load_private_key, unseal
 from spark_pulsar.client.errors import EncryptionKeyError
 from spark_pulsar.connector.errors import UnreadableMessageError
 from spark_pulsar.model.errors import PulsarError
+from spark_pulsar.wire.compression import decompress
+from spark_pulsar.wire.pulsar_api_pb2 import ZSTD
 from tests.brokers import Broker
 from tests.conformance.connector_tasks import read, write
 from tests.conformance.key_pairs import KeyPair, rsa_pair
@@ -62,6 +69,16 @@ def send(broker: Broker, topic: str, pair: KeyPair, values: list[str], how: str 
     producer.close()
 
 
+def by_hand(row: dict[str, Any], pair: KeyPair) -> bytes:
+    """What a row that was read as it is stored holds, before compression."""
+    context = json.loads(row["__encryptionContext"])
+    sealed = base64.b64decode(context["keys"]["k"]["keyValue"])
+    cipher = AESGCM(unseal(load_private_key(pair.private), sealed))
+    data = cipher.decrypt(base64.b64decode(context["param"]), row["value"], None)
+    assert (context["batchSize"], context["compressionType"]) == (2, "ZSTD")
+    return bytes(decompress(ZSTD, data, context["uncompressedMessageSize"]))
+
+
 def texts(found: list[dict[str, object]]) -> list[str]:
     return [bytes(row["value"]).decode() for row in found]  # type: ignore[call-overload]
 
@@ -108,7 +125,7 @@ def test_messages_that_cannot_be_decrypted(
     send(broker, topic, pair, ["a", "b"])
     write(broker, topic, rows(["plain"]))
     send(broker, topic, other, ["c"], "single")
-    names = ("value", "__key", "__batchIndex", "__messageProperties")
+    names = ("value", "__key", "__batchIndex", "__messageProperties", "__encryptionContext")
     with pytest.raises(UnreadableMessageError, match="encrypted for 'k', and there is no option encryptionPrivateKeys"):
         read(broker, topic, *names)
     keys = {"encryptionPrivateKeys": other.private}
@@ -121,7 +138,8 @@ def test_messages_that_cannot_be_decrypted(
     assert texts(rest) == ["plain", "c"]
     assert first["__batchIndex"] is None
     assert first["__key"] == b"k"
-    assert len(first["value"]) > 16
+    assert [row["__encryptionContext"] is None for row in rest] == [True, False]
+    assert by_hand(first, pair).endswith(b"b")
     assert len(read(broker, topic, *names, cryptoFailureAction="CONSUME")) == 3
     with pytest.raises(EncryptionKeyError, match="/none: No such file"):
         read(broker, topic, *names, cryptoFailureAction="DISCARD", encryptionPrivateKeys="/none")

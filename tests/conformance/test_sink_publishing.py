@@ -94,11 +94,14 @@ def test_a_row_that_no_entry_holds(broker: Broker) -> None:
     # covers CONN-42
     topic = broker.topic("large")
     value = random.Random(2).randbytes(6 << 20)
-    with pytest.raises(MessageTooLarge):
+    small = {"chunkMaxMessageSize": "6500"}  # the key is in each chunk
+    with pytest.raises(MessageTooLarge, match="chunkingEnabled sends large rows"):
         write(broker, topic, rows(value=[value]))
     write(broker, topic, rows(value=[value]), chunkingEnabled="true")
-    (message,) = stored(broker, topic)
-    assert message.data() == value
+    write(broker, topic, rows(value=[value[:2_000]], __key=["k" * 3_000]), chunkingEnabled="true", **small)
+    first, second = stored(broker, topic)
+    assert first.data() == value
+    assert (second.data(), second.partition_key()) == (value[:2_000], "k" * 3_000)
 
 
 def test_batches_by_key_are_shared_out_whole(broker: Broker) -> None:

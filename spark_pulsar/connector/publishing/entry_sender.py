@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.client.clock import wall_ms
+from spark_pulsar.client.errors import MessageTooLarge
 from spark_pulsar.client.publisher import Publisher
 from spark_pulsar.connector.options import Options
 from spark_pulsar.connector.publishing.encryption import encryptor_of
@@ -16,6 +17,7 @@ from spark_pulsar.wire.pulsar_api_pb2 import NONE, CompressionType, MessageMetad
 if TYPE_CHECKING:
     from spark_pulsar.wire.columns.encode import EncodedBatch
 
+_HINT: Final = "the option chunkingEnabled sends large rows to persistent topics in chunks"
 METADATA_BYTES: Final = 1024
 """Room for the metadata of a batch, which count as part of it."""
 
@@ -46,7 +48,10 @@ class EntrySender:
             payload = compress(self._codec, payload)
         if batch.message_count > 1 or not self._is_chunking:
             payload = self._encrypted(metadata, payload)
-            publisher.send(metadata, payload, batch.message_count, batch.first_sequence_id)
+            try:
+                publisher.send(metadata, payload, batch.message_count, batch.first_sequence_id)
+            except MessageTooLarge as error:
+                raise MessageTooLarge(error.size_bytes, error.limit_bytes, error.topic, _HINT) from error
             return
         metadata.producer_name = publisher.producer_name
         metadata.sequence_id = batch.first_sequence_id
@@ -61,8 +66,10 @@ class EntrySender:
         """Tells whether a batch is one row that must not be sent as a batch."""
         if not self._is_batching or batch.is_delayed:
             return True
-        most_bytes = self._most_bytes(publisher) - METADATA_BYTES
-        return self._is_chunking and batch.message_count == 1 and len(batch.payload) > most_bytes
+        if not self._is_chunking or batch.message_count > 1:
+            return False
+        most_bytes = 2 * len(batch.payload) + METADATA_BYTES  # keys are in the metadata of a batch, too
+        return most_bytes > self._most_bytes(publisher)
 
     def batch_bytes(self, publishers: Iterable[Publisher]) -> int:
         """Returns the bytes that a batch may hold: no more than the brokers take, whatever the option says."""

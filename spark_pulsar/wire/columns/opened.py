@@ -20,7 +20,7 @@ def with_payloads(table: EntryTable, places: Sequence[int], payloads: Sequence[b
     at = np.asarray(places, np.int64)
     fields[layout.PAYLOAD_START, at] = len(entries.data) + np.cumsum(sizes) - sizes
     fields[layout.PAYLOAD_LENGTH, at] = sizes
-    fields[layout.ENCRYPTION_KEYS, at] = 0
+    fields[layout.ENCRYPTION_KEYS, at] *= -1
     data = np.frombuffer(b"".join((entries.data.data, *payloads)), np.uint8)
     return EntryTable(entries.over_bytes(data), fields)
 
@@ -42,7 +42,7 @@ def as_stored(table: EntryTable, places: Sequence[int]) -> EntryTable:
         (layout.KIND, Kind.SINGLE),
         (layout.COUNT, 1),
         (layout.COMPRESSION, 0),
-        (layout.ENCRYPTION_KEYS, 0),
     ):
         fields[field, at] = value
+    fields[layout.ENCRYPTION_KEYS, at] *= -1
     return EntryTable(table.entries, fields)

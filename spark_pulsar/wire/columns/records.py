@@ -8,6 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from spark_pulsar.wire.columns import arrays, metadata_arrays
+from spark_pulsar.wire.columns.encryption_contexts import encryption_context_array
 from spark_pulsar.wire.columns.entries import Entries, EntrySlice, EntryTable, table_of
 from spark_pulsar.wire.columns.key_set import KeySet
 from spark_pulsar.wire.columns.rows import Rows, entry_groups, read_rows, row_ranges
@@ -35,6 +36,7 @@ _ON_REQUEST: Final = (
     pa.field("__batchIndex", pa.int32()),
     pa.field("__brokerPublishTime", arrays.TIMESTAMP),
     pa.field("__index", pa.int64()),
+    pa.field("__encryptionContext", pa.string()),
 )
 
 METADATA_COLUMNS: Final = tuple(field.name for field in _ON_REQUEST)
@@ -105,6 +107,7 @@ class RecordDecoder:
             "__batchIndex": metadata_arrays.batch_index_array,
             "__brokerPublishTime": metadata_arrays.broker_publish_time_array,
             "__index": metadata_arrays.index_array,
+            "__encryptionContext": encryption_context_array,
         }
         return [builders[name] for name in self.schema.names]
 

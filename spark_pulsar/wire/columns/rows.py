@@ -49,7 +49,7 @@ def _unpacked(table: EntryTable) -> tuple[ByteArray, EntryTable]:
     fields = table.fields
     if not fields[layout.COMPRESSION].any():  # the usual case, and NONE is 0
         return table.entries.data, table
-    decodable = (fields[layout.KIND] <= Kind.BATCH) & (fields[layout.ENCRYPTION_KEYS] == 0)
+    decodable = (fields[layout.KIND] <= Kind.BATCH) & (fields[layout.ENCRYPTION_KEYS] <= 0)
     packed = np.flatnonzero(decodable & (fields[layout.COMPRESSION] != NONE))
     if not len(packed):
         return table.entries.data, table

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.config import ClientConfig
-from spark_pulsar.client.errors import MessageTooLarge, OperationTimeout
+from spark_pulsar.client.errors import MessageTooLarge, NotSupportedByClient, OperationTimeout
 from spark_pulsar.connector.option_table import BATCH_WRITE
 from spark_pulsar.connector.options import parse_options
 from spark_pulsar.connector.writing import publish
@@ -17,6 +19,7 @@ from spark_pulsar.model.ids import Position
 from spark_pulsar.wire import commands
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from tests import entry_commands
+from tests.conformance.key_pairs import rsa_pair
 from tests.unit.client.peer import Peer
 
 LIMIT_BYTES = 10_000
@@ -30,7 +33,7 @@ def peer() -> Iterator[Peer]:
     one.close()
 
 
-def _publish(peer: Peer, *sizes: int) -> list[int]:
+def _publish(peer: Peer, *sizes: int, **settings: str) -> list[int]:
     """Write rows of these sizes; how many messages each entry had."""
     peer.handlers[BaseCommand.CONNECT] = lambda caller, command, _: caller.send(
         commands.connected(command.connect.protocol_version, "peer", LIMIT_BYTES)
@@ -40,7 +43,7 @@ def _publish(peer: Peer, *sizes: int) -> list[int]:
             command.send.producer_id, command.send.sequence_id, Position(1, command.send.sequence_id)
         )
     )
-    options = parse_options({"service.url": peer.url, "topic": "t"}).for_write(BATCH_WRITE)
+    options = parse_options({"service.url": peer.url, "topic": "t", **settings}).for_write(BATCH_WRITE)
     rows = pa.RecordBatch.from_pydict({"value": [bytes(size) for size in sizes]})
     with PulsarClient(ClientConfig(peer.url)) as client:
         assert publish(client, options, iter([rows])) == len(sizes)
@@ -56,6 +59,26 @@ def test_a_receipt_that_never_comes_is_an_error_in_time(peer: Peer) -> None:
     rows = pa.RecordBatch.from_pydict({"value": [b"x"]})
     with PulsarClient(ClientConfig(peer.url)) as client, pytest.raises(OperationTimeout, match="after 150 ms waiting"):
         publish(client, options, iter([rows]))
+
+
+def test_encrypting_producers_say_so_and_have_their_properties(peer: Peer, tmp_path: Path) -> None:
+    # covers CONN-41, CONN-44
+    place = str(rsa_pair(tmp_path).public)
+    settings = {"encryptionKeys": "a,b", "encryptionPublicKeys": place, "producerProperties": '{"team": "flights"}'}
+    assert _publish(peer, *[1_000] * 50, **settings) == [8] * 6 + [2]
+    (command,) = peer.of(BaseCommand.PRODUCER)
+    assert command.producer.encrypted
+    assert [(each.key, each.value) for each in command.producer.metadata] == [("team", "flights")]
+
+
+def test_encryption_needs_a_library(peer: Peer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = str(rsa_pair(tmp_path).public)
+    for name in list(sys.modules):
+        if name.split(".")[0] == "cryptography" or name.startswith("spark_pulsar.client.encryption."):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    with pytest.raises(NotSupportedByClient, match=r"library cryptography.*pip install 'spark-pulsar\[encryption\]'"):
+        _publish(peer, 10, encryptionKeys="a", encryptionPublicKeys=place)
 
 
 def test_a_row_above_it_is_refused(peer: Peer) -> None:

@@ -37,6 +37,7 @@ def test_every_column_of_a_real_entry() -> None:
             "__batchIndex": None,
             "__brokerPublishTime": None,
             "__index": None,
+            "__encryptionContext": None,
         }
     ]
 
