@@ -292,26 +292,7 @@ class Options:
 
 def parse_options(raw: Mapping[str, str]) -> Options:
     """Turns Spark's option strings into `Options`. Raises OptionError."""
-    refuse_table(raw, {lower: option.name for lower, option in _BY_LOWER.items()})
-    values: dict[str, str] = {}
-    path: str | None = None
-    for key, value in raw.items():
-        lower = key.lower()
-        if lower == "path":
-            path = value
-        elif lower not in _SPARK_OWN:
-            values[_canonical(lower, key)] = value
-    for names in _EXCLUSIVE:
-        if len(given := [name for name in names if name in values]) > 1:
-            raise OptionError(f"options {' and '.join(given)} contradict each other: give exactly one of them")
-    if path is not None and _names_a_topic(path):
-        if given := [name for name in _EXCLUSIVE[0] if name in values]:
-            raise OptionError(f"the path {path!r} and the option {given[0]} contradict each other: both name topics")
-        values["topic"] = path  # load("flights") is short for option("topic", "flights")
-    if not values.get("service.url", "").strip():
-        raise OptionError(
-            'option service.url is required, for example "pulsar://localhost:6650"' + ("" if raw else no_options())
-        )
+    values = _values_by_name(raw)
     service_url = read_service_url(values)
     return Options(
         service_url=service_url,
@@ -367,6 +348,32 @@ def parse_options(raw: Mapping[str, str]) -> Options:
         key_value_encoding_type=_read(values, "keyValueEncodingType", _one_of(*KEY_VALUE_ENCODINGS), "INLINE"),
         given=frozenset(values),
     )
+
+
+def _values_by_name(raw: Mapping[str, str]) -> dict[str, str]:
+    """Returns the texts of the options that are given, by their names in the table, a path as the option `topic`.
+    Raises OptionError."""
+    refuse_table(raw, {lower: option.name for lower, option in _BY_LOWER.items()})
+    values: dict[str, str] = {}
+    path: str | None = None
+    for key, value in raw.items():
+        lower = key.lower()
+        if lower == "path":
+            path = value
+        elif lower not in _SPARK_OWN:
+            values[_canonical(lower, key)] = value
+    for names in _EXCLUSIVE:
+        if len(given := [name for name in names if name in values]) > 1:
+            raise OptionError(f"options {' and '.join(given)} contradict each other: give exactly one of them")
+    if path is not None and _names_a_topic(path):
+        if given := [name for name in _EXCLUSIVE[0] if name in values]:
+            raise OptionError(f"the path {path!r} and the option {given[0]} contradict each other: both name topics")
+        values["topic"] = path  # load("flights") is short for option("topic", "flights")
+    if not values.get("service.url", "").strip():
+        raise OptionError(
+            'option service.url is required, for example "pulsar://localhost:6650"' + ("" if raw else no_options())
+        )
+    return values
 
 
 def _names_a_topic(path: str) -> bool:
