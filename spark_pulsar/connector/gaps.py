@@ -53,6 +53,11 @@ class RangeGaps:
         losses = [] if self._last is not None else self._front(None)
         return losses + self._prove()
 
+    def reaches_end(self) -> bool:
+        """Tells whether the last entry before the end is there, though nothing of its ledger came: markers only."""
+        end = self._work.end
+        return self._is_there(end._replace(entry_id=end.entry_id - (0 if end.batch_index else 1)))
+
     def _front(self, first: ReadPosition | None) -> list[str]:
         start, known_end = self._work.start, self._work.known_end
         if known_end is None or (first is not None and first[:2] == start[:2]) or self._is_there(start):

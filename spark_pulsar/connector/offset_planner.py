@@ -16,6 +16,7 @@ from spark_pulsar.connector.admission import Limits
 from spark_pulsar.connector.data_loss import report_losses
 from spark_pulsar.connector.endpoints import end_positions, end_positions_of_each, ending_positions, starting_positions
 from spark_pulsar.connector.errors import OffsetError
+from spark_pulsar.connector.extents import counted_extents, measured_extents
 from spark_pulsar.connector.first_entries import beginning_at, first_entries, passed_over
 from spark_pulsar.connector.lag import Lag
 from spark_pulsar.connector.letters.delays import DelayedLetters
@@ -24,6 +25,7 @@ from spark_pulsar.connector.options import Options
 from spark_pulsar.connector.planning import TopicRange, plan, shrunken
 from spark_pulsar.connector.polling import Polling
 from spark_pulsar.connector.pruning import KeyPruning
+from spark_pulsar.connector.splitting import asks_for_parts, cut_points, parts_of
 from spark_pulsar.connector.timeouts import naming
 from spark_pulsar.connector.topics import find_partitions, when_they_exist
 from spark_pulsar.connector.trigger_delay import TriggerDelay
@@ -68,7 +70,12 @@ def _plan_batch(client: PulsarClient, options: Options) -> list[TopicRange]:
     ranges = pruning.ranges(plan(SourceOffset(start), SourceOffset(end)).ranges, pruning.partition_counts(topics, {}))
     first = first_entries(client, ranges, options.operation_timeout_ms)
     report_losses(_named_starts_gone(client, options, ranges, first), fail=options.fail_on_data_loss)
-    return beginning_at(ranges, first)
+    begun = beginning_at(ranges, first)
+    if not asks_for_parts(begun, options.split):
+        return begun
+    timeout_ms, in_messages = options.operation_timeout_ms, options.split.max_records is not None
+    cuts = cut_points(begun, measured_extents(client, begun, timeout_ms, in_messages=in_messages), options.split)
+    return [part for work in begun for part in parts_of(work, cuts.get(work.topic, ()))]
 
 
 def _named_starts_gone(
@@ -207,7 +214,9 @@ class OffsetPlanner:
         initial = start.positions if start.fresh else None
         one_task = self._is_small(start, end)
         first = self._first_entries(start, end)
-        return SourceOffset(whole, initial, newest=left, first=first, one_task=one_task, partition_counts=counts)
+        planned = SourceOffset(whole, initial, newest=left, first=first, one_task=one_task, partition_counts=counts)
+        is_counted = any(limit is not None for limit in limits)
+        return replace(planned, cuts=self._cuts(start, planned, begins if is_counted else None))
 
     def _holds_back(
         self,
@@ -242,6 +251,27 @@ class OffsetPlanner:
             LOG.warning(_UNKNOWN_LOSS, topic, start.positions[topic], at)
         self._unproved.difference_update(work.topic for work in ranges)
         return first
+
+    def _cuts(
+        self, start: SourceOffset, planned: SourceOffset, counted_from: Mapping[str, ReadPosition] | None
+    ) -> dict[str, tuple[ReadPosition, ...]]:
+        """Returns where the ranges of the next micro-batch are cut for several tasks each: all counted, or none."""
+        split = self._options.split
+        ranges = self._pruning.ranges(plan(start, planned).ranges, planned.partition_counts)
+        if not asks_for_parts(ranges, split) or self._at_hand is not None:
+            return {}
+        if counted_from is None:
+            timeout_ms, in_messages = self._options.operation_timeout_ms, split.max_records is not None
+            extents = measured_extents(self._client, ranges, timeout_ms, in_messages=in_messages)
+        else:
+            look_ahead = self._looking_ahead()
+            extents = {
+                work.topic: counted_extents(
+                    look_ahead.partition(work.topic).counted(counted_from.get(work.topic, EARLIEST), work.end)
+                )
+                for work in ranges
+            }
+        return cut_points(ranges, extents, split)
 
     def _await_news(self, positions: Mapping[str, ReadPosition]) -> None:
         """Nothing is new: waits until the broker tells of something, for a while, if nothing else waits for the
@@ -326,7 +356,9 @@ class OffsetPlanner:
         """Returns the ranges of each task, by the two offsets alone: of all in one task, if `end` says so."""
         ranges = self.ranges(start, end)
         self._polling.planned(is_empty=not ranges)
-        return [tuple(ranges)] if end.one_task and ranges else [(one,) for one in ranges]
+        if end.one_task and ranges:
+            return [tuple(ranges)]
+        return [(part,) for work in ranges for part in parts_of(work, end.cuts.get(work.topic, ()))]
 
     def rows(self, ranges: Sequence[TopicRange], end: SourceOffset) -> list[pa.RecordBatch] | None:
         """Returns the rows of the small micro-batch that ends at `end`, None if they are not at hand."""

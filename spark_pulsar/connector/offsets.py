@@ -12,6 +12,7 @@ text:
      "newest": {…},             the ends that were known, of the partitions where something was left unread
      "first": {…},              the first entries of the micro-batch that ends here, where its start does not say them
      "initial": {…},            the positions at which the query began; only in the offset of its first micro-batch
+     "cuts": {topic: ["12:30:0", …]}  where the ranges of the micro-batch that ends here are cut, for several tasks each
      "oneTask": true,           one task reads the micro-batch that ends here; else one task for each partition
      "partitionCounts": {…}}    the number of partitions of each topic, where keys are read by their hash; 0: it changed
 
@@ -24,7 +25,8 @@ did come next is noted in `first` by the end of the micro-batch that reads it, s
 before the first commit, when `latest` has moved on. The first end offset is in the write-ahead log, so it carries it.
 "fresh": true marks the answer to that question, which is never stored by itself.
 
-`oneTask` is decided when a micro-batch is planned and has to outlive a restart: a replay has the same tasks.
+`oneTask` and `cuts` are decided when a micro-batch is planned and have to outlive a restart: a replay has the same
+tasks.
 
 Fields that this version does not know are kept out of its way: a later minor addition is ignored, a later `version` is
 refused, for it may mean something else by the same words.
@@ -101,6 +103,7 @@ class SourceOffset:
     first: Mapping[str, ReadPosition] = field(default_factory=dict)
     one_task: bool = False
     partition_counts: Mapping[str, int] = field(default_factory=dict)
+    cuts: Mapping[str, tuple[ReadPosition, ...]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the JSON object, in canonical key order: equal offsets give equal text."""
@@ -111,6 +114,8 @@ class SourceOffset:
             out["first"] = _texts(self.first)
         if self.initial is not None:
             out["initial"] = _texts(self.initial)
+        if self.cuts:
+            out["cuts"] = {topic: [str(at) for at in self.cuts[topic]] for topic in sorted(self.cuts)}
         if self.one_task:
             out["oneTask"] = True
         if self.partition_counts:
@@ -143,6 +148,7 @@ class SourceOffset:
             first=_positions(loaded.get("first", {})),
             one_task=loaded.get("oneTask") is True,
             partition_counts=_counts(loaded.get("partitionCounts", {})),
+            cuts=_cuts(loaded.get("cuts", {})),
         )
 
 
@@ -165,6 +171,12 @@ def _counts(loaded: object) -> dict[str, int]:
     if not isinstance(loaded, Mapping) or not all(isinstance(count, int) for count in loaded.values()):
         raise OffsetError("partitionCounts of an offset must be an object of topic to number")
     return dict(loaded)
+
+
+def _cuts(loaded: object) -> dict[str, tuple[ReadPosition, ...]]:
+    if not isinstance(loaded, Mapping) or not all(isinstance(cuts, list) for cuts in loaded.values()):
+        raise OffsetError("the cuts of an offset are lists of positions by topic partition")
+    return {topic: tuple(parse_position(str(text)) for text in cuts) for topic, cuts in loaded.items()}
 
 
 def recorded_start(fresh: SourceOffset, end: SourceOffset) -> SourceOffset:

@@ -173,13 +173,30 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "time that there was nothing: `500ms`, `10s`, `15m`, `1h`, `1d`, or milliseconds.",
     ),
     Option(
+        "minPartitions",
+        "integer",
+        "",
+        READ,
+        "About so many tasks for a read at least: ranges of topic partitions are cut between entries, in proportion to "
+        "their entries. Rows of a partition are in order within a task.",
+    ),
+    Option(
+        "maxRecordsPerPartition",
+        "integer",
+        "",
+        READ,
+        "At most so many rows for a task: ranges with more are cut. Exact in a stream with `maxMessagesPerTrigger` or "
+        "`maxBytesPerTrigger`, which counts them; else by the number of entries, and samples of how many messages "
+        "these have. 4,096 tasks at most.",
+    ),
+    Option(
         "smallBatchMaxMessages",
         "integer",
         "`5000`",
         (STREAM_READ,),
         "A micro-batch of at most this many messages (and 1 MiB of each partition) is read ahead on the driver and "
         "travels with the plan to one task, which saves the hand-over to Python workers. `0`: each partition is always "
-        "read by a task of its own.",
+        "read by a task of its own; the default with `minPartitions` or `maxRecordsPerPartition`.",
     ),
     Option(
         "failOnDataLoss",
@@ -532,8 +549,6 @@ UNSUPPORTED: Final[Mapping[str, str]] = {
     "endingOffsetsByTimestamp": "use endingTime with JSON",
     "predefinedSubscription": "use subscriptionName, and startingOffsets for where a new query starts",
     "subscriptionPrefix": "not needed: without subscriptionName no subscription is made",
-    "minPartitions": "one task reads one topic partition; create the topic with more partitions",
-    "maxRecordsPerPartition": "use maxMessagesPerTrigger",
     "minOffsetsPerTrigger": "use minMessagesPerTrigger",
     "maxOffsetsPerTrigger": "use maxMessagesPerTrigger",
     "subscribe": "use topic or topics",

@@ -46,6 +46,7 @@ from spark_pulsar.connector.option_values import boolean as _boolean
 from spark_pulsar.connector.option_values import duration_ms
 from spark_pulsar.connector.option_values import read as _read
 from spark_pulsar.connector.security_options import SecurityOptions, read_security, read_service_url
+from spark_pulsar.connector.splitting import Split
 from spark_pulsar.model.errors import InvalidTopicName
 from spark_pulsar.model.names import TopicName, split_namespace
 
@@ -118,6 +119,8 @@ class Options:
     max_bytes_per_trigger: int | None
     min_messages_per_trigger: int | None
     max_trigger_delay_ms: int
+    min_partitions: int | None
+    max_records_per_partition: int | None
     small_batch_max_messages: int
     fail_on_data_loss: bool
     use_topic_schema: bool
@@ -214,6 +217,11 @@ class Options:
         self._check_mode(named)
 
     @property
+    def split(self) -> Split:
+        """Wishes to read one partition with several tasks."""
+        return Split(self.min_partitions, self.max_records_per_partition)
+
+    @property
     def decode_mode(self) -> DecodeMode:
         """Way of messages that do not decode."""
         return DecodeMode(self.mode, self.column_name_of_corrupt_record, self.dead_letter_topic)
@@ -294,6 +302,8 @@ def parse_options(raw: Mapping[str, str]) -> Options:
     """Turns Spark's option strings into `Options`. Raises OptionError."""
     values = _values_by_name(raw)
     service_url = read_service_url(values)
+    # Who asks for several tasks does not want the rows in one, unless told so.
+    small_batch_default = 0 if {"minPartitions", "maxRecordsPerPartition"} & values.keys() else 5_000
     return Options(
         service_url=service_url,
         security=read_security(values, service_url),
@@ -313,7 +323,9 @@ def parse_options(raw: Mapping[str, str]) -> Options:
         max_bytes_per_trigger=_read(values, "maxBytesPerTrigger", _integer(0, 2**62), 0) or None,
         min_messages_per_trigger=_read(values, "minMessagesPerTrigger", _integer(1, 2**62), None),
         max_trigger_delay_ms=_read(values, "maxTriggerDelay", duration_ms, 15 * 60 * 1000),
-        small_batch_max_messages=_read(values, "smallBatchMaxMessages", _integer(0, 100_000), 5_000),
+        min_partitions=_read(values, "minPartitions", _integer(1, 2**31 - 1), None),
+        max_records_per_partition=_read(values, "maxRecordsPerPartition", _integer(1, 2**62), None),
+        small_batch_max_messages=_read(values, "smallBatchMaxMessages", _integer(0, 100_000), small_batch_default),
         fail_on_data_loss=_read(values, "failOnDataLoss", _boolean, True),
         use_topic_schema=_read(values, "useTopicSchema", _boolean, True),
         allow_different_topic_schemas=_read(values, "allowDifferentTopicSchemas", _boolean, False),

@@ -85,7 +85,7 @@ def read_range(
         report_losses([loss], fail=options.fail_on_data_loss)
         return
     report_losses(losses, fail=options.fail_on_data_loss)
-    if not reached_last_ledger and not losses:
+    if not reached_last_ledger and not losses and not gaps.reaches_end():
         text = f"{work.topic}: what lay before {work.end} was removed from the broker before it was read"
         loss = f"{text}; retention, or a stream's subscriptionName, would have kept it"
         report_losses([loss], fail=options.fail_on_data_loss)

@@ -145,7 +145,7 @@ def test_times_are_written_in_milliseconds_and_properties_as_any_map(flows: Flow
         flows.write(none, topic)
 
 
-@pytest.mark.parametrize("option", ["minPartitions", "maxOffsetsPerTrigger", "failOnDataLos"])
+@pytest.mark.parametrize("option", ["maxOffsetsPerTrigger", "failOnDataLos"])
 def test_no_option_is_ignored(flows: Flows, option: str) -> None:
     # covers CONN-21
     with pytest.raises(

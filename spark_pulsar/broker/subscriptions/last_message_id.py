@@ -26,7 +26,8 @@ def on_last_message_id(core: Core, session: Session, command: CommandGetLastMess
         raise UnknownError("Failed to recover Transaction Buffer.")  # Apache Pulsar's words (NP-5)
 
     def answer(last: MessageId) -> None:
-        core.send(session, commands.last_message_id(command.request_id, last, cursor.mark_delete))
+        mark_delete = topic.ledger.last_passed(cursor.mark_delete)
+        core.send(session, commands.last_message_id(command.request_id, last, mark_delete))
 
     last_position = topic.last_add_confirmed
     last_left = compaction.last_left(topic) if consumer.read_compacted else None

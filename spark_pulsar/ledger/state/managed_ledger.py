@@ -114,6 +114,15 @@ class ManagedLedger:
         """The mark-delete position with which `position` is the next entry; its entry id may be -1."""
         return Position(position.ledger_id, position.entry_id - 1)
 
+    def last_passed(self, mark_delete: Position) -> Position:
+        """The last entry at or before a mark-delete position: of the ledger before, where that is the first of its
+        own; the position itself where there is none."""
+        if mark_delete.entry_id < 0:
+            for ledger_id in reversed(self._ids[: bisect_left(self._ids, mark_delete.ledger_id)]):
+                if self.ledgers[ledger_id].entries:
+                    return Position(ledger_id, self.ledgers[ledger_id].entries - 1)
+        return mark_delete
+
     def contains(self, position: Position) -> bool:
         """Tells whether the entry exists and is readable."""
         info = self.ledgers.get(position.ledger_id)

@@ -116,6 +116,10 @@ def test_clamping_positions() -> None:
         assert managed.at_or_after(asked) == found, asked
     assert managed.next_position(Position(3, 3)) == (8, 0)
     assert managed.previous_position(Position(8, 0)) == (8, -1)
+    asked = [Position(8, -1), Position(8, 3), Position(9, -1), Position(3, -1)]
+    assert [managed.last_passed(mark_delete) for mark_delete in asked[1::2]] == asked[1::2]
+    assert managed.last_passed(asked[0]) < asked[0]
+    assert managed.last_passed(asked[2])[0] == 8
 
 
 def test_counting_skips_what_cannot_be_read() -> None:
