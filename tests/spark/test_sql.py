@@ -58,7 +58,7 @@ def test_a_view_reads_and_another_one_is_inserted_into(flows: Flows, names: Name
     ).collect()
     assert [(row.v, row.k, row.t) for row in found] == [("a", "k", topic), ("a", "k", topic), ("b", None, topic)]
     with pytest.raises(
-        AnalysisException, match="startingOffsets is for batch read and stream read only, not for batch w"
+        AnalysisException, match="failOnDataLoss is for batch read and stream read only, not for batch write"
     ):
         sql(f"INSERT INTO {view} SELECT * FROM {view}")
     with pytest.raises(AnalysisException, match=r"cannot be overwritten: use .*in SQL INSERT INTO"):
