@@ -542,18 +542,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
 
 # Options other connectors know. Silence would let a job run with another meaning than its author's.
 UNSUPPORTED: Final[Mapping[str, str]] = {
-    "admin.url": "not needed: nothing here uses the admin API",
-    "startingTimestamp": "use startingTime",
-    "endingTimestamp": "use endingTime",
-    "startingOffsetsByTimestamp": "use startingTime with JSON",
-    "endingOffsetsByTimestamp": "use endingTime with JSON",
     "predefinedSubscription": "use subscriptionName, and startingOffsets for where a new query starts",
     "subscriptionPrefix": "not needed: without subscriptionName no subscription is made",
-    "minOffsetsPerTrigger": "use minMessagesPerTrigger",
-    "maxOffsetsPerTrigger": "use maxMessagesPerTrigger",
-    "subscribe": "use topic or topics",
-    "subscribePattern": "use topicsPattern",
-    "assign": "use topics with the names of the partitions",
     "kafka.bootstrap.servers": "use service.url",
     "pulsar.client.serviceUrl": "use service.url",
     "pulsar.client.authParamMap": "use pulsar.client.authParams",
@@ -570,7 +560,6 @@ UNSUPPORTED: Final[Mapping[str, str]] = {
     "pulsar.producer.encryptionKeys": "use encryptionKeys",
     "pulsar.producer.cryptoFailureAction": "use cryptoFailureAction",
     "pulsar.reader.cryptoFailureAction": "use cryptoFailureAction",
-    "includeHeaders": "not needed: __messageProperties is always there",
 }
 UNSUPPORTED_PREFIXES: Final = ("pulsar.client.", "pulsar.admin.", "pulsar.reader.", "pulsar.producer.", "kafka.")
 """Groups of settings that other connectors pass on to their clients."""

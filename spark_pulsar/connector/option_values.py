@@ -15,6 +15,19 @@ SECRET_OPTIONS: Final = frozenset({"pulsar.client.authParams", "encryptionPrivat
 """Options whose values no error shows."""
 
 
+class GivenValues(dict[str, str]):
+    """Texts of the options that are given, by their names in the table."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.spelled: dict[str, str] = {}
+        """Other names under which some were given."""
+
+    def spelling(self, name: str) -> str:
+        """Returns the name under which an option was given."""
+        return self.spelled.get(name, name)
+
+
 def read(values: Mapping[str, str], name: str, parse: Callable[[str], Any], default: Any) -> Any:
     """Returns the parsed value of one option, or `default` where it is not given. Raises OptionError."""
     if name not in values:
@@ -22,7 +35,8 @@ def read(values: Mapping[str, str], name: str, parse: Callable[[str], Any], defa
     try:
         return parse(values[name].strip())
     except (ValueError, PulsarError) as error:
-        raise OptionError(f"option {name} = {_shown(name, values[name])}: {error}") from error
+        spelled = values.spelling(name) if isinstance(values, GivenValues) else name
+        raise OptionError(f"option {spelled} = {_shown(name, values[name])}: {error}") from error
 
 
 def boolean(text: str) -> bool:

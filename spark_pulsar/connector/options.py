@@ -41,6 +41,7 @@ from spark_pulsar.connector.encryption_options import (
 )
 from spark_pulsar.connector.errors import OptionError
 from spark_pulsar.connector.keys import Keys, read_keys
+from spark_pulsar.connector.option_aliases import given_values
 from spark_pulsar.connector.option_table import BATCH_READ, OPTIONS, UNSUPPORTED, UNSUPPORTED_PREFIXES, Use
 from spark_pulsar.connector.option_values import boolean as _boolean
 from spark_pulsar.connector.option_values import duration_ms
@@ -366,19 +367,14 @@ def _values_by_name(raw: Mapping[str, str]) -> dict[str, str]:
     """Returns the texts of the options that are given, by their names in the table, a path as the option `topic`.
     Raises OptionError."""
     refuse_table(raw, {lower: option.name for lower, option in _BY_LOWER.items()})
-    values: dict[str, str] = {}
-    path: str | None = None
-    for key, value in raw.items():
-        lower = key.lower()
-        if lower == "path":
-            path = value
-        elif lower not in _SPARK_OWN:
-            values[_canonical(lower, key)] = value
+    path = next((value for key, value in raw.items() if key.lower() == "path"), None)
+    ours = {key: value for key, value in raw.items() if key.lower() not in _SPARK_OWN}
+    values = given_values(ours, lambda key: _canonical(key.lower(), key))
     for names in _EXCLUSIVE:
-        if len(given := [name for name in names if name in values]) > 1:
+        if len(given := [values.spelling(name) for name in names if name in values]) > 1:
             raise OptionError(f"options {' and '.join(given)} contradict each other: give exactly one of them")
     if path is not None and _names_a_topic(path):
-        if given := [name for name in _EXCLUSIVE[0] if name in values]:
+        if given := [values.spelling(name) for name in _EXCLUSIVE[0] if name in values]:
             raise OptionError(f"the path {path!r} and the option {given[0]} contradict each other: both name topics")
         values["topic"] = path  # load("flights") is short for option("topic", "flights")
     if not values.get("service.url", "").strip():

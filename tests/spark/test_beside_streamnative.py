@@ -145,12 +145,10 @@ def test_times_are_written_in_milliseconds_and_properties_as_any_map(flows: Flow
         flows.write(none, topic)
 
 
-@pytest.mark.parametrize("option", ["maxOffsetsPerTrigger", "failOnDataLos"])
+@pytest.mark.parametrize("option", ["subscriptionPrefix", "failOnDataLos"])
 def test_no_option_is_ignored(flows: Flows, option: str) -> None:
     # covers CONN-21
-    with pytest.raises(
-        AnalysisException, match=rf"(?i)option {option}.*(not supported yet: |did you mean failOnDataLoss\?)"
-    ):
+    with pytest.raises(AnalysisException, match=rf"(?i)option {option}.*(not needed: |did you mean failOnDataLoss\?)"):
         flows.stream("t", **{option: 1})
 
 

@@ -320,3 +320,65 @@ def test_retry_letters_belong_to_a_subscription_and_are_topics_of_their_own() ->
         parse_options(pattern).for_read(STREAM_READ)
     with pytest.raises(OptionError, match="enableRetry is for stream read only"):
         parse_options(base).for_read(BATCH_READ)
+
+
+def test_names_of_kafka_that_mean_the_same() -> None:
+    # covers CONN-56
+    kafka = parse(
+        subscribe="a, b",
+        startingOffsetsByTimestamp='{"a": {"0": 5, "1": 6}}',
+        startingOffsetsByTimestampStrategy="latest",
+        maxOffsetsPerTrigger="20",
+        minOffsetsPerTrigger="10",
+        maxTriggerDelay="1m",
+        minPartitions="4",
+        maxRecordsPerPartition="7",
+        includeHeaders="false",
+    ).for_read(STREAM_READ)
+    ours = parse(
+        topics="a,b",
+        startingTime='{"a-partition-0": 5, "a-partition-1": 6}',
+        maxMessagesPerTrigger="20",
+        minMessagesPerTrigger="10",
+        maxTriggerDelay="1m",
+        minPartitions="4",
+        maxRecordsPerPartition="7",
+    )
+    assert kafka == ours
+    batch = parse(assign='{"a": [0, 2]}', startingTimestamp="1", endingTimestamp="2").for_read(BATCH_READ)
+    assert batch == parse(topics="a-partition-0,a-partition-2", startingTime="1", endingTime="2")
+    assert parse(subscribePattern="a.*", endingOffsetsByTimestamp='{"a": {"0": 5}}').topics_pattern == "a.*"
+
+
+def test_what_a_streamnative_job_sets_besides() -> None:
+    # covers CONN-56
+    limited = parse_options(URL | {"topic": "t", "admin.url": "http://localhost:8080", "maxBytesPerTrigger": "1000"})
+    assert limited == parse(topic="t", maxBytesPerTrigger="1000")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (
+            {"maxOffsetsPerTrigger": "1", "maxMessagesPerTrigger": "2"},
+            "maxMessagesPerTrigger and maxOffsetsPerTrigger say the same thing",
+        ),
+        ({"subscribe": "t", "assign": '{"t": [0]}'}, "assign and subscribe say the same thing"),
+        ({"subscribe": "t", "topicsPattern": "t"}, "options subscribe and topicsPattern contradict each other"),
+        ({"subscribe": "t", "path": "t"}, "the path 't' and the option subscribe contradict each other"),
+        ({"maxOffsetsPerTrigger": "many"}, "option maxOffsetsPerTrigger = 'many': expected a whole number"),
+        ({"startingTimestamp": "now"}, "option startingTimestamp = 'now': expected milliseconds"),
+        ({"startingOffsetsByTimestampStrategy": "error"}, "StartingOffsetsByTimestampStrategy = 'error': only latest"),
+        ({"includeHeaders": "true"}, "option includeHeaders = 'true': leave it out: __messageProperties"),
+        ({"assign": "[1]"}, "option assign = .*expected a JSON object such as"),
+        ({"assign": '{"t": 1}'}, "expected a list of partitions of t"),
+        ({"assign": '{"t": [true]}'}, "True is no partition of t"),
+        ({"assign": '{"a/b": [1]}'}, "option assign = .*a/b"),
+        ({"startingOffsetsByTimestamp": "{"}, "option startingOffsetsByTimestamp = .*not JSON"),
+        ({"endingOffsetsByTimestamp": '{"t": 5}'}, "expected an object of partition to milliseconds for t"),
+    ],
+)
+def test_names_of_kafka_told_in_errors(options: dict[str, str], told: str) -> None:
+    # covers CONN-56
+    with pytest.raises(OptionError, match=f"(?i){told}"):
+        parse_options(URL | options)
