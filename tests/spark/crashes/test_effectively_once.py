@@ -1,0 +1,195 @@
+"""A topic is copied effectively once while workers, the driver and the broker are killed: each row comes out one time.
+
+`SPARK_CRASHES=100 pytest tests/spark/crashes` makes so many copies; `CRASH_SEED` repeats the choices of a run, and
+`CRASH_RUN=17` makes one copy. `GUARANTEE=at-least-once` shows what the guarantee is worth: it fails.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pyarrow as pa
+import pytest
+
+from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.connector.offset_planner import plan_batch
+from spark_pulsar.connector.option_table import BATCH_READ, BATCH_WRITE
+from spark_pulsar.connector.options import parse_options
+from spark_pulsar.connector.reading import read_range
+from spark_pulsar.connector.schema import Projection
+from spark_pulsar.connector.writing import publish
+from tests.brokers import Broker, topic_path
+from tests.eventually import eventually
+from tests.spark.crashes.application import Application
+
+RUNS = int(os.environ.get("SPARK_CRASHES", "2"))
+SEED = os.environ.get("CRASH_SEED") or "20261123"
+GUARANTEE = os.environ.get("GUARANTEE") or "effectively-once"
+ONLY = os.environ.get("CRASH_RUN")
+NAMESPACE = "public/crashes"
+DRIVER_EACH = 5
+"""The driver is killed in one copy of so many."""
+KEYS = 13
+MOST_STARTS = 12
+
+
+@pytest.fixture(scope="module")
+def application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
+    """A Spark application that lives until it is killed, and then comes back."""
+    one = Application(tmp_path_factory.mktemp("application"))
+    yield one
+    one.stop()
+
+
+class Copy:
+    """One copy, with the choices of its seed."""
+
+    def __init__(self, broker: Broker, application: Application, number: int, directory: Path) -> None:
+        self.choices = random.Random(f"{SEED}-{number}")
+        self.broker = broker
+        self.application = application
+        self.rows = self.choices.randrange(2_000, 6_000)
+        self.source = self._topic("source", self.choices.choice([1, 3]))
+        self.sink = self._topic("sink", self.choices.choice([1, 4]))
+        common = {"service.url": broker.service_url, "operationTimeoutMs": "120000"}
+        self.order = {
+            "read": common
+            | {
+                "topic": self.source,
+                "startingOffsets": "earliest",
+                "maxMessagesPerTrigger": str(self.rows // self.choices.randrange(1, 5)),
+                "smallBatchMaxMessages": self.choices.choice(["0", "5000"]),
+            },
+            "write": common
+            | {
+                "topic": self.sink,
+                "deliveryGuarantee": GUARANTEE,
+                "batchingMaxMessages": self.choices.choice(["1", "4", "50"]),
+                "sendTimeoutMs": "120000",
+            },
+            "checkpoint": str(directory / f"checkpoint-{number}"),
+        }
+        victims = ["worker"] if broker.kind == "apache-pulsar" else ["worker", "broker"]
+        self.victims = [self.choices.choice(victims) for _ in range(self.choices.randrange(1, 4))]
+        if number % DRIVER_EACH == 0:
+            self.victims.insert(self.choices.randrange(len(self.victims) + 1), "driver")
+        self.killed: list[str] = []
+
+    def _topic(self, name: str, partitions: int) -> str:
+        topic = self.broker.topic(name).replace("public/default", NAMESPACE)
+        if partitions > 1:
+            assert self.broker.rest("PUT", f"{topic_path(topic)}/partitions", partitions)[0] == 204
+        return topic
+
+    def fill(self) -> None:
+        """Writes the rows of the source: numbers, most of them with keys."""
+        numbers = range(self.rows)
+        keys = [None if number % 5 == 0 else f"k{number % KEYS}" for number in numbers]
+        batch = pa.RecordBatch.from_pydict({"value": [str(number) for number in numbers], "__key": keys})
+        options = parse_options({"service.url": self.broker.service_url, "topic": self.source}).for_write(BATCH_WRITE)
+        with PulsarClient(ClientConfig(self.broker.service_url)) as client:
+            publish(client, options, iter([batch]))
+
+    def run(self) -> None:
+        """Copies, killing on the way, until the copy is done."""
+        for start in range(MOST_STARTS):
+            self.application.begin(self.order)
+            while self.victims and self._await_moment():
+                self._kill(self.victims.pop(0))
+            answer = self.application.answer()
+            if answer == "@done":
+                return
+            assert answer is not None, "the copy hangs"
+            assert answer == "@gone" or start < MOST_STARTS - 1, answer
+        raise AssertionError("the copy is never done")
+
+    def _await_moment(self) -> bool:
+        """Waits until some more rows are on the sink; False when the copy is over before."""
+        more = self.choices.randrange(max(1, self.rows // 2))
+        before = self._arrived()
+        eventually(lambda: self.application.has_answered or self._arrived() >= before + more, 300, 0.002)
+        return not self.application.has_answered
+
+    def _arrived(self) -> int:
+        """Messages that the sink has got since the broker has loaded it."""
+        for kind in ("partitioned-stats", "stats"):
+            status, answer = self.broker.rest("GET", f"{topic_path(self.sink)}/{kind}")
+            if status == 200:
+                return int(answer["msgInCounter"])
+        return 0
+
+    def _kill(self, victim: str) -> None:
+        if victim == "worker":
+            workers = self.application.workers()
+            if not workers:
+                return
+            try:
+                self.choices.choice(workers).kill()
+            except psutil.NoSuchProcess:
+                return
+        elif victim == "broker":
+            self.broker.kill()
+            self.broker.restart()
+        else:
+            self.application.kill()
+        self.killed.append(victim)
+        if victim == "driver":
+            self.application.begin(self.order)
+
+    def check(self) -> None:
+        """Counts the rows of the sink, and follows each key."""
+        options = parse_options({"service.url": self.broker.service_url, "topic": self.sink}).for_read(BATCH_READ)
+        found: Counter[int] = Counter()
+        of_keys: dict[str, list[int]] = {}
+        with PulsarClient(ClientConfig(self.broker.service_url)) as client:
+            for work in plan_batch(client, options):
+                for batch in read_range(client, options, work, Projection(("value", "__key"))):
+                    numbers = [int(value) for value in batch.column("value").to_pylist()]
+                    found.update(numbers)
+                    for number, key in zip(numbers, batch.column("__key").to_pylist(), strict=True):
+                        if key is not None:
+                            of_keys.setdefault(f"{work.topic} {key.decode()}", []).append(number)
+        twice = sum(count - 1 for count in found.values())
+        missing = self.rows - len(found)
+        assert (twice, missing) == (0, 0), f"{twice} rows too many and {missing} missing of {self.rows}"
+        assert len(of_keys) == KEYS
+        assert all(numbers == sorted(numbers) for numbers in of_keys.values()), "out of order"
+
+
+def prepare(broker: Broker) -> None:
+    """Makes a namespace that de-duplicates, and keeps everything: a restart ends its ledgers."""
+    path = f"/admin/v2/namespaces/{NAMESPACE}"
+    assert broker.rest("PUT", path, {})[0] in (204, 409)
+    assert broker.rest("POST", f"{path}/deduplication", True)[0] == 204
+    keep = {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1}
+    assert broker.rest("POST", f"{path}/retention", keep)[0] == 204
+
+
+def test_each_row_comes_out_one_time_whatever_is_killed(
+    own_broker: Broker, application: Application, tmp_path: Path
+) -> None:
+    # covers CONN-39
+    prepare(own_broker)
+    kills: Counter[str] = Counter()
+    failures = []
+    for number in range(RUNS) if ONLY is None else [int(ONLY)]:
+        copy = Copy(own_broker, application, number, tmp_path)
+        copy.fill()
+        copy.run()
+        kills.update(copy.killed)
+        told = f"copy {number} of seed {SEED}: {copy.rows} rows, killed: {', '.join(copy.killed) or 'nothing'}"
+        try:
+            copy.check()
+        except AssertionError as error:
+            failures.append(f"{told}: {error}")
+            told = f"{told}: {error}"
+        print(told, flush=True)
+    print(f"{RUNS} copies, {len(failures)} wrong; killed {dict(kills)}")
+    assert not failures, "\n".join(failures)
+    assert kills
