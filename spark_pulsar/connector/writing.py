@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.connector.errors import OptionError
+from spark_pulsar.connector.once.ordering import in_order
 from spark_pulsar.connector.options import Options
 from spark_pulsar.connector.publishing.topic_writer import TopicWriter
 from spark_pulsar.connector.timeouts import naming
@@ -44,7 +45,7 @@ def publish(
     rows = 0
     topics: dict[str, TopicWriter] = {}
     try:
-        for table in _gathered(batches):
+        for table in _gathered(batches if attempt is None else in_order(batches)):
             rows += table.num_rows
             for topic, part in _by_topic(table, options.topic):
                 if topic not in topics:

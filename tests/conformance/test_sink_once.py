@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -200,6 +201,14 @@ def test_sequence_ids_that_rows_name_are_the_messages(broker: Broker, deduplicat
     sink.write(TaskAttempt("copy", 5, 0), rows_of(200, 200, **columns))
     assert sink.values() == [*range(200)]
     assert all(sequence_id == ids[value] for rows in sink.stored() for value, sequence_id in rows)
+    with pytest.raises(SchemaError, match="__sequenceId is 597 after 597"):
+        sink.write(TaskAttempt("double", 0, 0), rows_of(2, 1, __sequenceId=pa.array([597, 597]), __key=["k", "k"]))
+    shuffled = Sink(broker, deduplicating)
+    for seed in (1, 2):
+        order = random.Random(seed).sample(range(200), 200)
+        columns = {"value": [str(number) for number in order], "__sequenceId": [ids[number] for number in order]}
+        shuffled.write(TaskAttempt("copy", 0, 0), iter(pa.table(columns).to_batches(max_chunksize=30)))
+    assert shuffled.stored() == [[(number, ids[number]) for number in range(200)]]
     plain = Sink(broker, "public/default", deliveryGuarantee="at-least-once")
     plain.write(None, rows_of(200, 60, __sequenceId=pa.array(ids)))
     assert plain.stored() == [[(number, ids[number]) for number in range(200)]]

@@ -73,7 +73,7 @@ def attempt_of(context: TaskContext, options: Options, job_id: str | None, *, ha
         raise _refused(
             "these rows come from a shuffle (an aggregation, a join, dropDuplicates, …), and may come in another order "
             "when a task runs again, but their order is what tells which of them are written already. Give the rows a "
-            "column __sequenceId that grows within each task, or set repeatableRowOrder to true if they are sorted "
+            "column __sequenceId, by which each task sorts them, or set repeatableRowOrder to true if they are sorted "
             "behind the shuffle by columns that leave no ties"
         )
     query_id, batch_id = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID)

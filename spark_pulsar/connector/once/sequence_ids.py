@@ -65,7 +65,7 @@ class SequenceIds:
                 raise SchemaError(
                     f"{SEQUENCE_ID} is {own[at]} after {before[at]} on {self._partitions[group]}: the ids of the rows "
                     "that one task writes to a partition have to grow; sort the rows by it within each task "
-                    "(sortWithinPartitions, in a stream inside foreachBatch)"
+                    "(sortWithinPartitions), and give no id twice"
                 )
             self._last_given[group] = int(own[-1])
         return ids

@@ -54,7 +54,7 @@ class Copy:
         self.choices = random.Random(f"{SEED}-{number}")
         self.broker = broker
         self.application = application
-        self.rows = self.choices.randrange(2_000, 6_000)
+        self.rows = self.choices.randrange(6_000, 18_000)
         self.source = self._topic("source", self.choices.choice([1, 3]))
         self.sink = self._topic("sink", self.choices.choice([1, 4]))
         common = {"service.url": broker.service_url, "operationTimeoutMs": "120000"}
@@ -63,14 +63,14 @@ class Copy:
             | {
                 "topic": self.source,
                 "startingOffsets": "earliest",
-                "maxMessagesPerTrigger": str(self.rows // self.choices.randrange(1, 5)),
+                "maxMessagesPerTrigger": str(self.rows // self.choices.randrange(3, 9)),
                 "smallBatchMaxMessages": self.choices.choice(["0", "5000"]),
             },
             "write": common
             | {
                 "topic": self.sink,
                 "deliveryGuarantee": GUARANTEE,
-                "batchingMaxMessages": self.choices.choice(["1", "4", "50"]),
+                "batchingMaxMessages": self.choices.choice(["1", "2", "10"]),
                 "sendTimeoutMs": "120000",
             },
             "checkpoint": str(directory / f"checkpoint-{number}"),
@@ -111,7 +111,7 @@ class Copy:
 
     def _await_moment(self) -> bool:
         """Waits until some more rows are on the sink; False when the copy is over before."""
-        more = self.choices.randrange(max(1, self.rows // 2))
+        more = self.choices.randrange(self.rows // (len(self.victims) + 1))
         before = self._arrived()
         eventually(lambda: self.application.has_answered or self._arrived() >= before + more, 300, 0.002)
         return not self.application.has_answered
