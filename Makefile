@@ -1,8 +1,9 @@
 # Every target does its own set-up: `make setup` is quick when nothing has changed.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check coverage test-clients test-apache-pulsar test-cluster crash-test power-cuts simulate soak fuzz bench proto format clean
+.PHONY: help setup demo test check coverage test-clients test-apache-pulsar test-cluster crash-test crash-spark power-cuts simulate soak fuzz bench proto format clean
 BIN := .venv/bin
 N ?= 20
+RUNS ?= 20
 TESTS ?= tests
 SEEDS ?= 1..5000
 MINUTES ?= 10
@@ -46,6 +47,9 @@ test-cluster:  ## Spark on clusters of its own and of Apache Pulsar, every way t
 
 crash-test: setup  ## N kills of a loaded broker (make crash-test N=200)
 	CRASHES=$(N) $(BIN)/python -m pytest tests/fault/test_kill.py tests/fault/test_kill_once.py -s --timeout=0
+
+crash-spark: setup  ## RUNS copies of a topic, effectively once, that kill workers, driver and broker (make crash-spark RUNS=100 SEED=1)
+	SPARK_CRASHES=$(RUNS) CRASH_SEED=$(SEED) $(BIN)/python -m pytest tests/spark/crashes -s --timeout=0
 
 power-cuts: setup  ## N simulated power cuts of a loaded broker, recorded as it runs (make power-cuts N=50 SEED=1)
 	CUTS=$(N) CUT_SEED=$(SEED) $(BIN)/python -m pytest tests/power_cuts -s --timeout=0
