@@ -26,10 +26,11 @@ from spark_pulsar.connector.planning import TopicRange, plan, shrunken
 from spark_pulsar.connector.polling import Polling
 from spark_pulsar.connector.pruning import KeyPruning
 from spark_pulsar.connector.splitting import asks_for_parts, cut_points, parts_of
+from spark_pulsar.connector.subscription_start import cursor_positions, subscribe
 from spark_pulsar.connector.timeouts import naming
 from spark_pulsar.connector.topics import find_partitions, when_they_exist
 from spark_pulsar.connector.trigger_delay import TriggerDelay
-from spark_pulsar.model.errors import ConsumerBusy, PulsarError, TopicNotFound
+from spark_pulsar.model.errors import PulsarError, TopicNotFound
 from spark_pulsar.model.names import TopicName
 
 if TYPE_CHECKING:
@@ -58,7 +59,10 @@ def plan_batch(client: PulsarClient, options: Options) -> list[TopicRange]:
 
 def _plan_batch(client: PulsarClient, options: Options) -> list[TopicRange]:
     topics = find_partitions(client, options)
-    start = starting_positions(client, topics, options, "earliest")
+    if options.predefined_subscription is None:
+        start = starting_positions(client, topics, options, "earliest")
+    else:
+        start = cursor_positions(client, topics, options, "earliest")
     end = ending_positions(client, topics, options)
     for topic in topics:
         if isinstance(options.ending_offsets, Mapping) and end[topic] < start[topic]:
@@ -132,27 +136,22 @@ class OffsetPlanner:
         options = self._options
         is_latest = options.starting_time is None and options.starting_offsets in (None, "latest")
         topics = find_partitions(self._client, options)
-        if options.subscription_name is not None and topics:
+        initial: InitialPosition = "latest" if is_latest and self._before_waiting is None else "earliest"
+        if options.predefined_subscription is not None:
+            positions = cursor_positions(self._client, topics, options, initial)
+        else:
             # Made before the end is asked for, so that the cursor is never ahead of the query.
-            at_end = is_latest and self._before_waiting is None
-            self._subscribe(topics, options.subscription_name, "latest" if at_end else "earliest")
-            self._held.update(topics)
-        positions = starting_positions(self._client, topics, options, "latest")
-        if is_latest and self._before_waiting is not None:
-            positions = {topic: self._before_waiting.get(topic, EARLIEST) for topic in topics}
+            subscribe(self._client, topics, options, initial)
+            positions = starting_positions(self._client, topics, options, "latest")
+            if is_latest and self._before_waiting is not None:
+                positions = {topic: self._before_waiting.get(topic, EARLIEST) for topic in topics}
+        self._held.update(topics if options.subscription_name is not None else ())
         return SourceOffset(positions, fresh=True, partition_counts=self._pruning.partition_counts(topics, {}))
 
     def _begin_waiting(self) -> None:
         """Notes where the topics that exist end, so that nothing which comes while others are waited for is passed."""
         topics = find_partitions(self._client, self._options, may_lack=True)
         self._before_waiting = end_positions_of_each(self._client, topics)
-
-    def _subscribe(self, topics: Sequence[str], name: str, initial: InitialPosition) -> None:
-        try:
-            self._client.ensure_subscription(topics, name, initial=initial)
-        except ConsumerBusy as busy:
-            text = f"subscriptionName = {name!r} is in use by others, give the query one of its own: {busy.message}"
-            raise ConsumerBusy(text) from busy
 
     @naming(_OPERATION)
     def freeze(self) -> None:

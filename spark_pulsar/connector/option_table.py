@@ -124,6 +124,16 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "Without it nothing is left on the broker.",
     ),
     Option(
+        "predefinedSubscription",
+        "name",
+        "",
+        READ,
+        "Durable subscription at whose cursor a new query, or a batch read, starts: after what is acknowledged without "
+        "a gap, in whole entries. It must have no connected consumer. A stream moves it along like `subscriptionName`; "
+        "a batch read acknowledges nothing. One that does not exist is made at `startingOffsets`, `earliest` or "
+        "`latest`.",
+    ),
+    Option(
         "enableRetry",
         "boolean",
         "`false`",
@@ -542,7 +552,6 @@ OPTIONS: Final[tuple[Option, ...]] = (
 
 # Options other connectors know. Silence would let a job run with another meaning than its author's.
 UNSUPPORTED: Final[Mapping[str, str]] = {
-    "predefinedSubscription": "use subscriptionName, and startingOffsets for where a new query starts",
     "subscriptionPrefix": "not needed: without subscriptionName no subscription is made",
     "kafka.bootstrap.servers": "use service.url",
     "pulsar.client.serviceUrl": "use service.url",

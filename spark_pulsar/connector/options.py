@@ -92,6 +92,8 @@ _MAX_TIME_MS: Final = 2**63 - 1
 
 _EXCLUSIVE: Final = (
     ("topic", "topics", "topicsPattern"),
+    ("subscriptionName", "predefinedSubscription"),
+    ("predefinedSubscription", "startingTime"),
     ("startingOffsets", "startingTime"),
     ("endingOffsets", "endingTime"),
 )
@@ -114,6 +116,8 @@ class Options:
     keys: Keys | None
     keys_hashing_scheme: str | None
     subscription_name: str | None
+    """Subscription that mirrors the progress of a query, the predefined one too."""
+    predefined_subscription: str | None
     enable_retry: bool
     retry_letter_topic: str | None
     max_messages_per_trigger: int | None
@@ -165,6 +169,11 @@ class Options:
             raise OptionError('startingOffsets "latest" makes no sense for a batch read: there is nothing after it')
         self._check_times()
         self._check_limits()
+        if self.predefined_subscription is not None and isinstance(self.starting_offsets, Mapping):
+            raise OptionError(
+                "predefinedSubscription and startingOffsets with JSON contradict each other: its cursor says where to "
+                "start; earliest and latest are for a subscription that does not exist yet"
+            )
         self._check_retry()
         if self.keys is None and self.keys_hashing_scheme is not None:
             raise OptionError("option keysHashingScheme says where the keys of the option keys are: give keys, too")
@@ -303,6 +312,7 @@ def parse_options(raw: Mapping[str, str]) -> Options:
     """Turns Spark's option strings into `Options`. Raises OptionError."""
     values = _values_by_name(raw)
     service_url = read_service_url(values)
+    predefined = _read(values, "predefinedSubscription", _subscription, None)
     # Who asks for several tasks does not want the rows in one, unless told so.
     small_batch_default = 0 if {"minPartitions", "maxRecordsPerPartition"} & values.keys() else 5_000
     return Options(
@@ -317,7 +327,8 @@ def parse_options(raw: Mapping[str, str]) -> Options:
         ending_time=_read(values, "endingTime", _time, None),
         keys=_read(values, "keys", read_keys, None),
         keys_hashing_scheme=_read(values, "keysHashingScheme", _one_of(*HASHING_SCHEMES), None),
-        subscription_name=_read(values, "subscriptionName", _subscription, None),
+        subscription_name=_read(values, "subscriptionName", _subscription, predefined),
+        predefined_subscription=predefined,
         enable_retry=_read(values, "enableRetry", _boolean, False),
         retry_letter_topic=_read(values, "retryLetterTopic", _persistent_topic, None),
         max_messages_per_trigger=_read(values, "maxMessagesPerTrigger", _integer(1, 2**62), None),

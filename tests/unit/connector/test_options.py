@@ -382,3 +382,15 @@ def test_names_of_kafka_told_in_errors(options: dict[str, str], told: str) -> No
     # covers CONN-56
     with pytest.raises(OptionError, match=f"(?i){told}"):
         parse_options(URL | options)
+
+
+def test_a_start_is_said_once() -> None:
+    predefined = parse(topic="t", predefinedSubscription="s", startingOffsets="earliest").for_read(STREAM_READ)
+    assert (predefined.subscription_name, predefined.predefined_subscription) == ("s", "s")
+    for other, told in (
+        ({"subscriptionName": "s"}, "subscriptionName and predefinedSubscription contradict"),
+        ({"startingTime": "5"}, "predefinedSubscription and startingTime contradict"),
+        ({"startingOffsets": '{"t": "latest"}'}, "predefinedSubscription and startingOffsets with JSON contradict"),
+    ):
+        with pytest.raises(OptionError, match=told):
+            parse(topic="t", predefinedSubscription="s", **other).for_read(STREAM_READ)
