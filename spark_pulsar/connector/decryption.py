@@ -29,6 +29,8 @@ class EntryDecryption:
         self._private_keys = options.encryption_private_keys
         self._action = options.crypto_failure_action
         self._decryptor: Decryptor | None = None
+        self._discarded = 0
+        self._told = 0
 
     def open(self, table: EntryTable) -> EntryTable:
         """Returns the table with its encrypted entries decrypted.
@@ -67,16 +69,22 @@ class EntryDecryption:
         if self._action == CONSUME:
             return as_stored(table, list(closed))
         if self._action == DISCARD:
-            count = int(table.message_counts[list(closed)].sum())
-            LOG.warning(
-                "%s: %d messages in %d entries, the first at %s, cannot be decrypted and are left out (%s = %s): %s",
-                self._topic, count, len(closed), at, ACTION, DISCARD, error,
-            )  # fmt: skip
+            self._tell(int(table.message_counts[list(closed)].sum()), at, error)
             return without_entries(table, list(closed))
         raise UnreadableMessageError(
             f"{self._topic}: entry {at} cannot be decrypted: {error}. Give its private key in {PRIVATE_KEYS}, or set "
             f"{ACTION} to {DISCARD} or {CONSUME} to go on with it"
         ) from error
+
+    def _tell(self, count: int, at: str, error: DecryptionError) -> None:
+        """Warns of messages that are left out: of the first ones, and whenever there are twice as many."""
+        self._discarded += count
+        if self._discarded >= 2 * self._told:
+            self._told = self._discarded
+            LOG.warning(
+                "%s: %d messages so far cannot be decrypted and are left out (%s = %s), at %s: %s",
+                self._topic, self._discarded, ACTION, DISCARD, at, error,
+            )  # fmt: skip
 
 
 def _decryptor(private_keys: KeyFiles) -> Decryptor:

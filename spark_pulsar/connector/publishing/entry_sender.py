@@ -10,6 +10,7 @@ from spark_pulsar.client.errors import MessageTooLarge
 from spark_pulsar.client.publisher import Publisher
 from spark_pulsar.connector.options import Options
 from spark_pulsar.connector.publishing.encryption import encryptor_of
+from spark_pulsar.model.errors import NotAllowed
 from spark_pulsar.wire.chunking import split
 from spark_pulsar.wire.compression import compress
 from spark_pulsar.wire.pulsar_api_pb2 import NONE, CompressionType, MessageMetadata
@@ -56,7 +57,11 @@ class EntrySender:
         metadata.producer_name = publisher.producer_name
         metadata.sequence_id = batch.first_sequence_id
         metadata.publish_time = wall_ms()
-        for chunk, piece in split(metadata, payload, self._most_bytes(publisher)):
+        try:
+            chunks = list(split(metadata, payload, self._most_bytes(publisher)))
+        except NotAllowed as error:
+            raise NotAllowed(f"{publisher.topic}: {error} (chunkMaxMessageSize sets how large a chunk is)") from error
+        for chunk, piece in chunks:
             publisher.send(chunk, self._encrypted(chunk, piece), sequence_id=batch.first_sequence_id)
 
     def _encrypted(self, metadata: MessageMetadata, payload: bytes | memoryview) -> bytes | memoryview:

@@ -15,6 +15,7 @@ from spark_pulsar.client.errors import MessageTooLarge, NotSupportedByClient, Op
 from spark_pulsar.connector.option_table import BATCH_WRITE
 from spark_pulsar.connector.options import parse_options
 from spark_pulsar.connector.writing import publish
+from spark_pulsar.model.errors import NotAllowed
 from spark_pulsar.model.ids import Position
 from spark_pulsar.wire import commands
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
@@ -79,6 +80,12 @@ def test_encryption_needs_a_library(peer: Peer, tmp_path: Path, monkeypatch: pyt
     monkeypatch.setitem(sys.modules, "cryptography", None)
     with pytest.raises(NotSupportedByClient, match=r"library cryptography.*pip install 'spark-pulsar\[encryption\]'"):
         _publish(peer, 10, encryptionKeys="a", encryptionPublicKeys=place)
+
+
+def test_chunks_that_hold_nothing_are_refused(peer: Peer) -> None:
+    # covers CONN-42
+    with pytest.raises(NotAllowed, match=r"metadata of a message take .* \(chunkMaxMessageSize sets"):
+        _publish(peer, 20_000, chunkingEnabled="true", chunkMaxMessageSize="10")
 
 
 def test_a_row_above_it_is_refused(peer: Peer) -> None:
