@@ -116,14 +116,14 @@ class Publisher:
     ) -> None:
         """Sends a payload as one entry; as `send_entry`.
 
-        `metadata` says what the payload is (compression, num_messages_in_batch, key, …); name, sequence id, version of
-        the schema and publish time (this machine's clock, unless it is set) are filled in. The sequence id is that of
-        the first message, `next_sequence_id` by default.
+        `metadata` says what the payload is (compression, num_messages_in_batch, key, …); name and sequence id are
+        filled in, and version of the schema and publish time (this machine's clock) unless they are set. The sequence
+        id is that of the first message, `next_sequence_id` by default.
         """
         first = self.next_sequence_id if sequence_id is None else sequence_id
         metadata.producer_name = self.producer_name
         metadata.sequence_id = first
-        if self.schema_version:
+        if self.schema_version and not metadata.schema_version:
             metadata.schema_version = self.schema_version
         if not metadata.HasField("publish_time"):
             metadata.publish_time = wall_ms()

@@ -82,6 +82,12 @@ WRITE_COLUMNS: Final[tuple[Column, ...]] = (
         "Ordering key: decides on a Key_Shared subscription in place of the key, not about the partition. Null: none.",
     ),
     Column(
+        "__schemaVersion",
+        ("bigint", "int"),
+        "With `schemaType` AUTO_PRODUCE_BYTES: version of the topic's schema that the value is encoded with; null: the "
+        "newest.",
+    ),
+    Column(
         "__partition",
         ("int", "bigint"),
         "Partition of the row's topic, from 0, in place of the choice by key and `messageRoutingMode`; null: that "

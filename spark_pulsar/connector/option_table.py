@@ -516,7 +516,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
     ),
     Option(
         "schemaType",
-        "`NONE`, `AUTO`, `AVRO`, `JSON`, `KEY_VALUE` or a primitive",
+        "`NONE`, `AUTO`, `AVRO`, `JSON`, `KEY_VALUE`, `AUTO_PRODUCE_BYTES` or a primitive",
         "`NONE`",
         WRITE,
         "Schema that the topic gets for the rows, and that each message names ([Writing with a "
@@ -524,7 +524,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "`JSON`: a record of all columns but those that begin with `__`. Primitives are `STRING`, `BOOLEAN`, `INT8`, "
         "`INT16`, `INT32`, `INT64`, `FLOAT`, `DOUBLE`, `BYTES`, `DATE`, `TIME`, `TIMESTAMP`, `INSTANT`, `LOCAL_DATE`, "
         "`LOCAL_TIME`, `LOCAL_DATE_TIME`: the one column there is. `AUTO`: as StreamNative's sink, `AVRO` for several "
-        "columns or a struct, else the primitive of the column's type.",
+        "columns or a struct, else the primitive of the column's type. `AUTO_PRODUCE_BYTES`: the column `value` holds "
+        "bytes that are encoded by the topic's schema already.",
     ),
     Option(
         "keySchemaType",

@@ -36,7 +36,14 @@ from spark_pulsar.connector.offsets import SourceOffset
 from spark_pulsar.connector.once.attempt import attempt_of
 from spark_pulsar.connector.once.sequence_ids import SEQUENCE_ID
 from spark_pulsar.connector.option_table import BATCH_READ, BATCH_WRITE, STREAM_READ, STREAM_WRITE
-from spark_pulsar.connector.options import EFFECTIVELY_ONCE, KEY_BASED, NO_SCHEMA, Options, parse_options
+from spark_pulsar.connector.options import (
+    AUTO_PRODUCE_BYTES,
+    EFFECTIVELY_ONCE,
+    KEY_BASED,
+    NO_SCHEMA,
+    Options,
+    parse_options,
+)
 from spark_pulsar.connector.planning import TopicRange
 from spark_pulsar.connector.schema import Projection, check_writable, projection_of, read_ddl
 from spark_pulsar.connector.shipping import loader, shipped_archive
@@ -273,10 +280,13 @@ class Written(WriterCommitMessage):
 
 def _row_schema(schema: StructType, options: Options) -> RowSchema | None:
     """Checks the columns of a write, and agrees with the topic, if the options name one, on the schema of the rows."""
+    from spark_pulsar.connector.publishing.encoded_values import check_encoded
     from spark_pulsar.connector.schemas.deriving.row_schema import derive_row_schema
     from spark_pulsar.connector.timeouts import naming
 
-    check_writable(schema, options.topic, has_schema=options.schema_type != NO_SCHEMA)
+    has_schema = options.schema_type not in (NO_SCHEMA, AUTO_PRODUCE_BYTES)
+    check_writable(schema, options.topic, has_schema=has_schema)
+    check_encoded(schema, options)
     if SEQUENCE_ID in schema.names and options.batcher_builder == KEY_BASED:
         raise OptionError(f"batcherBuilder {KEY_BASED} changes the order of rows, and {SEQUENCE_ID} has to grow")
     rows = derive_row_schema(schema.jsonValue()["fields"], options)

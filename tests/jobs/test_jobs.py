@@ -1,24 +1,19 @@
 """The example jobs through spark-submit, on one broker that flight_replay.py has filled."""
 
-import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyspark
 import pytest
 from flights import Flight, read_flights
 from sensor_gaps import Finding, odd
 from weather import Reading, read_weather
 
 import spark_pulsar
+from tests.jobs.submitting import submit
 
-ROOT = Path(__file__).resolve().parents[2]
 FLIGHTS = 30_000
-TIMEOUT_S = 240
 
 
 @dataclass(frozen=True)
@@ -29,18 +24,8 @@ class Jobs:
     admin_url: str
 
     def submit(self, job: str, *arguments: object) -> str:
-        """Runs a job to its end and returns what it printed; fails with that when the job did."""
-        binaries = Path(sys.executable).parent
-        env = dict(os.environ)
-        env["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
-        env["SPARK_CONF_DIR"] = str(ROOT / "conf")
-        env["PYSPARK_PYTHON"] = env["PYSPARK_DRIVER_PYTHON"] = sys.executable
-        env["SPARK_LOCAL_IP"] = "127.0.0.1"
-        command = [str(binaries / "spark-submit"), "--master", "local[2]", str(ROOT / "jobs" / job)]
-        command += ["--service-url", self.service_url, *map(str, arguments)]
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        """Runs a job on the broker."""
+        return submit(job, "--service-url", self.service_url, *arguments)
 
 
 @pytest.fixture(scope="module")

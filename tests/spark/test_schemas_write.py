@@ -17,6 +17,7 @@ from pyspark.errors import AnalysisException, PythonException, StreamingQueryExc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from spark_pulsar import copy_schemas
 from tests.conformance.schemas import fresh_namespace, of_topic, record, set_policy, topic_in
 from tests.spark.flows import Flows
 
@@ -392,3 +393,64 @@ def test_a_streaming_sink_with_a_schema(flows: Flows) -> None:
     with pytest.raises(StreamingQueryException, match="number is int on the topic, but string in the DataFrame"):
         run(rows.selectExpr("CAST(number AS string) AS number"))
     assert len(flows.receive(target)) == 12
+
+
+class Second(Record):
+    """`Flight` with one field more."""
+
+    carrier = String()
+    delay = Integer()
+    distance = Long(required=True)
+    speed = Double()
+    gate = String(default="-", required_default=True)
+
+
+def test_encoded_values_keep_the_version_of_their_schema(flows: Flows) -> None:
+    # covers CONN-80, CONN-81
+    source, target = flows.broker.topic("encoded"), flows.broker.topic("encoded")
+    for schema, row in ((Flight, Flight(carrier="UA", distance=1)), (Second, Second(distance=2, gate="G"))):
+        producer = flows.official().create_producer(source, schema=AvroSchema(schema))
+        producer.send(row)
+        producer.close()
+    service = {"service.url": flows.broker.service_url}
+    assert copy_schemas(service, service, source, target) == {0: 0, 1: 1}
+    assert copy_schemas(service, service, source, target) == {0: 0, 1: 1}
+    rows = flows.batch(source, useTopicSchema="false", metadataColumns="__schemaVersion")
+    both = rows.select("value", "__schemaVersion").coalesce(1)
+    flows.write(both, target, schemaType="AUTO_PRODUCE_BYTES")
+    flows.write(both.where("__schemaVersion = 1").drop("__schemaVersion"), target, schemaType="AUTO_PRODUCE_BYTES")
+    again = flows.batch(target, useTopicSchema="false", metadataColumns="__schemaVersion").collect()
+    assert [row["__schemaVersion"] for row in again] == [0, 1, 1]
+    found = consumed(flows, target, AvroSchema(Second), 3)
+    assert [(message.value().distance, message.value().gate) for message in found] == [(1, "-"), (2, "G"), (2, "G")]
+
+
+def test_a_topic_without_schema_takes_encoded_values_as_bytes(flows: Flows) -> None:
+    # covers CONN-80
+    topic = flows.broker.topic("encoded")
+    flows.write(flows.rows("value binary", [(b"\x00\xff",)]), topic, schemaType="AUTO_PRODUCE_BYTES")
+    (row,) = flows.batch(topic, metadataColumns="__schemaVersion").collect()
+    assert (bytes(row["value"]), row["__schemaVersion"]) == (b"\x00\xff", None)
+    assert copy_schemas(*[{"service.url": flows.broker.service_url}] * 2, topic, topic) == {}
+
+
+@pytest.mark.parametrize(
+    ("ddl", "row", "options", "message"),
+    [
+        ("value string", ("a",), {"schemaType": "AUTO_PRODUCE_BYTES"}, "takes value as binary, .* it is string"),
+        ("value binary, __schemaVersion bigint", (b"a", 0), {}, "with schemaType AUTO_PRODUCE_BYTES only"),
+        (
+            "value binary, __schemaVersion bigint",
+            (b"a", 7),
+            {"schemaType": "AUTO_PRODUCE_BYTES"},
+            "__schemaVersion is 7, and .* no such version",
+        ),
+    ],
+)
+def test_encoded_values_that_cannot_be_written(
+    flows: Flows, ddl: str, row: Any, options: dict[str, str], message: str
+) -> None:
+    # covers CONN-80
+    topic = flows.broker.topic("encoded")
+    with pytest.raises((AnalysisException, PythonException), match=message):
+        flows.write(flows.rows(ddl, [row]), topic, **options)

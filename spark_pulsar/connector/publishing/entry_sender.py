@@ -34,7 +34,7 @@ class EntrySender:
         self._chunk_max_message_size = options.chunk_max_message_size
         self._encryptor = encryptor_of(options)
 
-    def send(self, publisher: Publisher, batch: EncodedBatch) -> None:
+    def send(self, publisher: Publisher, batch: EncodedBatch, schema_version: bytes = b"") -> None:
         """Sends a batch as one entry, or a large row as its chunks; returns while receipts are on the way. Raises as
         `Publisher.send`, and NotAllowed for a row that is too large even in chunks."""
         metadata = MessageMetadata()
@@ -43,6 +43,8 @@ class EntrySender:
             payload = batch.columns.describe(int(batch.rows[0]), metadata)
         else:
             batch.describe(metadata)
+        if schema_version:
+            metadata.schema_version = schema_version
         if self._codec != NONE:
             metadata.compression = self._codec
             metadata.uncompressed_size = len(payload)

@@ -17,6 +17,7 @@ from spark_pulsar.connector.once.sequence_ids import SEQUENCE_ID, SequenceIds
 from spark_pulsar.connector.options import KEY_BASED, Options
 from spark_pulsar.connector.publishing.batching import grouped_by_key
 from spark_pulsar.connector.publishing.delivery_times import delivery_times_ms
+from spark_pulsar.connector.publishing.encoded_values import KnownVersions, runs_of_versions, topic_schema
 from spark_pulsar.connector.publishing.entry_sender import EntrySender
 from spark_pulsar.connector.routing import KeylessRouter
 from spark_pulsar.connector.schemas.deriving.registration import agreed_schema, refused
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from spark_pulsar.connector.schemas.deriving.row_schema import RowSchema
-    from spark_pulsar.wire.columns.encode import EncodedBatch, MessageColumns
+    from spark_pulsar.model.schemas import Schema
+    from spark_pulsar.wire.columns.encode import MessageColumns
     from spark_pulsar.wire.columns.hashes import RowGroups
 
 PENDING_BYTES: Final = 64 * 1024 * 1024
@@ -50,6 +52,9 @@ class TopicWriter:
     _resuming: Resuming | None = field(init=False, default=None)
     _router: KeylessRouter = field(init=False)
     _sender: EntrySender = field(init=False)
+    _attached: Schema | None = field(init=False)
+    """Schema of the producers, if they have one."""
+    _versions: KnownVersions = field(init=False)
 
     def __post_init__(self) -> None:
         self._sender = EntrySender(self.options, self.topic)
@@ -60,6 +65,11 @@ class TopicWriter:
         if attempt is not None:
             self._resuming = Resuming(attempt, self.topic, count)
         self._sequence_ids = SequenceIds(self._partitions, None if attempt is None else attempt.last_sequence_id)
+        if self.schema is None:
+            self._attached = topic_schema(self.client, self.options, self.topic)
+        else:
+            self._attached = self.schema.schema if self.schema.is_registered else None
+        self._versions = KnownVersions(self.client, self.topic)
         self._router = KeylessRouter(
             count,
             self.options.message_routing_mode,
@@ -69,6 +79,10 @@ class TopicWriter:
 
     def write(self, table: pa.Table) -> None:
         """Encodes and sends rows; returns when everything is on its way, which may wait for earlier receipts."""
+        for version, part in runs_of_versions(table):
+            self._write(part, self._versions.encoded(version))
+
+    def _write(self, table: pa.Table, schema_version: bytes) -> None:
         from spark_pulsar.wire.columns.encode import message_columns
         from spark_pulsar.wire.columns.flat import NO_BYTES
         from spark_pulsar.wire.columns.hashes import group_rows, text_keys
@@ -97,13 +111,13 @@ class TopicWriter:
         named_ids = _column(table, SEQUENCE_ID)
         ids = self._sequence_ids.counted(groups) if named_ids is None else self._sequence_ids.given(named_ids, groups)
         if self._resuming is None:
-            self._send_all(columns, groups, ids, cuts)
+            self._send_all(columns, groups, ids, cuts, schema_version)
             return
         with refusing_what_is_forgotten():
             for part, part_ids in self._resuming.parts(groups, ids, self._publishers):
-                self._send_all(columns, part, part_ids, NO_BYTES)
+                self._send_all(columns, part, part_ids, NO_BYTES, schema_version)
 
-    def _send_all(self, columns: MessageColumns, groups: RowGroups, ids: Any, cuts: Any) -> None:
+    def _send_all(self, columns: MessageColumns, groups: RowGroups, ids: Any, cuts: Any, schema_version: bytes) -> None:
         from spark_pulsar.wire.columns.encode import encode_batches
 
         for batch in encode_batches(
@@ -114,7 +128,7 @@ class TopicWriter:
             max_messages=self.options.batching_max_messages,
             max_bytes=self._sender.batch_bytes(self._publishers.values()),
         ):
-            self._send(batch)
+            self._sender.send(self._publishers[batch.group], batch, schema_version)
 
     def _route(self, keys: Any, named: Any, row_count: int) -> Any:
         """Returns the partition of each row: the one that it names, else that of its key, else by routing mode."""
@@ -152,24 +166,20 @@ class TopicWriter:
             self._sequence_ids.begin(index, first)
 
     def _open(self, partition: str) -> Publisher:
-        schema = self.schema if self.schema is not None and self.schema.is_registered else None
         create = self.client.publisher if self._resuming is None else partial(self._resuming.open, self.client)
         try:
             return create(
                 partition,
                 max_pending_bytes=max(LEAST_PENDING_BYTES, PENDING_BYTES // len(self._partitions)),
                 receipt_timeout_ms=self.options.send_timeout_ms,
-                schema=None if schema is None else schema.schema,
+                schema=self._attached,
                 properties=dict(self.options.producer_properties),
                 encrypted=bool(self.options.encryption_keys),
             )
         except IncompatibleSchema as refusal:
-            if schema is None:
+            if self.schema is None:
                 raise
-            raise refused(self.client, self.topic, schema, refusal) from None
-
-    def _send(self, batch: EncodedBatch) -> None:
-        self._sender.send(self._publishers[batch.group], batch)
+            raise refused(self.client, self.topic, self.schema, refusal) from None
 
     def flush(self) -> None:
         """Waits for the receipts of everything sent; names that the next attempt or task needs are free then."""

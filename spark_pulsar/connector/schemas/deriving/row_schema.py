@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.connector.errors import SchemaError
-from spark_pulsar.connector.options import NO_SCHEMA, Options
+from spark_pulsar.connector.options import AUTO_PRODUCE_BYTES, NO_SCHEMA, Options
 from spark_pulsar.connector.schemas.definition import KEY_VALUE_ENCODING, KeyValueEncoding
 from spark_pulsar.connector.schemas.deriving.avro_definition import derive_record
 from spark_pulsar.model.schemas import Schema, SchemaType, join_key_and_value
@@ -133,8 +133,9 @@ class RowSchema:
 
 def derive_row_schema(fields: Sequence[Mapping[str, Any]], options: Options) -> RowSchema | None:
     """Derives the schema of rows from the columns of a DataFrame, given as in `StructType.jsonValue()`; None when the
-    option `schemaType` asks for none. Raises SchemaError for a column that the schema cannot take."""
-    if options.schema_type == NO_SCHEMA:
+    option `schemaType` asks for none, or takes encoded values. Raises SchemaError for a column that the schema cannot
+    take."""
+    if options.schema_type in (NO_SCHEMA, AUTO_PRODUCE_BYTES):
         return None
     values = [field for field in fields if not field["name"].startswith(META_PREFIX)]
     if options.schema_type == SchemaType.KEY_VALUE.name:
