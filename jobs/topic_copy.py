@@ -7,7 +7,8 @@ Each message keeps its partition, its order there, its payload, key, ordering ke
 version of its schema; all versions are registered with the target first. It gets a new message id and a new publish
 time. Each topic is copied up to its end at the start of the job. Run again with the same --checkpoint, the job copies
 what has come since, or what a killed run left: with --guarantee effectively-once (de-duplication must be on in the
-target's namespace) no message twice, with at-least-once maybe those of its last micro-batch.
+target's namespace, and no message larger than it takes) no message twice, with at-least-once maybe those of its last
+micro-batch.
 
 A target topic that does not exist is made with the partitions of the source, by REST (--target-admin-url) if it has
 any. At the end each partition is read on both sides, up to where it was copied: counts and checksums must be equal.
@@ -96,10 +97,11 @@ def copy(spark: SparkSession, topic: str, args: argparse.Namespace) -> dict[str,
     )
     checkpoint = Path(args.checkpoint) / topic.replace("/", "_").replace(":", "_")
     schema_type = {"schemaType": "AUTO_PRODUCE_BYTES"} if versions else {}
+    chunks = {"chunkingEnabled": "true"} if args.guarantee == "at-least-once" else {}
     query = (
         copied(rows, versions, args)
         .writeStream.format("pulsar")
-        .options(topic=topic, chunkingEnabled="true", deliveryGuarantee=args.guarantee, **schema_type)
+        .options(topic=topic, deliveryGuarantee=args.guarantee, **schema_type, **chunks)
         .options(**{"service.url": args.target_url, "checkpointLocation": str(checkpoint)})
         .trigger(availableNow=True)
         .start()
@@ -119,7 +121,8 @@ def summary(rows: DataFrame) -> dict[int | None, tuple[int, int]]:
 def verify(spark: SparkSession, topic: str, end: dict[str, Any], args: argparse.Namespace, table: Table) -> bool:
     """Compares source and target partition by partition, and adds a line for each to the table."""
     reader = spark.read.format("pulsar").options(**read_options(args, topic))
-    expected = summary(reader.option("endingOffsets", json.dumps(end["positions"])).load())
+    ends = {partition: "0:0" if at == "earliest" else at for partition, at in end["positions"].items()}
+    expected = summary(reader.option("endingOffsets", json.dumps(ends)).load())
     found = summary(reader.option("service.url", args.target_url).option("endingOffsets", "latest").load())
     for partition in sorted({*expected, *found}, key=lambda number: -1 if number is None else number):
         old, new = expected.get(partition, (0, 0)), found.get(partition, (0, 0))
