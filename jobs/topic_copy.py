@@ -120,10 +120,12 @@ def summary(rows: DataFrame) -> dict[int | None, tuple[int, int]]:
 
 def verify(spark: SparkSession, topic: str, end: dict[str, Any], args: argparse.Namespace, table: Table) -> bool:
     """Compares source and target partition by partition, and adds a line for each to the table."""
-    reader = spark.read.format("pulsar").options(**read_options(args, topic))
-    ends = {partition: "0:0" if at == "earliest" else at for partition, at in end["positions"].items()}
-    expected = summary(reader.option("endingOffsets", json.dumps(ends)).load())
-    found = summary(reader.option("service.url", args.target_url).option("endingOffsets", "latest").load())
+    ends = {partition: at for partition, at in end["positions"].items() if at != "earliest"}  # else nothing was there
+    source, target = read_options(args, topic), {**read_options(args, topic), "service.url": args.target_url}
+    del source["topic"]
+    reader = spark.read.format("pulsar").options(**source, topics=",".join(ends), endingOffsets=json.dumps(ends))
+    expected = summary(reader.load()) if ends else {}
+    found = summary(spark.read.format("pulsar").options(**target).load())
     for partition in sorted({*expected, *found}, key=lambda number: -1 if number is None else number):
         old, new = expected.get(partition, (0, 0)), found.get(partition, (0, 0))
         shown = "equal" if old == new else "DIFFERENT"
