@@ -265,15 +265,18 @@ class PulsarClient:
         max_queued_bytes: int = DEFAULT_QUEUED_BYTES,
         idle_timeout_ms: int | None = None,
         arrived: threading.Event | None = None,
+        read_compacted: bool = False,
     ) -> Fetch:
         """Reads a partition from `start` to `end` (exclusive; None = for ever) as blocks of raw entries; see `Fetch`.
 
         At most about `max_queued_bytes` wait to be taken. Without `end`, iteration stops when nothing came for
         `idle_timeout_ms` (None = never). Opens nothing until the first block is asked for. `arrived` is set whenever
-        there is something to take: with it one thread can follow several fetches (see `Fetch.poll`).
+        there is something to take: with it one thread can follow several fetches (see `Fetch.poll`). With
+        `read_compacted` it reads the compacted view as far as there is one, and may raise EndNotReached at its end.
         """
         of, name = self._running(), full_name(topic)
-        return Fetch(self.config, of.pool, of.directory, name, start, end, max_queued_bytes, idle_timeout_ms, arrived)
+        bounds = (start, end, max_queued_bytes, idle_timeout_ms)
+        return Fetch(self.config, of.pool, of.directory, name, *bounds, arrived, read_compacted)
 
     def publisher(
         self,

@@ -63,6 +63,7 @@ class Fetch:
         max_queued_bytes: int,
         idle_timeout_ms: int | None,
         arrived: threading.Event | None,
+        read_compacted: bool = False,
     ) -> None:
         self.topic = topic
         self.start = start
@@ -78,6 +79,7 @@ class Fetch:
         self._max_queued_bytes = max_queued_bytes
         self._idle_timeout_ms = idle_timeout_ms
         self._arrived = arrived
+        self._read_compacted = read_compacted
         self._reading: _Reading | None = None
         self._lost: PulsarError | None = None
         """Why the last reader was lost, until something comes."""
@@ -313,6 +315,7 @@ class Fetch:
             reading.consumer_id,
             durable=False,
             start=self.position._replace(batch_index=-1),
+            read_compacted=self._read_compacted,
             create_topic=False,
         )
         connection.request(command, request_id, deadline)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.connector.admission import Limits
+from spark_pulsar.connector.compacted import compacted_ends
 from spark_pulsar.connector.data_loss import report_losses
 from spark_pulsar.connector.endpoints import end_positions, end_positions_of_each, ending_positions, starting_positions
 from spark_pulsar.connector.errors import OffsetError
@@ -64,6 +65,8 @@ def _plan_batch(client: PulsarClient, options: Options) -> list[TopicRange]:
     else:
         start = cursor_positions(client, topics, options, "earliest")
     end = ending_positions(client, topics, options)
+    if options.read_compacted:
+        end = compacted_ends(end)
     for topic in topics:
         if isinstance(options.ending_offsets, Mapping) and end[topic] < start[topic]:
             raise OffsetError(
@@ -72,6 +75,8 @@ def _plan_batch(client: PulsarClient, options: Options) -> list[TopicRange]:
         end[topic] = max(start[topic], end[topic])  # a start beyond the end of the topic reads nothing
     pruning = KeyPruning(client, options)
     ranges = pruning.ranges(plan(SourceOffset(start), SourceOffset(end)).ranges, pruning.partition_counts(topics, {}))
+    if options.read_compacted:
+        return ranges  # from its beginning: the view has entries that the topic has no longer
     first = first_entries(client, ranges, options.operation_timeout_ms)
     report_losses(_named_starts_gone(client, options, ranges, first), fail=options.fail_on_data_loss)
     begun = beginning_at(ranges, first)

@@ -209,6 +209,15 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "read by a task of its own; the default with `minPartitions` or `maxRecordsPerPartition`.",
     ),
     Option(
+        "readCompacted",
+        "boolean",
+        "`false`",
+        (BATCH_READ,),
+        "Only the latest message of each key of a partition, and none of a key whose latest one has a null value: the "
+        "compacted view of the topic, where there is one, and what came after it. Messages without a key are read as "
+        "far as the view has them. A task holds the rows that it returns in memory. Nothing is reported as lost.",
+    ),
+    Option(
         "failOnDataLoss",
         "boolean",
         "`true`",

@@ -128,6 +128,7 @@ class Options:
     min_partitions: int | None
     max_records_per_partition: int | None
     small_batch_max_messages: int
+    read_compacted: bool
     fail_on_data_loss: bool
     use_topic_schema: bool
     allow_different_topic_schemas: bool
@@ -301,6 +302,11 @@ class Options:
             raise OptionError(f"minMessagesPerTrigger = {least} is more than maxMessagesPerTrigger = {most}")
         if least is None and "maxTriggerDelay" in self.given:
             raise OptionError("option maxTriggerDelay needs minMessagesPerTrigger: without it nothing is held back")
+        if self.read_compacted and any(self.split):
+            raise OptionError(
+                "readCompacted needs all messages of a partition in one task: leave minPartitions and "
+                "maxRecordsPerPartition out"
+            )
 
     def _check_uses(self, use: Use) -> None:
         for name in sorted(self.given):
@@ -339,6 +345,7 @@ def parse_options(raw: Mapping[str, str]) -> Options:
         min_partitions=_read(values, "minPartitions", _integer(1, 2**31 - 1), None),
         max_records_per_partition=_read(values, "maxRecordsPerPartition", _integer(1, 2**62), None),
         small_batch_max_messages=_read(values, "smallBatchMaxMessages", _integer(0, 100_000), small_batch_default),
+        read_compacted=_read(values, "readCompacted", _boolean, False),
         fail_on_data_loss=_read(values, "failOnDataLoss", _boolean, True),
         use_topic_schema=_read(values, "useTopicSchema", _boolean, True),
         allow_different_topic_schemas=_read(values, "allowDifferentTopicSchemas", _boolean, False),

@@ -62,7 +62,7 @@ def read_range(
     decoder = RecordDecoder(work.topic, projection.read_names, keys=keys)
     reached_last_ledger = work.end.entry_id == 0 and work.end.batch_index == 0
     try:
-        with _blocks(client, work, arrived) as fetch, _decoding(client, work, projection) as decode:
+        with _blocks(client, work, arrived) as fetch, decoding(client, work, projection) as decode:
             while True:
                 block = fetch.next_block(options.poll_timeout_ms)
                 if block is None:
@@ -72,7 +72,7 @@ def read_range(
                     block.ledger_ids[0],
                     block.ledger_ids[-1],
                 )
-                for part in _whole_messages(decryption.open(inspect_block(block)), chunks):
+                for part in whole_messages(decryption.open(inspect_block(block)), chunks):
                     for batch in decoder.batches(part):
                         yield projection.fit(decode(batch))
             if not fetch.finished:
@@ -98,7 +98,7 @@ def _blocks(client: PulsarClient, work: TopicRange, arrived: Blocks | None) -> A
 
 
 @contextmanager
-def _decoding(
+def decoding(
     client: PulsarClient, work: TopicRange, projection: Projection
 ) -> Iterator[Callable[[Any], pa.RecordBatch]]:
     """Gives the decoding of record batches by the schema of the topic, if there is one."""
@@ -115,7 +115,7 @@ def _place(work: TopicRange, fetch: Blocks) -> str:
     return f"{work.topic} from {work.start} to {work.end}, at {fetch.position}"
 
 
-def _whole_messages(table: EntryTable, chunks: ChunkedMessages) -> Iterator[EntryTable]:
+def whole_messages(table: EntryTable, chunks: ChunkedMessages) -> Iterator[EntryTable]:
     """Tables without chunks, in order: runs of plain entries, and each chunked message where its last chunk stands."""
     if not table.has_chunks:
         yield table

@@ -158,6 +158,7 @@ class RangePartition(InputPartition):
 def _read(options: Options, projection: Projection, partition: InputPartition) -> Iterator[pa.RecordBatch]:
     if partition.value is None:  # Spark's stand-in when a batch read has nothing to do
         return
+    from spark_pulsar.connector.compacted import read_latest
     from spark_pulsar.connector.reading import read_range
     from spark_pulsar.connector.timeouts import naming
     from spark_pulsar.connector.worker import begin_task, client_for
@@ -165,7 +166,8 @@ def _read(options: Options, projection: Projection, partition: InputPartition) -
     begin_task()
     with naming("pollTimeoutMs", "operationTimeoutMs"):
         for work in partition.value:
-            yield from read_range(client_for(options), options, work, projection)
+            read = read_latest if options.read_compacted else read_range
+            yield from read(client_for(options), options, work, projection)
 
 
 class PulsarReader(DataSourceReader):
