@@ -58,9 +58,7 @@ def test_a_micro_batch_that_runs_again_is_left_out(flows: Flows) -> None:
     flows.send(source, texts(95), **BATCHED)
     frame = flows.stream(source, maxMessagesPerTrigger=40).select("value")
     copy(flows, frame, topic, checkpoint)
-    for _ in range(2):
-        assert uncommit(checkpoint) >= 1
-        copy(flows, frame, topic, checkpoint)
+    assert uncommit(checkpoint) >= 1
     flows.send(source, texts(10, first=95))
     copy(flows, frame, topic, checkpoint)
     assert counted(flows, topic) == Counter(texts(105))
@@ -105,7 +103,7 @@ def test_rows_behind_a_shuffle_need_an_order(flows: Flows) -> None:
     source, topic = flows.broker.topic("source"), sink_topic(flows, 1)
     flows.send(source, texts(20))
     frame = flows.stream(source).dropDuplicates(["value"]).select("value")
-    with pytest.raises(StreamingQueryException, match=r"come from a shuffle .*__sequenceId .*repeatableRowOrder"):
+    with pytest.raises(StreamingQueryException, match=r"come from a shuffle .*__sequenceId.*repeatableRowOrder"):
         copy(flows, frame, topic, flows.checkpoint())
     assert flows.batch(topic).count() == 0
     copy(flows, frame, topic, flows.checkpoint(), repeatableRowOrder=True)

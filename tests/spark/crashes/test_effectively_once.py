@@ -28,7 +28,7 @@ from tests.brokers import Broker, topic_path
 from tests.eventually import eventually
 from tests.spark.crashes.application import Application
 
-RUNS = int(os.environ.get("SPARK_CRASHES", "2"))
+RUNS = int(os.environ.get("SPARK_CRASHES", "1"))
 SEED = os.environ.get("CRASH_SEED") or "20261123"
 GUARANTEE = os.environ.get("GUARANTEE") or "effectively-once"
 ONLY = os.environ.get("CRASH_RUN")
