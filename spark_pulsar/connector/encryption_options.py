@@ -74,6 +74,11 @@ def check_decryption(private_keys: KeyFiles | None, action: str, mode: str, *, p
         raise OptionError(f"options keys and {ACTION} = {CONSUME} contradict each other: keys in a batch are encrypted")
     if action == SEND:
         raise OptionError(f"option {ACTION} = {SEND} is for writes; a read knows {FAIL}, {DISCARD} and {CONSUME}")
+    if action == CONSUME and mode == DEADLETTER:
+        raise OptionError(
+            f"mode {DEADLETTER} would publish encrypted payloads without what decrypts them: set {ACTION} to {DISCARD} "
+            f"or {FAIL}, or use mode PERMISSIVE"
+        )
     if private_keys is not None and mode == DEADLETTER:
         raise OptionError(
             f"mode {DEADLETTER} would publish decrypted payloads as they are: use mode PERMISSIVE with {PRIVATE_KEYS}"

@@ -53,6 +53,8 @@ def test_reads_that_contradict_themselves() -> None:
         parse(cryptoFailureAction="SEND").for_read(BATCH_READ)
     with pytest.raises(OptionError, match="DEADLETTER would publish decrypted payloads"):
         parse(encryptionPrivateKeys="/k.pem", mode="DEADLETTER", deadLetterTopic="d").for_read(BATCH_READ)
+    with pytest.raises(OptionError, match="without what decrypts them"):
+        parse(cryptoFailureAction="CONSUME", mode="DEADLETTER", deadLetterTopic="d").for_read(BATCH_READ)
     with pytest.raises(OptionError, match="keys in a batch are encrypted"):
         parse(cryptoFailureAction="CONSUME", keys='["k"]').for_read(BATCH_READ)
 
