@@ -413,7 +413,7 @@ def main() -> int:
     parser.add_argument("--idle", action="store_true", help="processor time of a query without new messages")
     parser.add_argument("--schemas", action="store_true", help="against kafka: only the works with a schema")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="only these workloads; kafka: that begin so")
-    parser.add_argument("--conf", nargs="+", default=[], metavar="KEY=VALUE", help="against kafka: Spark's settings")
+    parser.add_argument("--conf", nargs="+", default=[], metavar="KEY=VALUE", help="against kafka: once more so")
     parser.add_argument("--spark-avro", type=Path, help="jar of Spark's own module for Avro: for sink to_avro")
     parser.add_argument("--rows", type=int, help=f"default {ROWS:,}; against kafka {KAFKA_ROWS:,}")
     parser.add_argument("--rounds", type=int, default=3)
