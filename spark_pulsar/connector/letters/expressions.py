@@ -11,7 +11,6 @@ from typing import Final
 from spark_pulsar.client.retry_letters import (
     DELAY_TIME,
     FORMER_ORIGIN_MESSAGE_ID,
-    LETTER_PROPERTIES,
     ORIGIN_MESSAGE_ID,
     REAL_SUBSCRIPTION,
     REAL_TOPIC,
@@ -114,6 +113,6 @@ def with_properties(added: Mapping[str, str]) -> str:
     return f"map_concat({without_properties(added)}, map({pairs}))"
 
 
-def without_properties(names: Iterable[str] = LETTER_PROPERTIES) -> str:
+def without_properties(names: Iterable[str]) -> str:
     """Returns the properties of a row without those of these names."""
     return f"map_filter({PROPERTIES}, (name, value) -> name NOT IN ({', '.join(map(text, names))}))"

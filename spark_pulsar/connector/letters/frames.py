@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.client.retry_letters import DEFAULT_MAX_REDELIVER_COUNT, REAL_TOPIC
+from spark_pulsar.client.retry_letters import DEFAULT_MAX_REDELIVER_COUNT, LETTER_PROPERTIES, REAL_TOPIC
 from spark_pulsar.connector.errors import OptionError, SchemaError
 from spark_pulsar.connector.letters import expressions as sql
+from spark_pulsar.connector.schemas.decoding.dead_letters import ERROR as DECODE_ERROR
 from spark_pulsar.model.names import TopicName
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def replayed_letters(frame: DataFrame, *, binary_keys: bool = False) -> DataFram
     `__topic` is null for a row without that property, and the sink refuses it. See `retry_letters` for the rest.
     """
     topic = f"try_element_at({sql.PROPERTIES}, '{REAL_TOPIC}')"
-    return _rows(frame, topic, sql.without_properties(), binary_keys)
+    return _rows(frame, topic, sql.without_properties((*LETTER_PROPERTIES, DECODE_ERROR)), binary_keys)
 
 
 def _rows(

@@ -14,15 +14,14 @@ from typing import Any, Final
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.clock import wall_ms
 from spark_pulsar.client.publisher import Publisher
+from spark_pulsar.client.retry_letters import ORIGIN_MESSAGE_ID, REAL_TOPIC
 from spark_pulsar.connector.errors import UndecodableMessageError
 from spark_pulsar.model.errors import NotAllowed
 from spark_pulsar.wire.chunking import split
 from spark_pulsar.wire.pulsar_api_pb2 import MessageIdData, MessageMetadata
 
-REAL_TOPIC: Final = "REAL_TOPIC"
-ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"
 ERROR: Final = "DECODE_ERROR"
-"""Property with the reason; the other two are those of Pulsar's dead letter policy."""
+"""Property with the reason; REAL_TOPIC and ORIGIN_MESSAGE_ID beside it are those of Pulsar's dead letter policy."""
 
 NEEDED: Final = ("value", "__key", "__messageId", "__eventTime", "__messageProperties")
 """Columns that a dead letter is made of."""
