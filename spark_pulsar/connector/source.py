@@ -160,14 +160,15 @@ def _read(options: Options, projection: Projection, partition: InputPartition) -
         return
     from spark_pulsar.connector.compacted import read_latest
     from spark_pulsar.connector.reading import read_range
+    from spark_pulsar.connector.task_log import recorded_reads
     from spark_pulsar.connector.timeouts import naming
     from spark_pulsar.connector.worker import begin_task, client_for
 
     begin_task()
     with naming("pollTimeoutMs", "operationTimeoutMs"):
-        for work in partition.value:
+        for number, work in enumerate(partition.value):
             read = read_latest if options.read_compacted else read_range
-            yield from read(client_for(options), options, work, projection)
+            yield from recorded_reads(work, number, read(client_for(options), options, work, projection))
 
 
 class PulsarReader(DataSourceReader):
@@ -308,18 +309,21 @@ def _write(
     job_id: str | None,
     has_sequence_ids: bool,
 ) -> WriterCommitMessage:
+    from spark_pulsar.connector.task_log import RecordedWrite
     from spark_pulsar.connector.worker import begin_task, client_for
     from spark_pulsar.connector.writing import publish
 
     begin_task()
-    attempt = None
+    attempt, record = None, RecordedWrite(options.topic, batches)
     if options.delivery_guarantee == EFFECTIVELY_ONCE:
         from pyspark import TaskContext
 
         context = TaskContext.get()
         assert context is not None, "a write runs in a task"
         attempt = attempt_of(context, options, job_id, has_sequence_ids=has_sequence_ids)
-    return Written(publish(client_for(options), options, batches, schema, attempt))
+    rows = publish(client_for(options), options, iter(record), schema, attempt)
+    record.done(rows)
+    return Written(rows)
 
 
 def _log_abort(options: Options, messages: Sequence[WriterCommitMessage | None]) -> None:

@@ -13,6 +13,7 @@ from typing import Final
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.connector.options import Options
+from spark_pulsar.connector.task_log import begin_records
 
 _CLIENTS: Final[dict[ClientConfig, PulsarClient]] = {}
 _TASKS: Final = itertools.count(1)
@@ -25,6 +26,7 @@ def begin_task() -> None:
     were imported: about 0.1 s of processor time a task, more than a small micro-batch needs. When the second task
     begins, Spark has just collected; what is left lives as long as the process, and later collections leave it out.
     """
+    begin_records()
     if next(_TASKS) == 2:
         gc.freeze()
 

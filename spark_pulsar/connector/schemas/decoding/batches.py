@@ -16,6 +16,7 @@ from spark_pulsar.connector.schemas.decoding.dead_letters import DeadLetters, to
 from spark_pulsar.connector.schemas.decoding.messages import Decoded, MessageDecoder
 from spark_pulsar.connector.schemas.decoding.plan import NO_VERSION, SCHEMA_VERSION, Decoding
 from spark_pulsar.connector.schemas.lookup import definition_at
+from spark_pulsar.connector.task_log import record_undecoded
 
 
 class BatchDecoder:
@@ -38,6 +39,7 @@ class BatchDecoder:
                 lambda version: definition_at(client, topic, version, ledger_id=ledger_id, planned=planned),
             )
         self._letters = DeadLetters(client, decoding.mode.dead_letter_topic or "", topic)
+        self._undecoded, self._reason = 0, ""
 
     def __enter__(self) -> BatchDecoder:
         return self
@@ -45,6 +47,7 @@ class BatchDecoder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        record_undecoded(self._topic, self._undecoded, self._reason, self._decoding.mode.mode)
         self._letters.__exit__(kind, error, trace)
 
     def decode(self, batch: Any) -> Any:
@@ -55,6 +58,9 @@ class BatchDecoder:
             versions = batch.column(SCHEMA_VERSION).fill_null(NO_VERSION)
             decoded = self._messages.decode(batch.column("value"), keys, versions)
         columns, errors, mode = decoded.columns, decoded.errors, self._decoding.mode
+        if errors:
+            self._undecoded += len(errors)
+            self._reason = self._reason or errors[min(errors)]
         if errors and mode.mode == FAILFAST:
             self._fail(batch, errors)
         if mode.mode == PERMISSIVE:
