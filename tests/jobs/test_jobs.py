@@ -1,5 +1,7 @@
 """The example jobs through spark-submit, on one broker that flight_replay.py has filled."""
 
+import json
+import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,6 +28,12 @@ class Jobs:
     def submit(self, job: str, *arguments: object) -> str:
         """Runs a job on the broker."""
         return submit(job, "--service-url", self.service_url, *arguments)
+
+    def backlog(self, topic: str, subscription: str) -> int:
+        """Messages of a partitioned topic that a subscription has not acknowledged."""
+        path = f"/admin/v2/persistent/public/default/{topic}/partitioned-stats"
+        with urllib.request.urlopen(self.admin_url + path, timeout=30) as answer:
+            return int(json.load(answer)["subscriptions"][subscription]["msgBacklog"])
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +79,33 @@ def test_sensors_are_compared_over_micro_batches_and_restarts(
     again = jobs.submit("sensor_gaps.py", *arguments)
     assert "0 readings in" in again
     assert again.splitlines()[-len(kinds) :] == first.splitlines()[-len(kinds) :]
+
+
+def test_the_nightly_job_catches_up_and_comes_back_to_nothing(jobs: Jobs, tmp_path: Path) -> None:
+    arguments = ("--output", tmp_path / "flights", "--checkpoint", tmp_path / "checkpoint", "--max-per-trigger", 20_000)
+    first = jobs.submit("nightly_available_now.py", *arguments)
+    assert "micro-batch 0: 20,000 rows" in first
+    assert f"micro-batch 1: {FLIGHTS - 20_000:,} rows" in first
+    assert "20,000 rows" not in jobs.submit("nightly_available_now.py", *arguments)
+    assert jobs.backlog("flights", "nightly") == 0
+
+
+def test_a_window_is_replayed_by_many_tasks(jobs: Jobs, tmp_path: Path) -> None:
+    window = ("--from", "2020-01-01T00:00:00Z", "--until", "2100-01-01T00:00:00Z")
+    printed = jobs.submit("replay_by_time.py", *window, "--verify", "--tasks", 5, "--output", tmp_path / "window")
+    assert f"{FLIGHTS:,} messages in the window, read by 5 tasks" in printed
+    assert f"a full read of {FLIGHTS:,} messages finds the same" in printed
+    assert list((tmp_path / "window").glob("*.parquet"))
+
+
+def test_a_killed_job_writes_each_flight_once(jobs: Jobs, flights: list[Flight]) -> None:
+    # covers CONN-32
+    printed = jobs.submit(
+        "exactly_once_etl.py", "--admin-url", jobs.admin_url, "--kills", 2, "--seed", 1, "--max-per-trigger", 2_000
+    )
+    departed = sum(flight.dep_delay is not None for flight in flights)
+    assert f"{departed:,} flights departed, {departed:,} messages in departed" in printed
+    assert "equal counts and checksums" in printed
 
 
 def test_oddities_of_a_whole_year() -> None:
