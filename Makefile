@@ -69,6 +69,7 @@ bench: setup  ## all benchmarks; against a real Apache Pulsar where one takes pa
 	$(BIN)/python benchmarks/cursor.py
 	$(BIN)/python benchmarks/canary.py
 	$(BIN)/python benchmarks/delayed.py
+	$(BIN)/python benchmarks/planning.py
 	$(BIN)/python benchmarks/broker.py --against apache-pulsar
 	$(BIN)/python benchmarks/storage.py
 	$(BIN)/python benchmarks/compaction.py --against apache-pulsar

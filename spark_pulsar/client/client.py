@@ -266,6 +266,7 @@ class PulsarClient:
         idle_timeout_ms: int | None = None,
         arrived: threading.Event | None = None,
         read_compacted: bool = False,
+        is_shared: bool = False,
     ) -> Fetch:
         """Reads a partition from `start` to `end` (exclusive; None = for ever) as blocks of raw entries; see `Fetch`.
 
@@ -273,10 +274,11 @@ class PulsarClient:
         `idle_timeout_ms` (None = never). Opens nothing until the first block is asked for. `arrived` is set whenever
         there is something to take: with it one thread can follow several fetches (see `Fetch.poll`). With
         `read_compacted` it reads the compacted view as far as there is one, and may raise EndNotReached at its end.
+        With `is_shared` it has no connection of its own: for many that read little.
         """
         of, name = self._running(), full_name(topic)
         bounds = (start, end, max_queued_bytes, idle_timeout_ms)
-        return Fetch(self.config, of.pool, of.directory, name, *bounds, arrived, read_compacted)
+        return Fetch(self.config, of.pool, of.directory, name, *bounds, arrived, read_compacted, is_shared)
 
     def publisher(
         self,

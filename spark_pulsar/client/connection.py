@@ -208,7 +208,7 @@ class Connection:
     # ---- sinks
 
     def attach_consumer(self, consumer_id: int, sink: ConsumerSink, takes_messages: bool = False) -> None:
-        """Tells `sink` what happens to a consumer. At most one consumer of a connection takes messages."""
+        """Tells `sink` what happens to a consumer. Of several that take messages none may pause reading."""
         self._router.attach_consumer(consumer_id, sink, takes_messages)
 
     def detach_consumer(self, consumer_id: int) -> None:

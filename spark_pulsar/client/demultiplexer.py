@@ -3,6 +3,7 @@
 import itertools
 import threading
 from collections.abc import Callable
+from itertools import groupby
 from typing import Final, Protocol
 
 from spark_pulsar.client.deadlines import Deadline
@@ -12,7 +13,7 @@ from spark_pulsar.client.service_url import Address
 from spark_pulsar.model.errors import PulsarError, UnknownCommand
 from spark_pulsar.wire.commands import NO_REQUEST, request_id_of
 from spark_pulsar.wire.frames import Frame, parse_command
-from spark_pulsar.wire.messages import MESSAGE_START
+from spark_pulsar.wire.messages import MESSAGE_START, consumer_id_of
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandAuthChallenge, CommandConnected, MessageIdData
 from spark_pulsar.wire.replies import error_of
 
@@ -90,7 +91,10 @@ class Demultiplexer:
         self._replies: dict[int, PendingReply] = {}
         self._consumers: dict[int, ConsumerSink] = {}
         self._producers: dict[int, ProducerSink] = {}
+        self._takers: dict[int, ConsumerSink] = {}
+        """Consumers that take messages."""
         self._message_sink: ConsumerSink | None = None
+        """The one that takes messages, if there is just one."""
 
     # ---- waiting
 
@@ -113,12 +117,13 @@ class Demultiplexer:
             self._replies.pop(request_id, None)
 
     def attach_consumer(self, consumer_id: int, sink: ConsumerSink, takes_messages: bool) -> None:
-        """Tells `sink` what happens to a consumer; messages go to the last one that takes them."""
+        """Tells `sink` what happens to a consumer, and gives it the messages for that if it takes them."""
         with self._lock:
             self.raise_if_lost()
             self._consumers[consumer_id] = sink
             if takes_messages:
-                self._message_sink = sink
+                self._takers[consumer_id] = sink
+                self._choose_sink()
 
     def detach_consumer(self, consumer_id: int) -> None:
         """Stops telling the sink."""
@@ -127,9 +132,12 @@ class Demultiplexer:
 
     def _take_consumer(self, consumer_id: int) -> ConsumerSink | None:
         sink = self._consumers.pop(consumer_id, None)
-        if sink is not None and sink is self._message_sink:
-            self._message_sink = None
+        if self._takers.pop(consumer_id, None) is not None:
+            self._choose_sink()
         return sink
+
+    def _choose_sink(self) -> None:
+        self._message_sink = next(iter(self._takers.values())) if len(self._takers) == 1 else None
 
     def attach_producer(self, producer_id: int, sink: ProducerSink) -> None:
         """Tells `sink` what happens to a producer."""
@@ -153,6 +161,7 @@ class Demultiplexer:
             self._replies.clear()
             self._consumers.clear()
             self._producers.clear()
+            self._takers.clear()
             self._message_sink = None
         for reply in replies:
             reply.fail(error)
@@ -179,8 +188,13 @@ class Demultiplexer:
 
     def _deliver(self, messages: list[Frame]) -> None:
         sink = self._message_sink
-        if sink is not None:  # else: stragglers of a consumer that was just closed
+        if sink is not None:
             sink.messages(messages)
+            return
+        for consumer_id, run in groupby(messages, lambda frame: consumer_id_of(frame.buffer, frame.start)):
+            sink = self._takers.get(consumer_id)
+            if sink is not None:  # else: stragglers of a consumer that was just closed
+                sink.messages(list(run))
 
     def _handle(self, buffer: bytes, start: int, end: int) -> None:
         try:

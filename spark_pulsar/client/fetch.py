@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from types import TracebackType
 from typing import Final
 
@@ -11,7 +12,7 @@ from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.client.connection import Connection
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import ClientClosed, ConnectionLost, EndNotReached
-from spark_pulsar.client.inbox import Inbox
+from spark_pulsar.client.inbox import Inbox, SharedInbox
 from spark_pulsar.client.lookup import TopicDirectory
 from spark_pulsar.client.permits import Permits
 from spark_pulsar.client.pool import ConnectionPool, Target
@@ -28,6 +29,8 @@ from .pipelined_requests import run_one
 
 DEFAULT_QUEUED_BYTES: Final = 32 * 1024 * 1024
 _CLOSE_TIMEOUT_MS: Final = 3_000
+_OVERFLOW: Final = 4
+"""Times the bytes meant to wait that may wait for a reader on a shared connection: permits count messages."""
 _FIRST_STALL_CHECK_MS: Final = 1_000
 _LAST_STALL_CHECK_MS: Final = 16_000
 
@@ -36,19 +39,30 @@ class _Reading:
     """One attached reader: its connection, its consumer and what has arrived."""
 
     def __init__(
-        self, target: Target, connection: Connection, max_queued_bytes: int, arrived: threading.Event | None
+        self,
+        target: Target,
+        connection: Connection,
+        max_queued_bytes: int,
+        arrived: threading.Event | None,
+        *,
+        is_shared: bool,
     ) -> None:
         self.target = target
         self.connection = connection
         self.consumer_id = next_id()
-        self.inbox = Inbox(max_queued_bytes, connection.pause_reading, connection.resume_reading, arrived)
+        self.inbox = (
+            SharedInbox(_OVERFLOW * max_queued_bytes, arrived)
+            if is_shared
+            else Inbox(max_queued_bytes, connection.pause_reading, connection.resume_reading, arrived)
+        )
 
 
 class Fetch:
     """A range of one topic partition, from `start` (next to read) to `end` (exclusive), in blocks of raw entries.
 
     Made by `PulsarClient.fetch`. Iterate over it, or call `next_block`. A non-durable reader of a name of its own does
-    the work, on a connection of its own; if that breaks, reading goes on after the last entry handed out, with another.
+    the work, on a connection of its own, or on one that it shares; if that breaks, reading goes on after the last entry
+    handed out, with another.
     Not thread-safe. Close it, or use it as a context manager.
     """
 
@@ -64,6 +78,7 @@ class Fetch:
         idle_timeout_ms: int | None,
         arrived: threading.Event | None,
         read_compacted: bool = False,
+        is_shared: bool = False,
     ) -> None:
         self.topic = topic
         self.start = start
@@ -80,12 +95,13 @@ class Fetch:
         self._idle_timeout_ms = idle_timeout_ms
         self._arrived = arrived
         self._read_compacted = read_compacted
+        self._is_shared = is_shared
         self._reading: _Reading | None = None
         self._lost: PulsarError | None = None
         """Why the last reader was lost, until something comes."""
         self._backoff = Backoff()
         self._attach_at_ms = 0
-        self._permits = Permits(max_queued_bytes)
+        self._permits = Permits(max_queued_bytes, is_strict=is_shared)
         self._last: MessageId | None = None
         self._ask_for_last = False
         self._quiet_since_ms = 0
@@ -304,8 +320,10 @@ class Fetch:
 
     def _open_once(self, deadline: Deadline) -> _Reading:
         target = run_one(lambda: self._directory.find(self.topic, deadline), deadline)
-        connection = self._pool.take(target, deadline)
-        reading = self._reading = _Reading(target, connection, self._max_queued_bytes, self._arrived)
+        connection = (self._pool.shared if self._is_shared else self._pool.take)(target, deadline)
+        reading = self._reading = _Reading(
+            target, connection, self._max_queued_bytes, self._arrived, is_shared=self._is_shared
+        )
         connection.attach_consumer(reading.consumer_id, reading.inbox, takes_messages=True)
         request_id = next_id()
         command = requests.subscribe(
@@ -352,13 +370,27 @@ class Fetch:
     def _drop(self) -> None:
         """Forgets the reader after its connection or consumer was lost."""
         reading, self._reading = self._reading, None
-        if reading is not None:
+        if reading is None:
+            return
+        if self._is_shared:
+            self._leave(reading)
+        else:
             self._pool.drop(reading.connection)
+
+    def _leave(self, reading: _Reading) -> None:
+        """Closes a reader on a connection that others use."""
+        reading.connection.detach_consumer(reading.consumer_id)
+        if reading.connection.alive:
+            with suppress(ConnectionLost):  # which closes the reader, too
+                reading.connection.tell(requests.close_consumer(next_id(), reading.consumer_id))
 
     def _detach(self) -> None:
         """Closes the reader; its connection is kept for the next fetch if the broker confirms soon."""
         reading, self._reading = self._reading, None
         if reading is None:
+            return
+        if self._is_shared:
+            self._leave(reading)
             return
         connection = reading.connection
         reading.inbox.give_up()  # or the answer below might never be read

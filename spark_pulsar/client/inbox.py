@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from spark_pulsar.client.errors import ConnectionLost
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.wire.frames import Frame
 
@@ -90,6 +91,37 @@ class Inbox:
             if self._bytes <= self._max_bytes // 2:
                 self._resume()
         return runs
+
+
+class SharedInbox(Inbox):
+    """Inbox of one of several consumers of a connection, which it must not pause: bounded by giving the reader up.
+
+    Frames that arrive when it is full are dropped, and it is lost; they are read again by the next reader.
+    """
+
+    def __init__(self, max_bytes: int, arrived: threading.Event | None = None) -> None:
+        super().__init__(max_bytes, _nothing, _nothing, arrived)
+
+    def messages(self, frames: list[Frame]) -> None:
+        """See `Inbox`. Copies the frames, which lie among those of others."""
+        with self._changed:
+            if self._lost is not None:
+                return
+            if self._bytes > self._max_bytes:
+                self._lost = ConnectionLost("a reader was sent more than it can hold")
+                self._tell()
+                return
+        super().messages([frame for run in _runs(frames) for frame in _copied(run)])
+
+
+def _nothing() -> None:
+    """Does nothing."""
+
+
+def _copied(run: list[Frame]) -> list[Frame]:
+    begin = run[0].start
+    buffer = run[0].buffer[begin : run[-1].end]
+    return [Frame(buffer, frame.start - begin, frame.end - begin) for frame in run]
 
 
 def _runs(frames: list[Frame]) -> Iterator[list[Frame]]:

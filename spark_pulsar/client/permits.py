@@ -3,6 +3,8 @@
 from typing import Final
 
 _FIRST_PERMITS: Final = 1_000
+_FIRST_MESSAGE_BYTES: Final = 1_024
+"""Size that messages are thought to have before any has come, where little may wait."""
 _MAX_PERMITS: Final = 1_000_000
 
 
@@ -10,12 +12,13 @@ class Permits:
     """Turns a budget in bytes into permits, which Pulsar counts in messages, by the sizes seen so far.
 
     Also keeps the broker from sending far beyond the end of a range: permits never exceed what the entries left may
-    hold. A broker charges an entry by its messages but sends it whole, so that too few permits cost a round trip, not
-    a hang.
+    hold. With `is_strict` the first ones, given before any size was seen, keep to the budget too. A broker charges an
+    entry by its messages but sends it whole, so that too few permits cost a round trip, not a hang.
     """
 
-    def __init__(self, budget_bytes: int) -> None:
+    def __init__(self, budget_bytes: int, *, is_strict: bool = False) -> None:
         self._budget_bytes = max(1, budget_bytes)
+        self._first_message_bytes = _FIRST_MESSAGE_BYTES if is_strict else 1
         self._outstanding = 0
         self._messages = 0
         self._entries = 0
@@ -57,7 +60,7 @@ class Permits:
 
     def _window(self) -> int:
         if not self._entries:
-            window, per_entry = _FIRST_PERMITS, 1
+            window, per_entry = min(_FIRST_PERMITS, self._budget_bytes // self._first_message_bytes), 1
         else:
             window = max(1, min(_MAX_PERMITS, self._budget_bytes * self._messages // max(1, self._bytes)))
             per_entry = max(1, self._messages // self._entries)

@@ -27,6 +27,14 @@ from spark_pulsar.wire.entry_blocks import EntryBlock
 
 _QUEUED_BYTES: Final = 1 << 20
 """Entries that may wait unread for one partition: little, for a small limit must not pull in a large backlog."""
+_LEAST_QUEUED_BYTES: Final = 64 << 10
+_ALL_QUEUED_BYTES: Final = 64 << 20
+"""Entries that may wait unread for all partitions together, if each may have the least."""
+
+
+def queued_bytes(partitions: int) -> int:
+    """Returns the bytes that may wait unread for each of so many partitions."""
+    return max(min(_QUEUED_BYTES, _ALL_QUEUED_BYTES // max(partitions, 1)), _LEAST_QUEUED_BYTES)
 
 
 class Counted(NamedTuple):
@@ -120,6 +128,8 @@ class PartitionLookAhead:
         self._kept: deque[EntryBlock] = deque()
         self._kept_bytes = 0
         self._kept_from = EARLIEST
+        self.most_queued_bytes = _QUEUED_BYTES
+        """Entries that may wait unread at about."""
         self.most_kept_bytes = 0
         """Entries that are kept at most."""
 
@@ -176,7 +186,9 @@ class PartitionLookAhead:
         if self._fetch is None or self._frontier[:2] < start[:2]:
             self.close()
             entry = MessageId(start.ledger_id, start.entry_id, -1, -1)
-            self._fetch = self._client.fetch(self._topic, entry, max_queued_bytes=_QUEUED_BYTES, arrived=self._arrived)
+            self._fetch = self._client.fetch(
+                self._topic, entry, max_queued_bytes=self.most_queued_bytes, arrived=self._arrived, is_shared=True
+            )
             self._frontier = ReadPosition(start.ledger_id, start.entry_id)
             self._keep_from(self._frontier)
         return self._fetch

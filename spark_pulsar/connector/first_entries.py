@@ -21,7 +21,7 @@ from spark_pulsar.connector.planning import TopicRange
 from spark_pulsar.model.errors import TopicNotFound
 
 _AT_ONCE: Final = 8
-"""Readers that look at the same time, each on a connection of its own."""
+"""Readers that look at the same time, on one connection to each broker."""
 
 
 def first_entries(client: PulsarClient, ranges: Sequence[TopicRange], timeout_ms: int) -> dict[str, ReadPosition]:
@@ -50,7 +50,9 @@ def _topics(ranges: Sequence[TopicRange]) -> str:
 
 def _first_entry(client: PulsarClient, work: TopicRange, deadline: Deadline) -> ReadPosition | None:
     try:
-        with client.fetch(work.topic, work.start.message_id, work.end.message_id, max_queued_bytes=1) as fetch:
+        with client.fetch(
+            work.topic, work.start.message_id, work.end.message_id, max_queued_bytes=1, is_shared=True
+        ) as fetch:
             block = fetch.next_block_by(deadline)
             if block is None and not fetch.finished:
                 raise deadline.error()

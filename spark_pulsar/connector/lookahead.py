@@ -18,7 +18,7 @@ from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import OperationTimeout
 from spark_pulsar.connector.admission import Wanted
-from spark_pulsar.connector.counting import ArrivedRange, PartitionLookAhead
+from spark_pulsar.connector.counting import ArrivedRange, PartitionLookAhead, queued_bytes
 from spark_pulsar.connector.gathering import Gathering
 from spark_pulsar.connector.offsets import EARLIEST, ReadPosition
 from spark_pulsar.connector.planning import TopicRange
@@ -29,7 +29,7 @@ LOG: Final = logging.getLogger("spark_pulsar")
 _NEXT_ENTRY_MS: Final = 1_000
 """Wait for the entries after a micro-batch, which make a loss of them certain; most are there already."""
 _MOST_FOLLOWED: Final = 32
-"""Partitions that are followed at most for news and small micro-batches: each costs a connection."""
+"""Partitions that are followed at most for news and small micro-batches: each costs a reader."""
 _KEPT_BYTES: Final = 1 << 20
 """Entries that are kept of one partition, for the next micro-batch if that is a small one."""
 
@@ -44,6 +44,7 @@ class LookAhead:
         self._client = client
         self._keeps_entries = keeps_entries
         self._most_kept_bytes = 0
+        self._most_queued_bytes = queued_bytes(1)
         self._timeout_ms = timeout_ms
         self._arrived = threading.Event()
         self._partitions: dict[str, PartitionLookAhead] = {}
@@ -53,6 +54,7 @@ class LookAhead:
         for topic in set(self._partitions) - set(topics):
             self._partitions.pop(topic).close()
         self._most_kept_bytes = _KEPT_BYTES if self._keeps_entries and len(topics) <= _MOST_FOLLOWED else 0
+        self._most_queued_bytes = queued_bytes(len(topics))
         for partition in self._partitions.values():
             partition.most_kept_bytes = self._most_kept_bytes
 
@@ -66,6 +68,7 @@ class LookAhead:
         if topic not in self._partitions:
             self._partitions[topic] = PartitionLookAhead(self._client, topic, self._arrived)
             self._partitions[topic].most_kept_bytes = self._most_kept_bytes
+            self._partitions[topic].most_queued_bytes = self._most_queued_bytes
         return self._partitions[topic]
 
     def known(self, topic: str) -> PartitionLookAhead | None:

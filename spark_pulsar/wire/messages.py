@@ -27,6 +27,16 @@ _VIEW_FROM_BYTES: Final = 8192
 _LOWEST_14: Final = (1 << 14) - 1
 
 
+def consumer_id_of(buffer: bytes, start: int) -> int:
+    """Returns the consumer that a MESSAGE frame which begins at `start` is for; -1 when it is not told where brokers
+    tell it. Raises MalformedFrame for a broken number."""
+    at = start + 4 + 4 + len(MESSAGE_START)
+    if not buffer.startswith(CONTENT_TAG, at):
+        return -1
+    _, at = varint.decode(buffer, at + 1, len(buffer))
+    return varint.decode(buffer, at + 1, len(buffer))[0] if buffer.startswith(b"\x08", at) else -1
+
+
 def message_frames(
     consumer_id: int,
     ledger_id: int,

@@ -1,0 +1,52 @@
+"""A topic of many partitions is planned over one connection and by one thread."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.connector.offset_planner import OffsetPlanner
+from spark_pulsar.connector.offsets import SourceOffset
+from spark_pulsar.connector.options import parse_options
+from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
+from tests.brokers import Broker
+
+PARTITIONS, FILLED = 100, 60
+
+
+def readers() -> set[threading.Thread]:
+    """Threads that read from connections."""
+    return {thread for thread in threading.enumerate() if thread.name.startswith("pulsar-reader")}
+
+
+def test_one_connection_and_the_same_text(broker: Broker) -> None:
+    # covers CONN-57
+    topic = broker.topic("many", PARTITIONS)
+    options = parse_options({"service.url": broker.service_url, "topic": topic, "startingOffsets": "earliest"})
+    with PulsarClient(ClientConfig(broker.service_url)) as writer:
+        for index in range(FILLED):
+            with writer.publisher(f"{topic}-partition-{index}") as publisher:
+                for _ in range(3):
+                    publisher.send(MessageMetadata(), b"x")
+                publisher.flush()
+    before = readers()
+    with PulsarClient(ClientConfig(broker.service_url)) as client:
+        planner = OffsetPlanner(client, options)
+        at, rows = planner.initial(), 0
+        for expected in (FILLED, FILLED, FILLED):
+            following = planner.latest(at, FILLED)  # one of each
+            works = planner.ranges(at, following)
+            assert len({work.topic for work in works}) == expected
+            rows += len(works)
+            at = SourceOffset.from_json(json.loads(json.dumps(following.to_json())))
+            assert list(at.positions) == sorted(at.positions)
+        assert len(readers() - before) == 1
+        assert planner.latest(at, FILLED) is at
+        assert planner.latest(at) is at
+        assert len(readers() - before) == 1
+        again = OffsetPlanner(client, options)
+        assert json.dumps(again.latest(at).to_json()) == json.dumps(at.to_json())
+        again.close()
+        planner.close()
