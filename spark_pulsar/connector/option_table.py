@@ -430,8 +430,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "",
         WRITE,
         "With `effectively-once`: how names of producers begin, in place of `spark-pulsar`. Inside `foreachBatch` it "
-        "is required, another one for each write to the same topic. A batch write with a name leaves out what a write "
-        "of this name has written before, so that a job can be run again; without, each job writes all its rows.",
+        "is required, another one for each write to the same topic. A batch write with a name needs `__sequenceId`, "
+        "and leaves out rows up to the last id of this name; without a name each job writes all its rows.",
     ),
     Option(
         "repeatableRowOrder",

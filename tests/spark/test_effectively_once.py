@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.errors import AnalysisException, PythonException, StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -89,13 +89,15 @@ def test_writes_inside_foreach_batch_have_names(flows: Flows) -> None:
 def test_a_job_that_is_named_writes_its_rows_one_time(flows: Flows) -> None:
     # covers CONN-37
     topic = sink_topic(flows, 2)
-    frame = flows.spark.range(100).selectExpr("string(id) AS value", "string(id % 7) AS __key")
+    frame = flows.spark.range(100).selectExpr("string(id) AS value", "string(id % 7) AS __key", "id AS __sequenceId")
     for _ in range(2):
-        flows.write(frame, topic, producerName="nightly-2013-01-01", **ONCE)
+        flows.write(frame, topic, producerName="nightly", **ONCE)
     assert counted(flows, topic) == Counter(texts(100, prefix=""))
     for _ in range(2):
-        flows.write(frame, topic, **ONCE)
+        flows.write(frame.drop("__sequenceId"), topic, **ONCE)
     assert counted(flows, topic) == Counter(3 * texts(100, prefix=""))
+    with pytest.raises(PythonException, match="a batch write with producerName needs the column __sequenceId"):
+        flows.write(frame.drop("__sequenceId"), topic, producerName="nightly", **ONCE)
 
 
 def test_rows_behind_a_shuffle_need_an_order(flows: Flows) -> None:

@@ -81,6 +81,11 @@ def attempt_of(context: TaskContext, options: Options, job_id: str | None, *, ha
     if query_id is None or batch_id is None:
         if job_id is None:
             raise _refused("Spark tells neither query nor micro-batch to this streaming write")
+        if name is not None and not has_sequence_ids:
+            raise _refused(
+                "a batch write with producerName needs the column __sequenceId, for rows that are new have the places "
+                "of rows that are written; inside foreachBatch, write in the thread that Spark calls"
+            )
         return TaskAttempt(name or f"{DEFAULT_PRODUCER_NAME}-{job_id}", 0, task)
     if job_id is not None and name is None:
         raise _refused(

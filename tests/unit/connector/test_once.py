@@ -43,7 +43,7 @@ def test_names_are_those_of_query_or_job_and_task() -> None:
     assert attempt(STREAM, None, producerName="copy") == TaskAttempt("copy-query", 7, 3)
     assert attempt(STREAM, "job", producerName="copy") == TaskAttempt("copy-query", 7, 3)
     assert attempt({}, "job") == TaskAttempt("spark-pulsar-job", 0, 3)
-    assert attempt({}, "job", producerName="nightly") == TaskAttempt("nightly", 0, 3)
+    assert attempt({}, "job", ids=True, producerName="nightly") == TaskAttempt("nightly", 0, 3)
     assert attempt(STREAM, None).producer_name(4) == "spark-pulsar-query-partitions-4-task-3"
     assert attempt(STREAM, None).first_sequence_id == 7 * ROWS_OF_A_BATCH + 1
 
@@ -52,6 +52,8 @@ def test_what_is_refused() -> None:
     # covers CONN-37, CONN-38
     with pytest.raises(DeliveryGuaranteeError, match="inside foreachBatch needs the option producerName"):
         attempt(STREAM, "job")
+    with pytest.raises(DeliveryGuaranteeError, match="a batch write with producerName needs the column __sequenceId"):
+        attempt({}, "job", producerName="nightly")
     with pytest.raises(DeliveryGuaranteeError, match=r"set spark\.speculation to false"):
         attempt(STREAM | {"spark.speculation": "true"}, None)
     with pytest.raises(DeliveryGuaranteeError, match="come from a shuffle"):
