@@ -124,7 +124,8 @@ def test_what_cannot_be_expressed_names_the_column(kind: Any, column: str) -> No
 
 
 def test_options_and_schemas_have_the_same_names() -> None:
-    names = ["NONE", "AUTO", *(kind.name for kind in RECORDS), *(kind.name for kind in PRIMITIVES), "KEY_VALUE"]
+    names = ["NONE", "AUTO", *(kind.name for kind in RECORDS), *(kind.name for kind in PRIMITIVES)]
+    names += ["KEY_VALUE", "AUTO_PRODUCE_BYTES"]
     assert list(SCHEMA_TYPES) == names
 
 
