@@ -105,3 +105,5 @@ def test_limits_of_a_query(flows: Flows) -> None:
     frame = flows.stream(topic, maxBytesPerTrigger=4_500, minMessagesPerTrigger=100, maxTriggerDelay="1h")
     batches = flows.drain(frame, flows.checkpoint())
     assert [[value.strip() for value in values(batch)] for batch in batches] == [texts(4), texts(4, 4), texts(2, 8)]
+    [all_at_once] = flows.drain(flows.stream(topic, minMessagesPerTrigger=100), flows.checkpoint())
+    assert len(all_at_once) == 10

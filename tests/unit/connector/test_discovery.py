@@ -21,7 +21,7 @@ def test_importing_the_shims_imports_nothing_heavy() -> None:
 
 
 def test_pure_modules_need_neither_spark_nor_arrow_nor_a_client() -> None:
-    modules = "options, offsets, admission, planning, schema, routing, values, tables"
+    modules = "options, offsets, admission, planning, splitting, schema, routing, values, tables"
     program = (
         f"import sys; from spark_pulsar.connector import {modules}; print([n for n in {HEAVY} if n in sys.modules])"
     )
