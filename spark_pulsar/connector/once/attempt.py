@@ -15,7 +15,8 @@ _QUERY_ID: Final = "sql.streaming.queryId"
 _BATCH_ID: Final = "streaming.sql.batchId"
 _SPECULATION: Final = "spark.speculation"
 _SHUFFLED: Final = "__fetch_continuous_blocks_in_batch_enabled"
-"""Property that Spark sets where it plans to read a shuffle without adaptive execution, as stateful queries do."""
+"""Property that Spark sets where it plans to read a shuffle without adaptive execution, as in stateful queries, and in
+others with `spark.sql.adaptive.streaming.stateless.enabled` false."""
 
 
 class TaskContext(Protocol):
