@@ -438,8 +438,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "boolean",
         "`false`",
         WRITE,
-        "With `effectively-once`: `true` says that rows behind a shuffle come in the same order when a task runs "
-        "again.",
+        "With `effectively-once`: `true` says that rows come in the same order when a task runs again: they come from "
+        "no shuffle, or are sorted behind it.",
     ),
     Option(
         "pulsar.client.useTls",

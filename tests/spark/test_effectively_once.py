@@ -15,7 +15,8 @@ from tests.brokers import topic_path
 from tests.spark.flows import BATCHED, Flows, texts
 
 NAMESPACE = "public/once"
-ONCE = {"deliveryGuarantee": "effectively-once"}
+ONCE = {"deliveryGuarantee": "effectively-once", "repeatableRowOrder": True}
+UNSORTED = {"repeatableRowOrder": False}
 
 
 def sink_topic(flows: Flows, partitions: int = 0) -> str:
@@ -106,12 +107,33 @@ def test_rows_behind_a_shuffle_need_an_order(flows: Flows) -> None:
     flows.send(source, texts(20))
     frame = flows.stream(source).dropDuplicates(["value"]).select("value")
     with pytest.raises(StreamingQueryException, match=r"come from a shuffle .*__sequenceId.*repeatableRowOrder"):
-        copy(flows, frame, topic, flows.checkpoint())
+        copy(flows, frame, topic, flows.checkpoint(), **UNSORTED)
     assert flows.batch(topic).count() == 0
-    copy(flows, frame, topic, flows.checkpoint(), repeatableRowOrder=True)
+    copy(flows, frame, topic, flows.checkpoint())
     ordered = flows.stream(source, metadataColumns="__sequenceId").dropDuplicates(["value"])
-    copy(flows, ordered.select("value", F.col("__sequenceId")).coalesce(1), topic, flows.checkpoint())
+    copy(flows, ordered.select("value", F.col("__sequenceId")).coalesce(1), topic, flows.checkpoint(), **UNSORTED)
     assert counted(flows, topic) == Counter(2 * texts(20))
+
+
+def test_rows_of_which_a_shuffle_cannot_be_seen_need_an_order(flows: Flows) -> None:
+    # covers CONN-38
+    source, topic = flows.broker.topic("source"), sink_topic(flows, 1)
+    flows.send(source, texts(20))
+    plain, setting = flows.stream(source).select("value"), "spark.sql.adaptive.streaming.stateless.enabled"
+    with pytest.raises(StreamingQueryException, match=rf"adaptive execution hides .* Set {setting} to false"):
+        copy(flows, plain, topic, flows.checkpoint(), **UNSORTED)
+    with pytest.raises(
+        PythonException, match=r"adaptive execution hides .* Set spark\.sql\.adaptive\.enabled to false"
+    ):
+        flows.write(flows.rows("value string", [("a",)]), topic, **(ONCE | UNSORTED))
+    flows.spark.conf.set(setting, "false")
+    try:
+        copy(flows, plain, topic, flows.checkpoint(), **UNSORTED)
+        with pytest.raises(StreamingQueryException, match="come from a shuffle"):
+            copy(flows, plain.repartition(2), topic, flows.checkpoint(), **UNSORTED)
+    finally:
+        flows.spark.conf.unset(setting)
+    assert counted(flows, topic) == Counter(texts(20))
 
 
 def test_what_cannot_be_promised_is_refused(flows: Flows) -> None:

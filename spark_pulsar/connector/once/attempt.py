@@ -15,8 +15,10 @@ _QUERY_ID: Final = "sql.streaming.queryId"
 _BATCH_ID: Final = "streaming.sql.batchId"
 _SPECULATION: Final = "spark.speculation"
 _SHUFFLED: Final = "__fetch_continuous_blocks_in_batch_enabled"
-"""Property that Spark sets where it plans to read a shuffle without adaptive execution, as in stateful queries, and in
-others with `spark.sql.adaptive.streaming.stateless.enabled` false."""
+"""Property that Spark sets where it plans to read a shuffle without adaptive execution, as in stateful queries."""
+_ADAPTIVE: Final = "spark.sql.adaptive.enabled"
+_ADAPTIVE_STREAM: Final = "spark.sql.adaptive.streaming.stateless.enabled"
+"""Settings of adaptive execution, under which a task cannot see a shuffle: of a session, and of streams alone."""
 
 
 class TaskContext(Protocol):
@@ -70,13 +72,8 @@ def attempt_of(context: TaskContext, options: Options, job_id: str | None, *, ha
             "spark.speculation is on: a second attempt of a task would wait for the first one's producer until it "
             "fails; set spark.speculation to false"
         )
-    if context.getLocalProperty(_SHUFFLED) and not has_sequence_ids and not options.repeatable_row_order:
-        raise _refused(
-            "these rows come from a shuffle (an aggregation, a join, dropDuplicates, …), and may come in another order "
-            "when a task runs again, but their order is what tells which of them are written already. Give the rows a "
-            "column __sequenceId, by which each task sorts them, or set repeatableRowOrder to true if they are sorted "
-            "behind the shuffle by columns that leave no ties"
-        )
+    if not has_sequence_ids and not options.repeatable_row_order:
+        _check_order(context, is_stream=job_id is None)
     query_id, batch_id = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID)
     task, name = context.partitionId(), options.producer_name
     if query_id is None or batch_id is None:
@@ -94,6 +91,27 @@ def attempt_of(context: TaskContext, options: Options, job_id: str | None, *, ha
             "for each write to the same topic"
         )
     return TaskAttempt(f"{name or DEFAULT_PRODUCER_NAME}-{query_id}", int(batch_id), task)
+
+
+def _check_order(context: TaskContext, *, is_stream: bool) -> None:
+    """Refuses rows that come from a shuffle, and those of which that cannot be seen. Raises DeliveryGuaranteeError."""
+    why = (
+        "their order may be another one when a task runs again, but it is what tells which of them are written already"
+    )
+    if context.getLocalProperty(_SHUFFLED):
+        raise _refused(
+            f"these rows come from a shuffle (an aggregation, a join, dropDuplicates, …): {why}. Give the rows a "
+            "column __sequenceId, by which each task sorts them, or set repeatableRowOrder to true if they are sorted "
+            "behind the shuffle by columns that leave no ties"
+        )
+    settings = (_ADAPTIVE_STREAM, _ADAPTIVE) if is_stream else (_ADAPTIVE,)
+    if all(context.getLocalProperty(setting) != "false" for setting in settings):
+        raise _refused(
+            f"Spark's adaptive execution hides whether these rows come from a shuffle: {why}. Set {settings[0]} to "
+            "false, by which the sink sees that none do; or set repeatableRowOrder to true if you know it (no "
+            "repartition, aggregation or join but a broadcast join comes before the write); or give the rows a column "
+            "__sequenceId, by which each task sorts them"
+        )
 
 
 def _refused(why: str) -> DeliveryGuaranteeError:

@@ -70,6 +70,7 @@ class Copy:
             | {
                 "topic": self.sink,
                 "deliveryGuarantee": GUARANTEE,
+                **({"repeatableRowOrder": "true"} if GUARANTEE == "effectively-once" else {}),
                 "batchingMaxMessages": self.choices.choice(["1", "2", "10"]),
                 "sendTimeoutMs": "120000",
             },

@@ -12,7 +12,9 @@ from spark_pulsar.connector.once.sequence_ids import SequenceIds
 from spark_pulsar.connector.options import Options, parse_options
 from spark_pulsar.wire.columns.hashes import group_rows
 
-STREAM = {"sql.streaming.queryId": "query", "streaming.sql.batchId": "7"}
+SEEN = {"spark.sql.adaptive.streaming.stateless.enabled": "false"}
+STREAM = {"sql.streaming.queryId": "query", "streaming.sql.batchId": "7", **SEEN}
+BATCH = {"spark.sql.adaptive.enabled": "false"}
 SHUFFLED = {"__fetch_continuous_blocks_in_batch_enabled": "true"}
 
 
@@ -41,8 +43,8 @@ def test_names_are_those_of_query_or_job_and_task() -> None:
     # covers CONN-32, CONN-37
     assert attempt(STREAM, None) == TaskAttempt("spark-pulsar-query", 7, 3)
     assert attempt(STREAM, None, producerName="copy") == TaskAttempt("copy-query", 7, 3)
-    assert attempt(STREAM, "job", producerName="copy") == TaskAttempt("copy-query", 7, 3)
-    assert attempt({}, "job") == TaskAttempt("spark-pulsar-job", 0, 3)
+    assert attempt(STREAM | BATCH, "job", producerName="copy") == TaskAttempt("copy-query", 7, 3)
+    assert attempt(BATCH, "job") == TaskAttempt("spark-pulsar-job", 0, 3)
     assert attempt({}, "job", ids=True, producerName="nightly") == TaskAttempt("nightly", 0, 3)
     assert attempt(STREAM, None).producer_name(4) == "spark-pulsar-query-partitions-4-task-3"
     assert attempt(STREAM, None).first_sequence_id == 7 * ROWS_OF_A_BATCH + 1
@@ -51,15 +53,20 @@ def test_names_are_those_of_query_or_job_and_task() -> None:
 def test_what_is_refused() -> None:
     # covers CONN-37, CONN-38
     with pytest.raises(DeliveryGuaranteeError, match="inside foreachBatch needs the option producerName"):
-        attempt(STREAM, "job")
+        attempt(STREAM | BATCH, "job")
     with pytest.raises(DeliveryGuaranteeError, match="a batch write with producerName needs the column __sequenceId"):
-        attempt({}, "job", producerName="nightly")
+        attempt(BATCH, "job", producerName="nightly")
     with pytest.raises(DeliveryGuaranteeError, match=r"set spark\.speculation to false"):
         attempt(STREAM | {"spark.speculation": "true"}, None)
     with pytest.raises(DeliveryGuaranteeError, match="come from a shuffle"):
         attempt(STREAM | SHUFFLED, None)
     assert attempt(STREAM | SHUFFLED, None, ids=True) == attempt(STREAM, None)
     assert attempt(STREAM | SHUFFLED, None, repeatableRowOrder="true") == attempt(STREAM, None)
+    hidden = {name: value for name, value in STREAM.items() if name not in SEEN}
+    for properties, job in ((hidden, None), (STREAM, "job"), ({}, "job")):
+        with pytest.raises(DeliveryGuaranteeError, match="adaptive execution hides"):
+            attempt(properties, job, producerName="copy")
+    assert attempt(hidden | BATCH, None) == attempt(hidden, None, repeatableRowOrder="true") == attempt(STREAM, None)
 
 
 def test_ids_are_counted_on_each_partition() -> None:
