@@ -77,7 +77,8 @@ def deduplicate(args: argparse.Namespace) -> None:
 
 def run_until(command: list[str], life_s: float | None) -> int:
     """Runs the query's program, and kills it and its Spark `life_s` seconds after its start. Returns its status."""
-    env = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    own = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_GATEWAY")}
+    env = {**own, "PYSPARK_PYTHON": sys.executable}  # a Spark of its own, not that of this program
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True, env=env) as program:
         assert program.stdout is not None
         begun = time.monotonic()

@@ -209,8 +209,6 @@ def test_errors_come_at_the_call_site(flows: Flows) -> None:
         flows.spark.read.format("pulsar").option("topic", "t").load()
     with pytest.raises(AnalysisException, match="one of the options topic, topics, topicsPattern"):
         flows.reader().load()
-    with pytest.raises(AnalysisException, match=r"admin.url is not needed: .*; leave it out"):
-        flows.batch("t", **{"admin.url": "http://localhost:8080"})
     with pytest.raises(AnalysisException, match="maxMessagesPerTrigger is for stream read only"):
         flows.batch("t", maxMessagesPerTrigger=5).count()
 
