@@ -320,7 +320,7 @@ def parse_options(raw: Mapping[str, str]) -> Options:
     values = _values_by_name(raw)
     service_url = read_service_url(values)
     predefined = _read(values, "predefinedSubscription", _subscription, None)
-    # Who asks for several tasks does not want the rows in one, unless told so.
+    # A read that asks for several tasks does not want its rows in one, unless it says so.
     small_batch_default = 0 if {"minPartitions", "maxRecordsPerPartition"} & values.keys() else 5_000
     return Options(
         service_url=service_url,
