@@ -21,7 +21,7 @@ class Second(Record):
     """The next version of it."""
 
     name = String()
-    size = Integer(default=7, required_default=True)
+    size = Integer(required_default=True)
 
 
 def send(client: pulsar.Client, topic: str, schema: Any, values: list[Any]) -> None:
@@ -44,7 +44,7 @@ def received(client: pulsar.Client, topic: str, count: int, schema: Any = None) 
     consumer.close()
     return sorted(
         (
-            message.value() if schema is None else (message.value().name, message.value().size),
+            message.value() if schema is None else (message.value().name, message.value().size or 0),
             message.partition_key(),
             message.ordering_key(),
             message.properties(),

@@ -21,8 +21,10 @@ def test_rows_are_encrypted_and_decrypted_by_spark(flows: Flows, tmp_path: Path)
     places = f'{{"rsa": "{rsa.public}", "curve": "{curve.public}"}}'
     flows.write(frame, topic, encryptionKeys="rsa,curve", encryptionPublicKeys=places, schemaType="STRING")
     keys = pulsar.CryptoKeyReader(rsa.public, rsa.private)
-    reader = flows.official().create_reader(f"{topic}-partition-0", pulsar.MessageId.earliest, crypto_key_reader=keys)
-    assert reader.read_next(30_000).data().decode() in texts(50)
+    earliest = pulsar.InitialPosition.Earliest
+    consumer = flows.official().subscribe(topic, "official", initial_position=earliest, crypto_key_reader=keys)
+    assert consumer.receive(30_000).data().decode() in texts(50)
+    consumer.close()
     for private in (rsa.private, curve.private):
         found = flows.batch(topic, encryptionPrivateKeys=f"file://{private}")
         assert sorted(row["value"] for row in found.collect()) == sorted(texts(50))
