@@ -33,8 +33,8 @@ READ_TIMEOUT_MS = 10_000
 Alert = tuple[str, int]  # carrier, start of the window in ms
 
 
-def submit(job: str, *arguments: str) -> None:
-    """Runs a job of this directory through spark-submit; SystemExit when it fails."""
+def spark_submit(job: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
+    """Returns the command and the environment that run a job of this directory through spark-submit."""
     binaries = Path(sys.executable).parent
     env = dict(os.environ)
     env["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
@@ -42,7 +42,12 @@ def submit(job: str, *arguments: str) -> None:
     env["PYSPARK_PYTHON"] = env["PYSPARK_DRIVER_PYTHON"] = sys.executable
     env["SPARK_LOCAL_IP"] = "127.0.0.1"
     env["PYTHONWARNINGS"] = "ignore::FutureWarning"  # PySpark's on pandas 3, in every process
-    command = [str(binaries / "spark-submit"), "--master", "local[2]", str(JOBS / job), *arguments]
+    return [str(binaries / "spark-submit"), "--master", "local[2]", str(JOBS / job), *arguments], env
+
+
+def submit(job: str, *arguments: str) -> None:
+    """Runs a job of this directory through spark-submit; SystemExit when it fails."""
+    command, env = spark_submit(job, *arguments)
     status = subprocess.run(command, env=env, check=False).returncode
     if status != 0:
         raise SystemExit(f"{job} failed with status {status}")

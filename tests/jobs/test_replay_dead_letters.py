@@ -1,20 +1,15 @@
 """The replay of a dead letter topic through spark-submit: dry, for real, and once more."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pulsar
-import pyspark
 import pytest
 
 import spark_pulsar
 from spark_pulsar.cli.process import BrokerProcess
+from tests.jobs.submitting import run
 
-ROOT = Path(__file__).resolve().parents[2]
-TIMEOUT_S = 240
 DEAD = "persistent://public/default/orders-billing-DLQ"
 ORDERS = "persistent://public/default/orders"
 
@@ -27,15 +22,7 @@ def server() -> Iterator[BrokerProcess]:
 
 def submit(server: BrokerProcess, *arguments: object) -> tuple[int, str]:
     """Runs the job on the dead letter topic; its status and what it printed."""
-    env = dict(os.environ)
-    env["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
-    env["SPARK_CONF_DIR"] = str(ROOT / "conf")
-    env["PYSPARK_PYTHON"] = env["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    env["SPARK_LOCAL_IP"] = "127.0.0.1"
-    command = [str(Path(sys.executable).parent / "spark-submit"), "--master", "local[2]"]
-    command += [str(ROOT / "jobs" / "replay_dead_letters.py"), "--service-url", server.service_url, "--topic", DEAD]
-    command += map(str, arguments)
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    done = run("replay_dead_letters.py", "--service-url", server.service_url, "--topic", DEAD, *arguments)
     assert "Traceback" not in done.stdout, done.stdout + done.stderr
     return done.returncode, done.stdout or done.stderr
 
