@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import JSONResponse, Response
 
+from spark_pulsar.model.principals import UNAUTHENTICATED, Principal
+
 from .answers import Refused, flag, json_answer, parse_body
 from .gate import Answer, ask_later
 from .slices import change_in_slices, read_in_slices
@@ -34,12 +36,14 @@ class Call:
         host: str = "localhost:8080",
         binary_port: int = 6650,
         headers: Mapping[str, str] | None = None,
+        principal: Principal = UNAUTHENTICATED,
     ) -> None:
         self.gate = gate
         self.parts = parts
         self.query = query
         self.body = body
         self.headers: Mapping[str, str] = headers or {}
+        self.principal = principal
         self._host = host
         self._binary_port = binary_port
 

@@ -30,7 +30,7 @@ MAX_VERSION_LENGTH: Final = 1_000
 
 def on_opened(core: Core, event: SessionOpened) -> None:
     """Opens a session for an accepted connection; the time for its handshake starts."""
-    session = Session(event.session_id, event.peer, event.local, core.now_ms)
+    session = Session(event.session_id, event.peer, event.local, core.now_ms, is_tls=event.is_tls)
     core.sessions[event.session_id] = session
     _set_timer(core, session, core.config.handshake_timeout_ms, _expect_handshake)
 

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from spark_pulsar.model.principals import UNAUTHENTICATED, Principal
+
 if TYPE_CHECKING:
     from spark_pulsar.broker.turn.turn import Timer
     from spark_pulsar.wire.pulsar_api_pb2 import CommandProducer, CommandSubscribe
@@ -30,6 +32,10 @@ class Session:
     """False once its end was ordered; nothing is sent any more."""
     connected: bool = False
     """True after the handshake."""
+    is_tls: bool = False
+    """True for a connection over TLS."""
+    principal: Principal = UNAUTHENTICATED
+    """Role that authentication found, and that of the client behind a proxy."""
     protocol_version: int = 0
     client_version: str = ""
     writable: bool = True

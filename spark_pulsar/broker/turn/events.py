@@ -32,6 +32,7 @@ class SessionOpened(Event):
     """Address of the client, `/host:port` as Pulsar writes it in stats."""
     local: str
     """`host:port` that the client connected to, as this host sees it; lookups answer with it (A4)."""
+    is_tls: bool = False
 
 
 @dataclass(slots=True)
