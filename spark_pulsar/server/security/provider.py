@@ -1,0 +1,47 @@
+"""The form of an authentication provider: credentials in, a role out (AU-1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What a client shows: with CONNECT or AUTH_RESPONSE, or with an HTTP request."""
+
+    method: str
+    """Name of the method, `token`, `basic`, `tls`; empty when the client names none."""
+    data: bytes = field(repr=False)
+    """`auth_data` of the command; for HTTP what `from_headers` of the provider made of the headers."""
+    certificate: bytes | None = field(default=None, repr=False)
+    """Client certificate of the TLS connection in DER form, if its chain was verified."""
+    peer: str = ""
+    """Address of the client, for the audit log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Authenticated:
+    """Role that a provider found, until when."""
+
+    role: str
+    expires_ms: int | None = None
+    """Wall-clock milliseconds at which the credentials expire; None: never."""
+
+
+class AuthenticationProvider(Protocol):
+    """One method of authentication, made once at start from the configuration."""
+
+    method: str
+    """Name by which CONNECT chooses the provider."""
+    is_slow: bool
+    """True when `authenticate` may take longer than a millisecond (password hashes, requests): it runs in a thread."""
+
+    def authenticate(self, credentials: Credentials, now_ms: int) -> Authenticated:
+        """Returns the role. Raises AuthenticationError with a reason for the log that holds no secret."""
+
+    def from_headers(self, headers: Mapping[str, str], certificate: bytes | None) -> bytes | None:
+        """Returns the credentials of an HTTP request for `authenticate`; None when it has none for this method."""
