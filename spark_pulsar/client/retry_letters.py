@@ -32,24 +32,15 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
-from spark_pulsar.model.names import TopicName
-
-REAL_TOPIC: Final = "REAL_TOPIC"
-REAL_SUBSCRIPTION: Final = "REAL_SUBSCRIPTION"
-ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"
-FORMER_ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_IDY_TIME"
-RECONSUME_TIMES: Final = "RECONSUMETIMES"
-DELAY_TIME: Final = "DELAY_TIME"
-
-LETTER_PROPERTIES: Final = (
-    REAL_TOPIC,
-    REAL_SUBSCRIPTION,
-    ORIGIN_MESSAGE_ID,
-    FORMER_ORIGIN_MESSAGE_ID,
-    RECONSUME_TIMES,
+from spark_pulsar.model.letters import (
     DELAY_TIME,
+    FORMER_ORIGIN_MESSAGE_ID,
+    ORIGIN_MESSAGE_ID,
+    REAL_SUBSCRIPTION,
+    REAL_TOPIC,
+    RECONSUME_TIMES,
 )
-"""Properties of a letter that are not its message's."""
+from spark_pulsar.model.names import TopicName
 
 DEFAULT_MAX_REDELIVER_COUNT: Final = 16
 

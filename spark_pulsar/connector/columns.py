@@ -41,6 +41,12 @@ METADATA_COLUMNS: Final[tuple[Column, ...]] = (
     Column("__producerName", ("string",), "Name of the producer."),
     Column("__sequenceId", ("bigint",), "Sequence id that the producer gave the message."),
     Column("__schemaVersion", ("bigint",), "Version of the schema that the message was written with; null without."),
+    Column(
+        "__redeliveryCount",
+        ("int",),
+        "Retries that a retry letter or dead letter has behind it (`RECONSUMETIMES`); 0 for other messages: a reader gets "
+        "each for the first time, since redeliveries are counted for a subscription.",
+    ),
     Column("__partition", ("int",), "Partition of the topic; null on a topic without partitions."),
     Column("__ledgerId", ("bigint",), "Ledger of the message."),
     Column("__entryId", ("bigint",), "Entry of the message in its ledger, the last one of a chunked message."),
@@ -113,7 +119,6 @@ WRITE_COLUMNS: Final[tuple[Column, ...]] = (
 )
 
 NOT_THERE: Final = {
-    "__redeliveryCount": "Spark's readers take no part in redelivery: the broker counts none for them",
     "__replicatedFrom": "messages from other clusters are not told apart",
 }
 """Columns that users look for and that are not there, with the reason."""

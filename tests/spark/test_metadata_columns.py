@@ -44,6 +44,7 @@ def test_metadata_on_request_says_what_the_producer_and_the_broker_said(keeping:
     assert [row["__sequenceId"] for row in rows] == [100, 101, 100, 101, 102, 0]
     assert [row["__schemaVersion"] for row in rows] == [None] * 5 + [0]
     assert [row["__partition"] for row in rows] == [None] * 6
+    assert {row["__redeliveryCount"] for row in rows} == {0}
     assert [row["__batchIndex"] for row in rows] == [None, None, 0, 1, 2, None]
     ids = [message.message_id() for message in messages]
     assert [(row["__ledgerId"], row["__entryId"]) for row in rows] == [(at.ledger_id(), at.entry_id()) for at in ids]
@@ -52,6 +53,21 @@ def test_metadata_on_request_says_what_the_producer_and_the_broker_said(keeping:
         assert all(row["__publishTime"] <= row["__brokerPublishTime"] for row in rows)
     else:  # it keeps none, as an Apache Pulsar does not by default
         assert {row["__index"] for row in rows} == {row["__brokerPublishTime"] for row in rows} == {None}
+
+
+@pytest.mark.parametrize("producer", [UNBATCHED, BATCHED], ids=["unbatched", "batched"])
+def test_letters_tell_how_often_they_were_retried(flows: Flows, producer: dict[str, object]) -> None:
+    # covers CONN-29, RLQ-3
+    topic = flows.broker.topic("retried")
+    counts = [None, "0", "1", "16", "", "x", "-1", "1e3", "99999999999999999999", " 7"]
+    sender = flows.official().create_producer(topic, **producer)
+    for count in counts:
+        properties = {"other": "5"} if count is None else {"RECONSUMETIMES": count, "REAL_TOPIC": "t"}
+        sender.send_async(b"x", lambda result, at: None, properties=properties)
+    sender.flush()
+    sender.close()
+    rows = flows.batch(topic, metadataColumns="__redeliveryCount").collect()
+    assert [row["__redeliveryCount"] for row in rows] == [0, 0, 1, 16, 0, 0, 0, 0, 0, 0]
 
 
 def test_a_stream_and_a_schema_take_metadata_too(flows: Flows) -> None:
@@ -71,7 +87,7 @@ def test_a_stream_and_a_schema_take_metadata_too(flows: Flows) -> None:
     ("names", "reason"),
     [
         ("__orderingkey", "did you mean __orderingKey"),
-        ("__redeliveryCount", "no part in redelivery"),
+        ("__replicatedFrom", "not told apart"),
         ("__index,__index", "twice"),
     ],
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from spark_pulsar.client.retry_letters import (
+from spark_pulsar.model.letters import (
     DELAY_TIME,
     FORMER_ORIGIN_MESSAGE_ID,
     ORIGIN_MESSAGE_ID,

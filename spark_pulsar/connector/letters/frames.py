@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.client.retry_letters import DEFAULT_MAX_REDELIVER_COUNT, LETTER_PROPERTIES, REAL_TOPIC
+from spark_pulsar.client.retry_letters import DEFAULT_MAX_REDELIVER_COUNT
 from spark_pulsar.connector.errors import OptionError, SchemaError
 from spark_pulsar.connector.letters import expressions as sql
 from spark_pulsar.connector.schemas.decoding.dead_letters import ERROR as DECODE_ERROR
+from spark_pulsar.model.letters import LETTER_PROPERTIES, REAL_TOPIC
 from spark_pulsar.model.names import TopicName
 
 if TYPE_CHECKING:

@@ -1,16 +1,21 @@
 """Arrow arrays of the metadata that a read yields on request, one function per column as in `arrays`."""
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from spark_pulsar.model.letters import RECONSUME_TIMES
 from spark_pulsar.wire.columns import arrays
 from spark_pulsar.wire.columns.entries import IntArray, raise_for
 from spark_pulsar.wire.columns.kernels import layout
 from spark_pulsar.wire.columns.kernels.column_kernels import micros_of
 from spark_pulsar.wire.columns.kernels.metadata_kernels import find_ordering_keys, read_broker_metadata
 from spark_pulsar.wire.columns.rows import Rows
+
+_COUNT: Final = r"\A[0-9]{1,9}\z"
+"""A count in a property that may be taken for one."""
 
 
 def _of_entries(rows: Rows, values: IntArray) -> IntArray:
@@ -52,6 +57,14 @@ def schema_version_array(rows: Rows) -> Any:
     """Returns the schema version of each message; null without."""
     versions = arrays.schema_versions(rows)
     return arrays.fixed_array(pa.int64(), versions, versions != arrays.NO_SCHEMA_VERSION)
+
+
+def redelivery_count_array(rows: Rows) -> Any:
+    """Returns the retries that each message had, as its property `RECONSUMETIMES` tells; 0 without, and for any other
+    text than a number."""
+    texts = pc.map_lookup(arrays.properties_array(rows), RECONSUME_TIMES, "last")
+    counts = pc.if_else(pc.match_substring_regex(texts, _COUNT), texts, None)
+    return pc.fill_null(pc.cast(counts, pa.int32()), 0)
 
 
 def ledger_id_array(rows: Rows) -> Any:

@@ -14,9 +14,9 @@ from typing import Any, Final
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.clock import wall_ms
 from spark_pulsar.client.publisher import Publisher
-from spark_pulsar.client.retry_letters import ORIGIN_MESSAGE_ID, REAL_TOPIC
 from spark_pulsar.connector.errors import UndecodableMessageError
 from spark_pulsar.model.errors import NotAllowed
+from spark_pulsar.model.letters import ORIGIN_MESSAGE_ID, REAL_TOPIC
 from spark_pulsar.wire.chunking import split
 from spark_pulsar.wire.pulsar_api_pb2 import MessageIdData, MessageMetadata
 
