@@ -44,8 +44,8 @@ METADATA_COLUMNS: Final[tuple[Column, ...]] = (
     Column(
         "__redeliveryCount",
         ("int",),
-        "Retries that a retry letter or dead letter has behind it (`RECONSUMETIMES`); 0 for other messages: a reader gets "
-        "each for the first time, since redeliveries are counted for a subscription.",
+        "Retries that a retry letter or dead letter has behind it (`RECONSUMETIMES`); 0 for other messages: a reader "
+        "gets each for the first time, since redeliveries are counted for a subscription.",
     ),
     Column("__partition", ("int",), "Partition of the topic; null on a topic without partitions."),
     Column("__ledgerId", ("bigint",), "Ledger of the message."),

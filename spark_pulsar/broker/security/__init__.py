@@ -1,1 +1,1 @@
-"""Who a session is, and what its role may do: authentication as the core sees it, and authorization."""
+"""Authentication as the core sees it, and authorization: the role of a session, and its permissions."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a client shows: with CONNECT or AUTH_RESPONSE, or with an HTTP request."""
+    """Credentials of a client, from CONNECT or AUTH_RESPONSE or from an HTTP request."""
 
     method: str
     """Name of the method, `token`, `basic`, `tls`; empty when the client names none."""
