@@ -29,6 +29,7 @@ from spark_pulsar.broker.turn.effects import (
     SendMessages,
     SendReceipts,
     StopCompaction,
+    WriteAudit,
 )
 from spark_pulsar.broker.turn.events import (
     DiskFull,
@@ -42,6 +43,7 @@ from spark_pulsar.ledger.storage import StorageDamaged
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.limits import FRAME_PADDING_BYTES
 from spark_pulsar.server.compaction.running import Compactions
+from spark_pulsar.server.security.audit import write_audit
 from spark_pulsar.wire.frames import command_frame
 from spark_pulsar.wire.messages import message_frames
 from spark_pulsar.wire.receipts import receipts
@@ -131,6 +133,7 @@ class Engine:
             CompactTopic: self._compactions.start,
             ContinueCompaction: lambda effect: self._compactions.go_on(effect.token),
             StopCompaction: lambda effect: self._compactions.stop(effect.token),
+            WriteAudit: write_audit,
         }
         self._to_flush: dict[Connection, None] = {}
         self._to_close: list[Connection] = []

@@ -16,6 +16,7 @@ from spark_pulsar.model.schemas import Compatibility
 from .config_keys import (
     ADDRESSES,
     CONNECTIONS,
+    SECURITY,
     STORAGE,
     Section,
     address,
@@ -366,6 +367,11 @@ class BrokerConfig:
         "connectionLivenessCheckTimeoutMillis", positive, 5_000, "",
         "Milliseconds that the connection of an old producer or consumer may take to answer before a new one replaces "
         "it.")
+
+    audit_log: bool = SECURITY.key(
+        "auditLogEnabled", switch, True, "SEC-20",
+        "Writes a line of the log `spark_pulsar.audit` for each authentication, each refused request and each change "
+        "over the admin API, while authentication is on (ours).")
 
     # Settings without a key
     handshake_timeout_ms: int = HANDSHAKE_TIMEOUT_MS

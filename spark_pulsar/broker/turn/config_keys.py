@@ -57,6 +57,7 @@ class Section:
 ADDRESSES: Final = Section("Addresses")
 STORAGE: Final = Section("Storage")
 CONNECTIONS: Final = Section("Connections")
+SECURITY: Final = Section("Security")
 
 
 def keys_of(config: type) -> dict[str, tuple[str, Key]]:

@@ -153,3 +153,22 @@ class StopCompaction(Effect):
     """Order to report nothing more."""
 
     token: int
+
+
+@dataclass(slots=True)
+class WriteAudit(Effect):
+    """Order to write a line of the audit log (SEC-20). All texts but the reason are of the client's choice."""
+
+    peer: str
+    """Address of the client, `/host:port`."""
+    role: str | None
+    """Role of the client; None while it has shown none that holds."""
+    original: str | None
+    """Role of the client behind a proxy."""
+    action: str
+    """Action that was asked for: `authenticate`, `produce`, `POST`, ..."""
+    resource: str
+    """Thing that it is about: method of authentication, topic, path of the admin API."""
+    is_allowed: bool
+    reason: str = ""
+    """Reason of a refusal. It holds no secret."""

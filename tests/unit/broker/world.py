@@ -62,6 +62,8 @@ class World:
         self.disk_is_slow = False
         self.reads: list[fx.ReadEntries | fx.ReadSizes] = []
         self.compactions: dict[int, Compactor] = {}
+        self.audits: list[fx.WriteAudit] = []
+        """Lines of the audit log."""
         self.block_entries = BLOCK_ENTRIES
         """Most entries of a block of a compaction."""
         self._blocks: dict[int, Iterator[EntriesCompacted]] = {}
@@ -161,6 +163,8 @@ class World:
                 self._compact(effect.token)
             elif isinstance(effect, fx.StopCompaction):
                 del self._blocks[effect.token]
+            elif isinstance(effect, fx.WriteAudit):
+                self.audits.append(effect)
             else:
                 self.sessions[effect.session_id].effects.append(effect)
         check(self.broker)

@@ -1,0 +1,36 @@
+"""The audit log: a line for who may do what, and who may not (SEC-20)."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.turn.effects import WriteAudit
+
+MAX_TEXT_LENGTH: Final = 500
+"""Characters of each text of a line: clients choose most of them."""
+
+_LOG: Final = logging.getLogger("spark_pulsar.audit")
+
+
+def write_audit(entry: WriteAudit) -> None:
+    """Writes a line: the outcome, then `name="text"` for address, role, role behind a proxy, action, resource and the
+    reason of a refusal, those that are known. Texts are ASCII without control characters, escaped as in JSON, so that
+    no client can forge a line."""
+    parts = ["allowed" if entry.is_allowed else "refused", f"client={_quoted(entry.peer)}"]
+    if entry.role is not None:
+        parts.append(f"role={_quoted(entry.role)}")
+    if entry.original is not None:
+        parts.append(f"original={_quoted(entry.original)}")
+    parts += [f"action={_quoted(entry.action)}", f"resource={_quoted(entry.resource)}"]
+    if entry.reason:
+        parts.append(f"reason={_quoted(entry.reason)}")
+    _LOG.log(logging.INFO if entry.is_allowed else logging.WARNING, " ".join(parts))
+
+
+def _quoted(text: str) -> str:
+    if len(text) > MAX_TEXT_LENGTH:
+        text = text[:MAX_TEXT_LENGTH] + "..."
+    return json.dumps(text).replace("\x7f", "\\u007f")
