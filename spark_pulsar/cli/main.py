@@ -120,6 +120,17 @@ def admin(ctx: typer.Context) -> None:
     admin_app(args=ctx.args, prog_name="spark-pulsar admin")
 
 
+@app.command(
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False},
+)
+def tokens(ctx: typer.Context) -> None:
+    """Keys and tokens, as `pulsar tokens` makes them: see `tokens --help`."""
+    from spark_pulsar.cli.tokens import app as tokens_app
+
+    tokens_app(args=ctx.args, prog_name="spark-pulsar tokens")
+
+
 @app.command()
 def version() -> None:
     """Print the version."""

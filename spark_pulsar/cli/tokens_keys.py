@@ -1,0 +1,179 @@
+"""Keys of tokens, as `pulsar tokens` has them: a secret key is bare bytes, a key pair is DER (PKCS #8 and X.509).
+
+The libraries for them are loaded when a command needs them.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import re
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+SECRET_KEY_BYTES: Final = {"HS256": 32, "HS384": 48, "HS512": 64}
+"""Length of a new secret key; a longer one serves too."""
+RSA_KEY_BITS: Final = {"RS256": 2048, "RS384": 3072, "RS512": 4096, "PS256": 2048, "PS384": 3072, "PS512": 4096}
+CURVES: Final = {"ES256": "secp256r1", "ES384": "secp384r1", "ES512": "secp521r1"}
+KEY_PAIR_ALGORITHMS: Final = (*RSA_KEY_BITS, *CURVES)
+MAX_KEY_BYTES: Final = 64 * 1024
+_DATA_URL: Final = re.compile(r"data:[^,]*?(?P<base64>;base64)?,(?P<data>.*)", re.DOTALL)
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+_ONLY_OWNER: Final = stat.S_IRUSR | stat.S_IWUSR
+_ALL_MAY_READ: Final = _ONLY_OWNER | stat.S_IRGRP | stat.S_IROTH
+
+
+class CannotUseKey(ValueError):
+    """A key or a token that cannot be made, read or written; the text names the option or the file, never the key."""
+
+
+@contextmanager
+def needing_security() -> Iterator[None]:
+    """Says of imports in its block that fail what to install. Raises CannotUseKey."""
+    try:
+        yield
+    except ImportError as error:
+        raise CannotUseKey(
+            f"tokens and certificates need PyJWT and cryptography: pip install 'spark-pulsar[security]' ({error})"
+        ) from error
+
+
+def new_secret_key(algorithm: str) -> bytes:
+    """Makes a random secret key of the length that an algorithm needs."""
+    if algorithm not in SECRET_KEY_BYTES:
+        wanted = f"has no secret key; these have: {', '.join(SECRET_KEY_BYTES)}"
+        raise CannotUseKey(f"--signature-algorithm {algorithm} {wanted}")
+    return secrets.token_bytes(SECRET_KEY_BYTES[algorithm])
+
+
+def new_key_pair(algorithm: str) -> tuple[bytes, bytes]:
+    """Makes a private key and its public key, both in DER form."""
+    if algorithm not in KEY_PAIR_ALGORITHMS:
+        wanted = f"has no key pair; these have: {', '.join(KEY_PAIR_ALGORITHMS)}"
+        raise CannotUseKey(f"--signature-algorithm {algorithm} {wanted}")
+    with needing_security():
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric import ec, rsa
+    key: Any
+    if algorithm in RSA_KEY_BITS:
+        key = rsa.generate_private_key(public_exponent=65537, key_size=RSA_KEY_BITS[algorithm])
+    else:
+        curves: dict[str, Any] = {"ES256": ec.SECP256R1(), "ES384": ec.SECP384R1(), "ES512": ec.SECP521R1()}
+        key = ec.generate_private_key(curves[algorithm])
+    der, public_form = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    private = key.private_bytes(der, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return private, key.public_key().public_bytes(der, public_form)
+
+
+def read_key(text: str, option: str) -> bytes:
+    """Reads the key that an option names: a `data:` or `file:` URL, the path of a file, or the key itself in base64."""
+    if text.startswith("data:"):
+        match = _DATA_URL.fullmatch(text)
+        if match is None:
+            raise CannotUseKey(f"{option}: expected data:;base64,KEY")
+        return _from_base64(match["data"], option) if match["base64"] else match["data"].encode()
+    if text.startswith("file:"):
+        return _read_file(Path(unquote(urlsplit(text).path)), option)
+    path = Path(text)
+    if _is_there(path):
+        return _read_file(path, option)
+    if _BASE64.fullmatch(text) and len(text) % 4 == 0:
+        return _from_base64(text, option)
+    raise CannotUseKey(f"{option}: there is no such file, and it is neither data:;base64,KEY nor a key in base64")
+
+
+def algorithm_of_secret(key: bytes, option: str) -> str:
+    """Chooses the strongest algorithm that a secret key is long enough for."""
+    fitting = [name for name, length in SECRET_KEY_BYTES.items() if len(key) >= length]
+    if not fitting:
+        raise CannotUseKey(f"{option}: the key has {len(key) * 8} bits; 256 or more are needed")
+    return fitting[-1]
+
+
+def private_key(key: bytes, algorithm: str) -> Any:
+    """Loads a private key for an algorithm."""
+    with needing_security():
+        from cryptography.hazmat.primitives.serialization import load_der_private_key
+    return _fitting(key, lambda der: load_der_private_key(der, None), algorithm, "--private-key")
+
+
+def public_key(key: bytes, algorithm: str) -> Any:
+    """Loads a public key for an algorithm."""
+    with needing_security():
+        from cryptography.hazmat.primitives.serialization import load_der_public_key
+    return _fitting(key, load_der_public_key, algorithm, "--public-key")
+
+
+def _fitting(der: bytes, load: Any, algorithm: str, option: str) -> Any:
+    if algorithm not in KEY_PAIR_ALGORITHMS:
+        wanted = ", ".join(KEY_PAIR_ALGORITHMS)
+        raise CannotUseKey(f"--signature-algorithm {algorithm} is none of key pairs, which are {wanted}")
+    try:
+        key = load(der)
+    except (ValueError, TypeError) as error:  # the latter for one with a password
+        hint = "; PEM is turned into it by openssl pkey -outform DER" if der.startswith(b"-----BEGIN") else ""
+        raise CannotUseKey(f"{option}: no such key in DER form{hint}") from error
+    curve = getattr(getattr(key, "curve", None), "name", None)
+    of = [name for name, each in CURVES.items() if each == curve] if curve else list(RSA_KEY_BITS)
+    if not hasattr(key, "key_size") or algorithm not in of:
+        raise CannotUseKey(
+            f"{option}: the key is not one of {algorithm}" + (f": give --signature-algorithm {of[0]}" if of else "")
+        )
+    return key
+
+
+def write_secret_file(path: Path, data: bytes) -> None:
+    """Writes a new file that its owner alone may read (SEC-80)."""
+    _write_new(path, data, _ONLY_OWNER)
+
+
+def write_public_file(path: Path, data: bytes) -> None:
+    """Writes a new file that all may read."""
+    _write_new(path, data, _ALL_MAY_READ)
+
+
+def check_new(*paths: Path) -> None:
+    """Refuses files that exist already: a key is not overwritten in silence (SEC-80)."""
+    for path in paths:
+        if path.exists() or path.is_symlink():
+            raise CannotUseKey(f"{path} exists: name another file, or remove it if its tokens may become invalid")
+
+
+def _write_new(path: Path, data: bytes, mode: int) -> None:
+    check_new(path)
+    try:
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.write(data)
+    except OSError as error:
+        raise CannotUseKey(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # too long for a name, or no name at all: the key itself
+        return False
+
+
+def _read_file(path: Path, option: str) -> bytes:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_KEY_BYTES + 1)
+    except OSError as error:
+        raise CannotUseKey(f"{option}: {path} cannot be read: {error.strerror}") from error
+    if not 0 < len(data) <= MAX_KEY_BYTES:
+        raise CannotUseKey(f"{option}: {path} has {len(data)} bytes, a key has 1 to {MAX_KEY_BYTES}")
+    return data
+
+
+def _from_base64(text: str, option: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise CannotUseKey(f"{option}: the text is not base64") from error
