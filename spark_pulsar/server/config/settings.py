@@ -6,7 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.broker.turn.config_keys import ADDRESSES, CONNECTIONS, STORAGE, hosts, mebibytes, switch, times, whole
+from spark_pulsar.broker.turn.config_keys import (
+    ADDRESSES,
+    CONNECTIONS,
+    SECURITY,
+    STORAGE,
+    hosts,
+    mebibytes,
+    switch,
+    times,
+    whole,
+)
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.turn.config import BrokerConfig  # much to import for the command line's help
@@ -49,6 +59,11 @@ class ServerConfig:
         "maxConnectionBufferSizeInMB", mebibytes, 128, "T-27",
         "MB of unfinished frames and of output that clients have not read, of all connections together (ours). Near "
         "it, connections that hold much are not read and get no messages; past it, those that hold most are closed.")
+
+    basic_auth_conf: str = SECURITY.key(
+        "basicAuthConf", str, "", "AU-4, SEC-21",
+        "Users of basic authentication: path or `file:` URL of an htpasswd file (bcrypt, apr1, crypt), which is read "
+        "again when it changes, or its text in base64, alone or as a `data:` URL.", unset="")
 
     with_parent: bool = False
     """Switch of the command line: the broker ends when standard input ends, as a child that must not outlive its parent

@@ -57,7 +57,7 @@ def test_value_that_cannot_be_read_names_key_and_value_and_what_is_allowed(key: 
         load_config(None, {key: value})
 
 
-TEXTS = {"bindAddress", "dataDirectory", "clusterName", "advertisedAddress", "webServiceAllowedHosts"}
+TEXTS = {"bindAddress", "dataDirectory", "clusterName", "advertisedAddress", "webServiceAllowedHosts", "basicAuthConf"}
 
 
 @pytest.mark.parametrize("key", sorted(set(KEYS) - TEXTS))
