@@ -38,6 +38,8 @@ def broker(
     data_dir: Annotated[Path | None, _instead_of("dataDirectory", file_okay=False)] = None,
     port: Annotated[int | None, _instead_of("brokerServicePort", min=0, max=65535)] = None,
     http_port: Annotated[int | None, _instead_of("webServicePort", min=0, max=65535)] = None,
+    tls_port: Annotated[int | None, _instead_of("brokerServicePortTls", min=0, max=65535)] = None,
+    tls_http_port: Annotated[int | None, _instead_of("webServicePortTls", min=0, max=65535)] = None,
     host: Annotated[str | None, _instead_of("bindAddress")] = None,
     with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
 ) -> None:
@@ -45,6 +47,7 @@ def broker(
     from spark_pulsar.cli.serving import run_broker
 
     options = {"dataDirectory": data_dir, "brokerServicePort": port, "webServicePort": http_port, "bindAddress": host}
+    options |= {"brokerServicePortTls": tls_port, "webServicePortTls": tls_http_port}
     sys.exit(run_broker(conf, {key: value for key, value in options.items() if value is not None}, with_parent))
 
 

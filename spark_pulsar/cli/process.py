@@ -14,6 +14,8 @@ from types import TracebackType
 READY_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 20.0
 LOG_TAIL_LINES = 30
+_PORTS = {"--port": "pulsar", "--http-port": "http", "--tls-port": "pulsar+ssl", "--tls-http-port": "https"}
+"""Options of the command line, and the schemes of the URLs at these ports."""
 
 
 class BrokerDidNotStart(RuntimeError):
@@ -46,11 +48,14 @@ class BrokerProcess:
         self.log_path = self._scratch / "broker.log"
         """The file of `log` until `close`."""
         self._host = host
-        self._port = port
-        self._http_port = http_port
+        self._ports = {"--port": str(port), "--http-port": str(http_port)}
         self._process: subprocess.Popen[bytes] | None = None
         self.service_url = ""
         self.admin_url = ""
+        self.service_url_tls = ""
+        """`pulsar+ssl://HOST:PORT`, empty without `brokerServicePortTls`."""
+        self.admin_url_tls = ""
+        """`https://HOST:PORT`, empty without `webServicePortTls`."""
 
     def _write_conf(self, conf: Mapping[str, object] | str | Path | None) -> Path | None:
         if conf is None or isinstance(conf, str | Path):
@@ -86,7 +91,8 @@ class BrokerProcess:
         self.kill()  # one that ended by itself still has its pipe open
         command = [sys.executable, "-m", self._module, "broker", "--with-parent"]
         command += ["--data-dir", str(self.data_dir), "--host", self._host]
-        command += ["--port", str(self._port), "--http-port", str(self._http_port)]
+        for option, port in self._ports.items():
+            command += [option, port]
         if self._conf is not None:
             command += ["--conf", str(self._conf)]
         with self.log_path.open("ab") as log:
@@ -101,9 +107,10 @@ class BrokerProcess:
             self.kill()
             tail = "\n".join(self.log.splitlines()[-LOG_TAIL_LINES:])
             raise BrokerDidNotStart(f"broker on {self.data_dir}: {what}\n{tail}")
-        self.service_url, self.admin_url = output.urls
-        self._port = int(self.service_url.rpartition(":")[2])
-        self._http_port = int(self.admin_url.rpartition(":")[2])
+        urls = output.urls
+        self.service_url, self.admin_url = urls.get("pulsar", ""), urls.get("http", "")
+        self.service_url_tls, self.admin_url_tls = urls.get("pulsar+ssl", ""), urls.get("https", "")
+        self._ports = {option: urls[scheme].rpartition(":")[2] for option, scheme in _PORTS.items() if scheme in urls}
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
         """Ends the broker cleanly (SIGTERM) and returns its exit status, 0 when none was running.
@@ -158,13 +165,14 @@ class BrokerProcess:
 
 
 class _ReadyLine:
-    """A thread that waits for `ready pulsar://… http://…` on a child's output, then reads on so that the child never
+    """A thread that waits for `ready pulsar://… http://… …` on a child's output, then reads on so that the child never
     blocks on it."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._output = process.stdout
         self._settled = threading.Event()
-        self.urls = ("", "")
+        self.urls: dict[str, str] = {}
+        """URLs by scheme."""
         self.ended = False
         threading.Thread(target=self._read, name=f"broker-{process.pid}-output", daemon=True).start()
 
@@ -173,8 +181,8 @@ class _ReadyLine:
         with self._output as output:
             for line in output:
                 words = line.decode(errors="replace").split()
-                if words[:1] == ["ready"] and len(words) == 3:
-                    self.urls = (words[1], words[2])
+                if words[:1] == ["ready"]:
+                    self.urls = {url.partition("://")[0]: url for url in words[1:]}
                     self._settled.set()
         self.ended = True
         self._settled.set()
@@ -182,7 +190,7 @@ class _ReadyLine:
     def wait(self, timeout_s: float) -> bool:
         """Tells whether the line came within `timeout_s` seconds; false also when the output ended without it."""
         self._settled.wait(timeout_s)
-        return self.urls[0] != ""
+        return bool(self.urls)
 
 
 def _conf_value(value: object) -> str:

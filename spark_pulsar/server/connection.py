@@ -36,6 +36,7 @@ from spark_pulsar.wire.sends import RunSplitter, send_run
 from . import rotation, turn_budget
 from .connection_memory import UNCOUNTED_BYTES
 from .sockets import peer_text
+from .tls_connection import client_certificate
 
 if TYPE_CHECKING:
     from spark_pulsar.wire.sends import Item
@@ -207,6 +208,10 @@ class Connection(asyncio.Protocol):
             self.engine.on_lost(self)
 
     # Called by the engine
+
+    def client_certificate(self) -> bytes | None:
+        """Returns the certificate of the client in DER form, if TLS has verified it."""
+        return None if self.transport is None else client_certificate(self.transport)
 
     def flush(self) -> None:
         """Writes the bytes that this turn sends."""

@@ -199,7 +199,8 @@ class Engine:
             return
         self.connections[connection.session_id] = connection
         peer, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
-        self.happen([SessionOpened(connection.session_id, peer_text(peer), local_text(local))])
+        is_tls = transport.get_extra_info("sslcontext") is not None
+        self.happen([SessionOpened(connection.session_id, peer_text(peer), local_text(local), is_tls)])
 
     def on_lost(self, connection: Connection) -> None:
         """Tells the core that a connection is gone."""

@@ -23,11 +23,11 @@ from spark_pulsar.storage.files import FileStorage
 from .connection_memory import ConnectionMemory
 from .descriptors import ConnectionLimit, most_connections, raise_limit
 from .engine import Engine
-from .sockets import listen, port_of, url_host
+from .listening import Listening
+from .security.tls import TlsContexts, TlsSettings
+from .tls_connection import Handshakes
 
 if TYPE_CHECKING:
-    import socket
-
     from spark_pulsar.ledger.state.durable_state import DurableState
     from spark_pulsar.ledger.storage import StorageFailed
     from spark_pulsar.server.config.settings import ServerConfig
@@ -49,8 +49,9 @@ _LOG = logging.getLogger("spark_pulsar.server")
 def run(config: ServerConfig) -> int:
     """Runs a broker until SIGTERM or SIGINT, closes it cleanly, and returns the exit status.
 
-    Prints `ready pulsar://127.0.0.1:PORT http://127.0.0.1:PORT` on standard output when it accepts connections; logs go
-    to standard error. Raises OSError when it cannot start.
+    Prints `ready pulsar://127.0.0.1:PORT http://127.0.0.1:PORT` on standard output when it accepts connections, with
+    `pulsar+ssl://127.0.0.1:PORT` and `https://127.0.0.1:PORT` behind them where these ports are open; logs go to
+    standard error. Raises OSError when it cannot start.
     """
     logging.basicConfig(
         level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s"
@@ -105,6 +106,8 @@ class _Runner:
         self._disk_full = "", False
         """Last report of the storage about its space: reason (empty: there is space), stalled. It reports once."""
         self._restarting: asyncio.Task[None] | None = None
+        self._reloading: asyncio.Task[None] | None = None
+        """Task that looks for changed certificates."""
         self._most = most_connections(raise_limit())
         self._limit = ConnectionLimit(self._most.binary)
         self._memory = ConnectionMemory(config.connection_buffer_bytes, loop.time, loop.call_later)
@@ -115,8 +118,8 @@ class _Runner:
         config = self._config
         for name in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(name, self._end.set)
-        binary = listen(config.bind_address, config.port)
-        http = listen(config.bind_address, config.http_port)
+        listening = Listening(config)
+        tls = self._tls_contexts(listening)
         opening = self._loop.run_in_executor(self._opener, self._open_storage)
         from spark_pulsar.admin.origins import AllowedHosts  # there is much to import, and the disk is at work
 
@@ -126,12 +129,16 @@ class _Runner:
             self._start_engine(*await opening)
         except StorageError as error:
             _LOG.error("cannot open the data directory: %s%s", error, self._advice(error))
-            _close_all([*binary, *http])
+            listening.close()
             return 1
         hosts = AllowedHosts(config.broker.advertised_address, config.allowed_hosts)
-        web = WebServer(lambda: self._engine, port_of(binary), self._most.http, hosts, self._memory)
-        web.start(http)
-        servers = [await self._loop.create_server(self._new_connection, sock=each) for each in binary]
+        web = WebServer(lambda: self._engine, listening.ports.binary or 0, self._most.http, hosts, self._memory)
+        web.start(listening.http)
+        servers = [await self._loop.create_server(self._new_connection, sock=each) for each in listening.binary]
+        if tls is not None:
+            handshakes = Handshakes(self._loop, lambda: tls.current, self._has_room_beside)
+            over = handshakes.over(self._new_connection)
+            servers += [await self._loop.create_server(over, sock=each) for each in listening.binary_tls]
         gc.collect()
         gc.freeze()
         gc.set_threshold(*_GC_THRESHOLDS)
@@ -139,15 +146,41 @@ class _Runner:
         if config.with_parent:
             threading.Thread(target=self._watch_parent, name="parent", daemon=True).start()
         await web.started()
-        host = url_host(config.bind_address)
-        sys.stdout.write(f"ready pulsar://{host}:{port_of(binary)} http://{host}:{port_of(http)}\n")
+        if tls is not None:
+            await web.serve_tls(listening.http_tls, lambda: tls.current)
+            self._reloading = self._loop.create_task(self._reload(tls)) if config.tls_refresh_s else None
+        listening.warn()
+        sys.stdout.write(f"{listening.ready_line()}\n")
         sys.stdout.flush()
         await self._end.wait()
+        if self._reloading is not None:
+            self._reloading.cancel()
         for server in servers:
             server.close()
         await web.stop()
         await self._close()
         return 0
+
+    # TLS
+
+    def _tls_contexts(self, listening: Listening) -> TlsContexts | None:
+        """Loads the certificate if a port needs one; no port stays open when that fails."""
+        if not (listening.binary_tls or listening.http_tls):
+            return None
+        try:
+            return TlsContexts(TlsSettings.of(self._config))
+        except OSError:
+            listening.close()
+            raise
+
+    async def _reload(self, tls: TlsContexts) -> None:
+        while True:
+            await asyncio.sleep(self._config.tls_refresh_s)
+            await asyncio.to_thread(tls.reload)
+
+    def _has_room_beside(self, pending: int) -> bool:
+        """Tells whether one more handshake may begin beside so many: each takes the place of a connection."""
+        return self._limit.has_room(pending + (0 if self._engine is None else len(self._engine.connections)))
 
     # The engine
 
@@ -275,8 +308,3 @@ class _Runner:
             while os.read(0, 4096):  # not through sys.stdin: its lock would be held when the interpreter ends
                 pass
         self._loop.call_soon_threadsafe(self._end.set)
-
-
-def _close_all(sockets: list[socket.socket]) -> None:
-    for each in sockets:
-        each.close()

@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import socket
 from typing import Any, Final
 
 _BACKLOG: Final = 1024
 _ANY_IPV4: Final = frozenset({"0.0.0.0", ""})
+_IPV6_TWINS: Final = {"0.0.0.0": "::", "": "::", "127.0.0.1": "::1", "localhost": "::1"}
+"""Addresses that bring another one along, as `localhost` may mean either family (T-22)."""
 _MAPPED: Final = "::ffff:"
 """Prefix of an IPv4 address on a socket that serves both families."""
 
 
 def listen(bind_address: str, port: int) -> list[socket.socket]:
-    """Opens sockets that listen on a port (0 chooses one). The IPv4 wildcard brings the IPv6 one along if there is
-    IPv6, because `localhost` may mean either (T-22). Raises OSError when the port is taken or the address is not ours.
-    """
+    """Opens sockets that listen on a port (0 chooses one). The wildcard and the loopback address of IPv4 bring those of
+    IPv6 along if there is IPv6 (T-22). Raises OSError when the port is taken or the address is not ours."""
     family = socket.AF_INET6 if ":" in bind_address else socket.AF_INET
     first = _listen(family, bind_address, port)
     sockets = [first]
-    if bind_address in _ANY_IPV4:
+    if bind_address in _IPV6_TWINS:
         with contextlib.suppress(OSError):
-            sockets.append(_listen(socket.AF_INET6, "::", first.getsockname()[1]))
+            sockets.append(_listen(socket.AF_INET6, _IPV6_TWINS[bind_address], first.getsockname()[1]))
     return sockets
+
+
+def is_loopback(bind_address: str) -> bool:
+    """Tells whether only this machine reaches an address."""
+    if bind_address.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(bind_address).is_loopback
+    except ValueError:
+        return False
 
 
 def _listen(family: socket.AddressFamily, address: str, port: int) -> socket.socket:

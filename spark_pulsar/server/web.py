@@ -16,15 +16,19 @@ from spark_pulsar.admin.origins import AllowedHosts
 
 from .connection_memory import UNCOUNTED_BYTES, ConnectionMemory
 from .sockets import peer_text
+from .tls_connection import Handshakes, client_certificate
 
 if TYPE_CHECKING:
     import socket
+    import ssl
 
     from .engine import Engine
 
 PATIENCE_S: Final = 30.0
 """Time that a client may take for its next request, body included, and to read some of its answer; at most twice as
 long. The time that the broker takes to answer does not count."""
+CLIENT_CERTIFICATE: Final = "client_certificate"
+"""Name in the `state` of an ASGI scope: the verified certificate of the client in DER form, or None."""
 _NO_HTTP: Final = (
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: 42\r\n\r\n"
     b'{"reason":"Invalid HTTP request received"}'
@@ -71,6 +75,7 @@ class _Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._counted = _Counted(transport, self._note_unread)
         self._request_bytes = 0
+        self.app_state = {**self.app_state, CLIENT_CERTIFICATE: client_certificate(transport)}
         transport.set_write_buffer_limits(UNCOUNTED_BYTES)
         super().connection_made(cast("asyncio.Transport", self._counted))
         if len(self.connections) > self._most:
@@ -176,7 +181,9 @@ class WebServer:
         settings["http"] = type("Connection", (_Connection,), {"_most": most_connections, "_memory": memory})
         # Its log goes where everything else goes; clients' mistakes are not worth a line each.
         self._server = _Uvicorn(uvicorn.Config(app, log_config=None, log_level="error", **settings))
+        self._most_connections = most_connections
         self._task: asyncio.Task[None] | None = None
+        self._over_tls: list[asyncio.AbstractServer] = []
 
     def start(self, sockets: list[socket.socket]) -> None:
         """Begins to serve."""
@@ -190,8 +197,24 @@ class WebServer:
                 self._task.result()
             await asyncio.sleep(0)
 
+    async def serve_tls(self, sockets: list[socket.socket], context: Callable[[], ssl.SSLContext]) -> None:
+        """Serves these sockets, too, over TLS; after `started`. The limit of connections is one for all."""
+        loop, config, state = asyncio.get_running_loop(), self._server.config, self._server.server_state
+        handshakes = Handshakes(
+            loop, context, lambda pending: pending + len(state.connections) < self._most_connections
+        )
+
+        def connection() -> asyncio.Protocol:
+            made: asyncio.Protocol = config.http_protocol_class(config, state, {}, loop)  # type: ignore[call-arg]
+            return made
+
+        for each in sockets:
+            self._over_tls.append(await loop.create_server(handshakes.over(connection), sock=each))
+
     async def stop(self) -> None:
         """Ends the server; requests under way are cut off."""
+        for each in self._over_tls:
+            each.close()
         self._server.should_exit = True
         self._server.force_exit = True
         if self._task is not None:

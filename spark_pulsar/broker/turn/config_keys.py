@@ -35,6 +35,8 @@ class Key:
     """Rule ids of docs/rules.md, with commas."""
     meaning: str
     """Description for users: one plain sentence, seldom a second one."""
+    takes_empty: bool = False
+    """True when `key=` has a meaning of its own: the reader gets the empty text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +46,29 @@ class Section:
     title: str
 
     def key(
-        self, name: str, read: Callable[[str], T], default: object, rules: str, meaning: str, *, unset: T | None = None
+        self,
+        name: str,
+        read: Callable[[str], T],
+        default: object,
+        rules: str,
+        meaning: str,
+        *,
+        unset: T | None = None,
+        takes_empty: bool = False,
     ) -> T:
         """Makes a configuration field: the default is given in the key's own unit, as `broker.conf` writes it. An empty
         one means `unset`. (The type is that of the field's values, as for `dataclasses.field`.)"""
         text = setting_text(default)
         value: Any = read(text) if text else unset
-        made: Any = field(default=value, metadata={"key": Key(name, self.title, read, text, rules, meaning)})
+        key = Key(name, self.title, read, text, rules, meaning, takes_empty)
+        made: Any = field(default=value, metadata={"key": key})
         return made  # type: ignore[no-any-return]
 
 
 ADDRESSES: Final = Section("Addresses")
 STORAGE: Final = Section("Storage")
 CONNECTIONS: Final = Section("Connections")
+TLS: Final = Section("TLS")
 SECURITY: Final = Section("Security")
 
 
@@ -127,6 +139,18 @@ def address(text: str) -> str:
     if not re.fullmatch(r"(\[[^\s/\[\]]+\]|[^\s/:\[\]]+)(:[0-9]{1,5})?", text):
         raise ValueError("want HOST or HOST:PORT, an IPv6 address in brackets")
     return text
+
+
+def names(known: tuple[str, ...] = ()) -> Callable[[str], tuple[str, ...]]:
+    """Makes a reader of words, separated by commas; of these, if some are given."""
+
+    def read(text: str) -> tuple[str, ...]:
+        found = tuple(each.strip() for each in text.split(",") if each.strip())
+        if not found or (known and not set(found) <= set(known)):
+            raise ValueError(f"want some of {', '.join(known)}, by commas" if known else "want names, by commas")
+        return found
+
+    return read
 
 
 def one_of(words: tuple[str, ...]) -> Callable[[str], str]:

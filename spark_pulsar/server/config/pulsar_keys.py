@@ -44,8 +44,8 @@ PULSAR_KEYS: Final = frozenset(
         brokerDeduplicationSnapshotIntervalSeconds brokerDeleteInactivePartitionedTopicMetadataEnabled
         brokerEntryMetadataInterceptors brokerEntryPayloadProcessors brokerInterceptors brokerInterceptorsDirectory
         brokerMaxConnections brokerMaxConnectionsPerIp brokerPublisherThrottlingTickTimeMillis
-        brokerServiceCompactionPhaseOneLoopTimeInSeconds brokerServicePortTls
-        brokerServicePurgeInactiveFrequencyInSeconds brokerShutdownTimeoutMs cacheEvictionByMarkDeletedPosition
+        brokerServiceCompactionPhaseOneLoopTimeInSeconds brokerServicePurgeInactiveFrequencyInSeconds
+        brokerShutdownTimeoutMs cacheEvictionByMarkDeletedPosition
         clientLibraryVersionCheckEnabled clusterMigrationAutoResourceCreation clusterMigrationCheckDurationSeconds
         compactionServiceFactoryClassName configurationMetadataStoreUrl configurationMetadataSyncEventTopic
         configurationStoreConfigPath configurationStoreServers createTopicToRemoteClusterForReplication
@@ -157,14 +157,13 @@ PULSAR_KEYS: Final = frozenset(
         strictTopicNameEnabled subscriptionBacklogScanMaxEntries subscriptionBacklogScanMaxTimeMs
         subscriptionExpiryCheckIntervalInMinutes subscriptionRedeliveryTrackerEnabled
         subscriptionSharedUseClassicPersistentImplementation superUserRoles supportedNamespaceBundleSplitAlgorithms
-        systemTopicEnabled systemTopicSchemaCompatibilityStrategy tlsAllowInsecureConnection tlsCertificateFilePath
-        tlsCertRefreshCheckDurationSec tlsCiphers tlsEnabled tlsEnabledWithKeyStore tlsHostnameVerificationEnabled
-        tlsKeyFilePath tlsKeyStore tlsKeyStorePassword tlsKeyStoreType tlsProtocols tlsProvider
-        tlsRequireTrustedClientCertOnConnect tlsTrustCertsFilePath tlsTrustStore tlsTrustStorePassword
-        tlsTrustStoreType tokenAllowedClockSkewSeconds tokenAudience tokenAudienceClaim tokenAuthClaim
-        tokenPublicKey tokenSecretKey topicBundleAssignmentStrategy topicFactoryClassName topicFencingTimeoutSeconds
-        topicLevelPoliciesEnabled topicLoadTimeoutSeconds topicNameCacheMaxCapacity topicOrderedExecutorThreadNum
-        topicPoliciesServiceClassName topicPublisherThrottlingTickTimeMillis topicsPatternRegexImplementation
+        systemTopicEnabled systemTopicSchemaCompatibilityStrategy tlsEnabled tlsEnabledWithKeyStore
+        tlsHostnameVerificationEnabled tlsKeyStore tlsKeyStorePassword tlsKeyStoreType tlsProvider
+        tlsTrustStore tlsTrustStorePassword tlsTrustStoreType tokenAllowedClockSkewSeconds tokenAudience
+        tokenAudienceClaim tokenAuthClaim tokenPublicKey tokenSecretKey topicBundleAssignmentStrategy
+        topicFactoryClassName topicFencingTimeoutSeconds topicLevelPoliciesEnabled topicLoadTimeoutSeconds
+        topicNameCacheMaxCapacity topicOrderedExecutorThreadNum topicPoliciesServiceClassName
+        topicPublisherThrottlingTickTimeMillis topicsPatternRegexImplementation
         transactionBufferClientMaxConcurrentRequests transactionBufferClientOperationTimeoutInMills
         transactionBufferProviderClassName transactionBufferSegmentedSnapshotEnabled
         transactionBufferSnapshotMaxTransactionCount transactionBufferSnapshotMinTimeInMillis
@@ -175,7 +174,7 @@ PULSAR_KEYS: Final = frozenset(
         transactionPendingAckBatchedWriteMaxRecords transactionPendingAckBatchedWriteMaxSize
         transactionPendingAckLogIndexMinLag transactionPendingAckStoreProviderClassName triggerOffloadOnTopicLoad
         unblockStuckSubscriptionEnabled useSeparateThreadPoolForProtocolHandlers webServiceHaProxyProtocolEnabled
-        webServiceLogDetailedAddresses webServicePortTls webServiceTlsCiphers webServiceTlsProtocols
+        webServiceLogDetailedAddresses webServiceTlsCiphers webServiceTlsProtocols
         webServiceTlsProvider webServiceTrustXForwardedFor webSocketConnectionsPerBroker webSocketMaxTextFrameSize
         webSocketNumIoThreads webSocketNumServiceThreads webSocketPingDurationSeconds
         webSocketPulsarClientMemoryLimitInMB webSocketServiceEnabled webSocketSessionIdleTimeoutMillis
@@ -185,5 +184,5 @@ PULSAR_KEYS: Final = frozenset(
     )
 )
 
-REFUSED_KEYS: Final = ("authenticationEnabled", "authorizationEnabled", "tlsRequireTrustedClientCertOnConnect")
+REFUSED_KEYS: Final = ("authenticationEnabled", "authorizationEnabled")
 """Keys that must not be true: they rely on the broker to refuse strangers, which this one does not do."""

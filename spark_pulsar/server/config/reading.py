@@ -44,7 +44,7 @@ def load_config(path: str | Path | None = None, overrides: Mapping[str, object] 
             if key in REFUSED_KEYS and text.lower() == "true":
                 raise InvalidConfiguration(f"{key}={text}: want false, this broker cannot refuse a client yet")
             (unsupported if key in PULSAR_KEYS else unknown).append(key)
-        elif text:  # `key=` in broker.conf means: not set
+        elif text or KEYS[key].takes_empty:  # `key=` in broker.conf means otherwise: not set
             try:
                 value = KEYS[key].read(text)
             except ValueError as error:

@@ -11,8 +11,11 @@ from spark_pulsar.broker.turn.config_keys import (
     CONNECTIONS,
     SECURITY,
     STORAGE,
+    TLS,
     hosts,
     mebibytes,
+    names,
+    natural,
     switch,
     times,
     whole,
@@ -22,6 +25,13 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.turn.config import BrokerConfig  # much to import for the command line's help
 
 _port: Final = whole(0, 65_535)
+
+
+def _port_or_none(text: str) -> int | None:
+    """Reads a port; empty: none."""
+    return _port(text) if text else None
+
+
 _segment_size: Final = times(1024 * 1024, whole(1, 2048))
 """MB as bytes; a position in a journal segment has 32 bits."""
 
@@ -33,14 +43,14 @@ class ServerConfig:
     """Settings of one broker process, those of its core included."""
 
     bind_address: str = ADDRESSES.key(
-        "bindAddress", str, "0.0.0.0", "",
-        "Address that both ports listen on.")
-    port: int = ADDRESSES.key(
-        "brokerServicePort", _port, 6650, "",
-        "Port of the binary protocol; 0 chooses a free one.")
-    http_port: int = ADDRESSES.key(
-        "webServicePort", _port, 8080, "",
-        "Port of the admin API, health and metrics; 0 chooses a free one.")
+        "bindAddress", str, "127.0.0.1", "SEC-40",
+        "Address that all ports listen on: this machine's alone unless another is set, 0.0.0.0 for all of them.")
+    port: int | None = ADDRESSES.key(
+        "brokerServicePort", _port_or_none, 6650, "",
+        "Port of the binary protocol; 0 chooses a free one, empty: none without TLS.", takes_empty=True)
+    http_port: int | None = ADDRESSES.key(
+        "webServicePort", _port_or_none, 8080, "",
+        "Port of the admin API, health and metrics; 0 chooses a free one, empty: none without TLS.", takes_empty=True)
     allowed_hosts: tuple[str, ...] = ADDRESSES.key(
         "webServiceAllowedHosts", hosts, "", "T-25",
         "Hosts, separated by commas, whose web pages may change something over the admin API, beside this machine's "
@@ -64,6 +74,37 @@ class ServerConfig:
         "basicAuthConf", str, "", "AU-4, SEC-21",
         "Users of basic authentication: path or `file:` URL of an htpasswd file (bcrypt, apr1, crypt), which is read "
         "again when it changes, or its text in base64, alone or as a `data:` URL.", unset="")
+    tls_port: int | None = TLS.key(
+        "brokerServicePortTls", _port_or_none, "", "SEC-42",
+        "Port of the binary protocol over TLS, beside the one without; 0 chooses a free one, empty: none.")
+    tls_http_port: int | None = TLS.key(
+        "webServicePortTls", _port_or_none, "", "SEC-42",
+        "Port of the admin API over TLS, beside the one without; 0 chooses a free one, empty: none.")
+    tls_certificate: Path | None = TLS.key(  # noqa: RUF009 - makes a dataclass field
+        "tlsCertificateFilePath", Path, "", "SEC-42",
+        "File of the broker's certificate, in PEM form with the chain up to the authority that clients trust.")
+    tls_key: Path | None = TLS.key(  # noqa: RUF009 - makes a dataclass field
+        "tlsKeyFilePath", Path, "", "SEC-42",
+        "File of its private key, in PEM form without a password.")
+    tls_trust_certs: Path | None = TLS.key(  # noqa: RUF009 - makes a dataclass field
+        "tlsTrustCertsFilePath", Path, "", "SEC-43",
+        "File of the authorities, in PEM form, that sign clients' certificates; empty: clients are asked for none.")
+    tls_protocols: tuple[str, ...] = TLS.key(
+        "tlsProtocols", names(("TLSv1.2", "TLSv1.3")), "TLSv1.3,TLSv1.2", "SEC-42",
+        "Versions of TLS on both ports, of TLSv1.2 and TLSv1.3.")
+    tls_ciphers: tuple[str, ...] = TLS.key(
+        "tlsCiphers", names(), "", "SEC-42",
+        "Ciphers on both ports by their standard names or OpenSSL's, the first is preferred; empty: OpenSSL's choice. "
+        "TLS 1.3 is served if all three of its own are among them.", unset=())
+    tls_requires_client_certificate: bool = TLS.key(
+        "tlsRequireTrustedClientCertOnConnect", switch, False, "SEC-43",
+        "Refuses the handshake of a client that has no certificate of the trusted authorities, on both ports.")
+    tls_allows_insecure: bool = TLS.key(
+        "tlsAllowInsecureConnection", switch, False, "SEC-43",
+        "Serves clients whatever certificate they have, which then says nothing about their role.")
+    tls_refresh_s: int = TLS.key(
+        "tlsCertRefreshCheckDurationSec", natural, 300, "SEC-44",
+        "Seconds between two checks whether these files have changed; 0: they are read at the start alone.")
 
     with_parent: bool = False
     """Switch of the command line: the broker ends when standard input ends, as a child that must not outlive its parent

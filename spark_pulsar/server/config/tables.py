@@ -22,8 +22,7 @@ END: Final = "<!-- /keys -->"
 _HEAD: Final = f"""\
 Configuration of the broker: every key that it acts upon, with its default. Names and meanings are those of Apache \
 Pulsar's broker.conf unless "(ours)" says otherwise. Other keys of Apache Pulsar are accepted and named in a warning, \
-except {", ".join(REFUSED_KEYS[:-1])} and {REFUSED_KEYS[-1]}: with one of them the broker does not start, because it \
-cannot refuse anyone yet."""
+except {" and ".join(REFUSED_KEYS)}: with one of them the broker does not start, because it cannot refuse anyone yet."""
 _USE: Final = """\
 #
 #     spark-pulsar broker --conf conf/broker.conf

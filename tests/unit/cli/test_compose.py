@@ -40,9 +40,11 @@ def test_what_is_mounted_and_copied_exists() -> None:
             assert f"!{source}" in ignored
 
 
-def test_host_ports_do_not_clash() -> None:
-    ports = [port.partition(":")[0] for service in COMPOSE["services"].values() for port in service.get("ports", [])]
-    assert len(ports) == len(set(ports))
+def test_host_ports_do_not_clash_and_are_closed_to_other_machines() -> None:
+    # covers SEC-40
+    published = [port.split(":") for service in COMPOSE["services"].values() for port in service.get("ports", [])]
+    assert {address for address, _, _ in published} == {"127.0.0.1"}
+    assert len(published) == len({port for _, port, _ in published})
 
 
 def test_the_broker_is_started_with_options_that_exist() -> None:

@@ -396,7 +396,7 @@ def test_no_more_connections_are_served_than_there_is_room_for_however_many_come
         loop, clients, most = asyncio.get_running_loop(), 12, 3
         storage, state = MemoryStorage.open(MemoryDisk(), on_failed=None, auto=True)
         engine = Engine(loop, storage, state, BrokerConfig(), lambda: START_MS, print, lambda count: count < most)
-        (listener,) = listen("127.0.0.1", 0)
+        (listener,) = listen("127.0.0.2", 0)  # which has no twin in IPv6
         peers = [Peer(*await asyncio.open_connection(*listener.getsockname())) for _ in range(clients)]
         server = await loop.create_server(engine.new_connection, sock=listener)
         served = refused = 0

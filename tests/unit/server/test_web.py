@@ -21,7 +21,7 @@ ENDLESS = 1024 * 1024
 @contextlib.asynccontextmanager
 async def serving(most_connections: int = 100) -> AsyncIterator[Callable[[], Awaitable[Peer]]]:
     """A server, and a function that opens a connection to it."""
-    (listener,) = listen("127.0.0.1", 0)
+    (listener,) = listen("127.0.0.2", 0)  # which has no twin in IPv6
     server = WebServer(lambda: None, 6650, most_connections)
     server.start([listener])
     await server.started()
@@ -109,7 +109,7 @@ def test_small_answers_wait_for_nothing() -> None:
     # Without uvloop too: an answer of a few bytes would wait 40 ms for the client's word that it has the one before.
     async def scene() -> None:
         accepted = asyncio.get_running_loop().create_future()
-        listener = listen("127.0.0.1", 0)
+        listener = listen("127.0.0.2", 0)  # which has no twin in IPv6
         server = await asyncio.start_server(lambda _reader, writer: accepted.set_result(writer), sock=listener[0])
         _, writer = await asyncio.open_connection(*listener[0].getsockname())
         taken = await asyncio.wait_for(accepted, TIMEOUT_S)
@@ -208,7 +208,7 @@ async def ask(peer: Peer, headers: bytes = b"") -> bytes:
 
 async def answer_to(start: bytes, filler: bytes) -> bytes:
     """Sends a request that begins like this and never ends; the answer, empty when the connection is cut."""
-    (listener,) = listen("127.0.0.1", 0)
+    (listener,) = listen("127.0.0.2", 0)  # which has no twin in IPv6
     server = WebServer(lambda: None, 6650)
     server.start([listener])
     await server.started()

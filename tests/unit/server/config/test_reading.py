@@ -28,7 +28,13 @@ def test_keys_without_effect_are_named() -> None:
 
 
 def test_empty_value_means_not_set() -> None:
-    assert load_config(None, {"brokerServicePort": "", "advertisedAddress": ""}) == load_config()
+    assert load_config(None, {"tlsProtocols": "", "advertisedAddress": ""}) == load_config()
+
+
+def test_empty_port_means_none() -> None:
+    # covers SEC-42
+    config = load_config(None, {"brokerServicePort": "", "webServicePort": "", "brokerServicePortTls": 0})
+    assert (config.port, config.http_port, config.tls_port, config.tls_http_port) == (None, None, 0, None)
 
 
 @pytest.mark.parametrize(
@@ -50,6 +56,9 @@ def test_empty_value_means_not_set() -> None:
         ("advertisedAddress", "pulsar://host"),
         ("advertisedAddress", "::1"),
         ("journalMaxSizeMB", "2049"),
+        ("tlsProtocols", "TLSv1.1"),
+        ("tlsProtocols", "SSLv3,TLSv1.2"),
+        ("tlsCiphers", ","),
     ],
 )
 def test_value_that_cannot_be_read_names_key_and_value_and_what_is_allowed(key: str, value: str) -> None:
@@ -58,6 +67,7 @@ def test_value_that_cannot_be_read_names_key_and_value_and_what_is_allowed(key: 
 
 
 TEXTS = {"bindAddress", "dataDirectory", "clusterName", "advertisedAddress", "webServiceAllowedHosts", "basicAuthConf"}
+TEXTS |= {"tlsCertificateFilePath", "tlsKeyFilePath", "tlsTrustCertsFilePath", "tlsCiphers"}
 
 
 @pytest.mark.parametrize("key", sorted(set(KEYS) - TEXTS))
