@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
+from spark_pulsar.cli import access_options as of_access
 from spark_pulsar.cli import admin_brokers, admin_namespaces, admin_schemas, admin_topics
+from spark_pulsar.cli.access import admin_access
 from spark_pulsar.cli.admin_rest import Admin
-
-DEFAULT_ADMIN_URL = "http://127.0.0.1:8080"
 
 app = typer.Typer(
     name="spark-pulsar admin",
@@ -22,11 +22,32 @@ app = typer.Typer(
 def connect(
     ctx: typer.Context,
     admin_url: Annotated[
-        str, typer.Option("--admin-url", envvar="PULSAR_ADMIN_URL", help="Address of the admin REST API.")
-    ] = DEFAULT_ADMIN_URL,
+        str | None,
+        typer.Option(
+            "--admin-url",
+            envvar="PULSAR_ADMIN_URL",
+            help="Address of the admin REST API: http:// or https://.",
+            show_default=of_access.DEFAULT_ADMIN_URL,
+        ),
+    ] = None,
+    auth_plugin: of_access.AuthPlugin = None,
+    auth_params: of_access.AuthParams = None,
+    tls_trust_cert_path: of_access.TrustCerts = None,
+    tls_allow_insecure: of_access.AllowInsecure = None,
+    tls_enable_hostname_verification: of_access.VerifyHostname = None,
+    client_conf: of_access.ClientConf = None,
 ) -> None:
     """Clusters, tenants, namespaces, topics and their policies, as pulsar-admin has them."""
-    ctx.obj = Admin(admin_url)
+    options = of_access.AccessOptions(
+        url=admin_url,
+        auth_plugin=auth_plugin,
+        auth_params=auth_params,
+        tls_trust_cert_path=tls_trust_cert_path,
+        tls_allow_insecure=tls_allow_insecure,
+        tls_enable_hostname_verification=tls_enable_hostname_verification,
+        client_conf=client_conf,
+    )
+    ctx.obj = Admin(admin_access(options))
 
 
 app.add_typer(admin_namespaces.app, name="namespaces")

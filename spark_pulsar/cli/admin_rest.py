@@ -1,6 +1,7 @@
 """Calls of the admin REST API from the command line; a refusal prints its reason on standard error, with status 1."""
 
 import json
+import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -11,7 +12,10 @@ from urllib.parse import urlencode
 
 import typer
 
+from spark_pulsar.cli.access import TRUST_HINT, Access, credentials_failure
 from spark_pulsar.cli.admin_values import show
+from spark_pulsar.client.errors import CredentialsError
+from spark_pulsar.model.errors import PulsarError
 
 TIMEOUT_S = 60
 NO_BODY = object()
@@ -20,10 +24,10 @@ NO_BODY = object()
 class Admin:
     """The admin API at one address, the `ctx.obj` of every command."""
 
-    def __init__(self, url: str) -> None:
-        self._url = url.strip().rstrip("/")
-        if not self._url.startswith(("http://", "https://")):
-            raise typer.BadParameter(f"want http://HOST:PORT, got {url!r}", param_hint="--admin-url")
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._url = access.url
+        self._opened: tuple[urllib.request.OpenerDirector, dict[str, str]] | None = None
 
     def get(self, path: str, **query: object) -> Any:
         """Sends GET and returns the parsed answer; None when it is empty."""
@@ -58,17 +62,52 @@ class Admin:
         self, request: urllib.request.Request, *, may_be_missing: bool = False
     ) -> tuple[dict[str, str], bytes] | None:
         try:
-            with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+            opener, headers = self._open()
+            for name, value in headers.items():
+                request.add_header(name, value)
+            with opener.open(request, timeout=TIMEOUT_S) as answer:
                 return {name.lower(): value for name, value in answer.headers.items()}, answer.read()
         except urllib.error.HTTPError as error:
             with error:
                 if may_be_missing and error.code == HTTPStatus.NOT_FOUND:
                     return None
-                raise _failed(_reason(error.read().decode(errors="replace"), error.code)) from error
+                text = _reason(error.read().decode(errors="replace"), error.code)
+                hint = f"; {self._access.hint}" if error.code == HTTPStatus.UNAUTHORIZED else ""
+                raise _failed(text + hint) from error
         except (OSError, HTTPException) as error:
             reason = getattr(error, "reason", error)
             said = repr(reason) if isinstance(reason, HTTPException) else reason
-            raise _failed(f"no answer from {self._url}: {said}") from error
+            raise _failed(f"no answer from {self._url}: {said}{_tls_hint(reason)}") from error
+        except CredentialsError as error:
+            raise _failed(credentials_failure(error)) from error
+        except PulsarError as error:  # certificates that cannot be read
+            raise _failed(str(error)) from error
+
+    def _open(self) -> tuple[urllib.request.OpenerDirector, dict[str, str]]:
+        if self._opened is None:
+            context = self._access.tls_context()
+            handlers = [urllib.request.HTTPSHandler(context=context)] if context else []
+            opener = urllib.request.build_opener(_Redirects(), *handlers)
+            self._opened = opener, self._access.headers()
+        return self._opened
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Redirects, to another broker of a cluster, that take the credentials along: never from HTTPS to HTTP (SEC-83)."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> urllib.request.Request | None:
+        if req.full_url.startswith("https://") and not newurl.startswith("https://"):
+            fp.close()
+            raise urllib.error.URLError(f"it redirects from HTTPS to {newurl.partition('?')[0]}")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _tls_hint(reason: object) -> str:
+    if isinstance(reason, ssl.SSLCertVerificationError):
+        return f"; {TRUST_HINT}"
+    return ""
 
 
 def _word(value: object) -> str:

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import socket
+import ssl
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -13,6 +14,11 @@ from urllib.parse import urlsplit
 import pulsar
 import typer
 
+from spark_pulsar.cli.access import TRUST_HINT, Access, broker_access, credentials_failure
+from spark_pulsar.cli.access_options import AccessOptions
+from spark_pulsar.client.errors import CredentialsError
+from spark_pulsar.model.errors import PulsarError
+
 TYPES = {
     "exclusive": pulsar.ConsumerType.Exclusive,
     "shared": pulsar.ConsumerType.Shared,
@@ -21,7 +27,7 @@ TYPES = {
 }
 POSITIONS = {"latest": pulsar.InitialPosition.Latest, "earliest": pulsar.InitialPosition.Earliest}
 OPERATION_TIMEOUT_S = 10
-DEFAULT_PORT = 6650
+DEFAULT_PORTS = {"pulsar": 6650, "pulsar+ssl": 6651}
 FOR_EVER_STEP_MS = 500  # so that Ctrl-C is noticed while waiting
 
 
@@ -36,35 +42,52 @@ class Subscribing:
 
 
 @contextlib.contextmanager
-def _connected(service_url: str) -> Iterator[pulsar.Client]:
+def _connected(options: AccessOptions) -> Iterator[pulsar.Client]:
     """Opens an official client; its errors become one line on standard error and exit status 1."""
-    _check_listening(service_url)
+    access = broker_access(options)
+    try:
+        _check_listening(access)
+        settings = access.client_settings()
+    except CredentialsError as error:
+        raise _failed(credentials_failure(error)) from error
+    except PulsarError as error:  # certificates that cannot be read
+        raise _failed(str(error)) from error
     # The client's own log would say the same in ten lines.
     logger = pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull)
     try:
-        client = pulsar.Client(service_url, operation_timeout_seconds=OPERATION_TIMEOUT_S, logger=logger)
+        client = pulsar.Client(access.url, operation_timeout_seconds=OPERATION_TIMEOUT_S, logger=logger, **settings)
     except (ValueError, pulsar.PulsarException) as error:  # ValueError: not a URL
         raise _failed(str(error)) from error
     try:
         with contextlib.closing(client):
             yield client
+    except pulsar.AuthenticationError as error:
+        raise _failed(f"{access.url}: {error}; {access.hint}") from error
     except pulsar.PulsarException as error:
-        raise _failed(f"{service_url}: {error}") from error
+        raise _failed(f"{access.url}: {error}") from error
 
 
-def _check_listening(service_url: str) -> None:
-    # The client tries a closed port until its time-out; a single host can be asked first.
+def _check_listening(access: Access) -> None:
+    # The client tries a closed port until its time-out, and does not say why it trusts no certificate; a single host
+    # can be asked first.
     try:
-        parts = urlsplit(service_url)
+        parts = urlsplit(access.url)
         host, port = parts.hostname, parts.port
     except ValueError:  # several hosts, or not a URL: the client knows
         return
-    if parts.scheme != "pulsar" or host is None or "," in parts.netloc:
+    if parts.scheme not in DEFAULT_PORTS or host is None or "," in parts.netloc:
         return
+    context = access.tls_context()
     try:
-        socket.create_connection((host, port or DEFAULT_PORT), timeout=OPERATION_TIMEOUT_S).close()
+        address = (host, port or DEFAULT_PORTS[parts.scheme])
+        with socket.create_connection(address, timeout=OPERATION_TIMEOUT_S) as connection:
+            if context is not None:
+                context.wrap_socket(connection, server_hostname=host).close()
+    except ssl.SSLError as error:
+        hint = f"; {TRUST_HINT}" if isinstance(error, ssl.SSLCertVerificationError) else ""
+        raise _failed(f"no TLS with {access.url}: {error}{hint}") from error
     except OSError as error:
-        raise _failed(f"no broker at {service_url}: {error}") from error
+        raise _failed(f"no broker at {access.url}: {error}") from error
 
 
 def _failed(text: str) -> typer.Exit:
@@ -73,7 +96,13 @@ def _failed(text: str) -> typer.Exit:
 
 
 def produce(
-    service_url: str, topic: str, messages: Iterable[str], *, key: str | None, properties: dict[str, str], count: int
+    access: AccessOptions,
+    topic: str,
+    messages: Iterable[str],
+    *,
+    key: str | None,
+    properties: dict[str, str],
+    count: int,
 ) -> None:
     """Sends every message `count` times, batched, and waits until all are on disk; prints their number on standard
     error."""
@@ -82,7 +111,7 @@ def produce(
     def on_receipt(result: Any, _message_id: Any) -> None:
         outcomes[result] += 1
 
-    with _connected(service_url) as client:
+    with _connected(access) as client:
         producer = client.create_producer(topic, block_if_queue_full=True, batching_enabled=True)
         for message in messages:
             for _ in range(count):
@@ -94,13 +123,13 @@ def produce(
         raise _failed(f"not sent: {', '.join(f'{number} ({result})' for result, number in outcomes.items())}")
 
 
-def consume(service_url: str, wanted: Subscribing, *, count: int, timeout_s: float, values_only: bool) -> None:
+def consume(access: AccessOptions, wanted: Subscribing, *, count: int, timeout_s: float, values_only: bool) -> None:
     """Prints and acknowledges messages until `count` came (0: for ever). Exit status 1 when the time is up before."""
     kind = _chosen(TYPES, wanted.kind, "--type")
     position = _chosen(POSITIONS, wanted.initial_position, "--initial-position")
     if not wanted.subscription:
         raise typer.BadParameter("want a name", param_hint="--subscription")
-    with _connected(service_url) as client:
+    with _connected(access) as client:
         consumer = client.subscribe(wanted.topic, wanted.subscription, consumer_type=kind, initial_position=position)
         received = 0
         with contextlib.suppress(KeyboardInterrupt):

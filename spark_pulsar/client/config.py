@@ -78,11 +78,7 @@ class ClientConfig:
 
     @property
     def _own_certificate(self) -> TlsConfig:
-        """The settings of TLS with the certificate that the authentication names, if it does."""
-        files = self.authentication.certificate
-        if files is None:
-            return self.tls
-        return replace(self.tls, certificate_file_path=files[0], key_file_path=files[1])
+        return own_certificate(self.tls, self.authentication)
 
     def tls_context(self) -> ssl.SSLContext | None:
         """Returns the settings of TLS for one connection, None without TLS. Raises TlsError."""
@@ -97,3 +93,11 @@ class ClientConfig:
     def addresses(self) -> tuple[Address, ...]:
         """The service's addresses in the order of the URL."""
         return parse_service_url(self.service_url)
+
+
+def own_certificate(tls: TlsConfig, authentication: Authentication) -> TlsConfig:
+    """Returns the settings of TLS with the certificate that the authentication names, if it does."""
+    files = authentication.certificate
+    if files is None:
+        return tls
+    return replace(tls, certificate_file_path=files[0], key_file_path=files[1])

@@ -1,0 +1,67 @@
+"""Options of all commands that talk to a broker: its address, credentials and TLS, by the names of pulsar-admin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+DEFAULT_ADMIN_URL: Final = "http://127.0.0.1:8080"
+DEFAULT_SERVICE_URL: Final = "pulsar://127.0.0.1:6650"
+AuthPlugin = Annotated[
+    str | None,
+    typer.Option("--auth-plugin", help="Authentication: token, basic, tls, oauth2, or the class of a Java plugin."),
+]
+AuthParams = Annotated[
+    str | None,
+    typer.Option(
+        "--auth-params", help="Its parameters: token:TEXT, file:///PATH, env:NAME, JSON, or name:value,name:value."
+    ),
+]
+TrustCerts = Annotated[
+    Path | None,
+    typer.Option(
+        "--tls-trust-cert-path",
+        "--tlsTrustCertsFilePath",
+        dir_okay=False,
+        help="Certificates of the authorities to trust (PEM); those of the system if not given.",
+    ),
+]
+AllowInsecure = Annotated[
+    bool | None,
+    typer.Option("--tls-allow-insecure/--no-tls-allow-insecure", help="Accept any certificate.", show_default=False),
+]
+VerifyHostname = Annotated[
+    bool | None,
+    typer.Option(
+        "--tls-enable-hostname-verification/--no-tls-enable-hostname-verification",
+        help="The certificate must name the host; yes if not given.",
+        show_default=False,
+    ),
+]
+ClientConf = Annotated[
+    Path | None,
+    typer.Option(
+        "--client-conf",
+        envvar="PULSAR_CLIENT_CONF",
+        exists=True,
+        dir_okay=False,
+        help="File with the rest, as Pulsar's client.conf; conf/client.conf if it is there.",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessOptions:
+    """Options of one command as they were given; None: look into `client.conf`."""
+
+    url: str | None = None
+    auth_plugin: str | None = None
+    auth_params: str | None = field(default=None, repr=False)
+    tls_trust_cert_path: Path | None = None
+    tls_allow_insecure: bool | None = None
+    tls_enable_hostname_verification: bool | None = None
+    client_conf: Path | None = None
+    listener_name: str | None = None
