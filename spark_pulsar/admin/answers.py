@@ -36,10 +36,19 @@ class Refused(PulsarError):
         self.status = status
 
 
+class Unauthenticated(Refused):
+    """A request without credentials that hold (AU-6); the challenge names the schemes that it may use."""
+
+    def __init__(self, reason: str, challenge: str) -> None:
+        super().__init__(401, reason)
+        self.challenge = challenge
+
+
 def refusal(error: PulsarError) -> Response:
     """Returns the answer to a refused request."""
     status = error.status if isinstance(error, Refused) else error.http_status
-    return JSONResponse({"reason": error.message}, status)
+    headers = {"WWW-Authenticate": error.challenge} if isinstance(error, Unauthenticated) and error.challenge else None
+    return JSONResponse({"reason": error.message}, status, headers)
 
 
 def parse_body(body: bytes) -> Any:

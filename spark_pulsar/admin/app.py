@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
@@ -16,6 +17,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from spark_pulsar.broker.connections.handshake import SERVER_VERSION
 from spark_pulsar.model.errors import PulsarError
+from spark_pulsar.model.principals import UNAUTHENTICATED, Principal
 
 from . import (
     backlogs,
@@ -110,7 +112,16 @@ ROUTES: Final[Routes] = (
 _COMPILED: Final = tuple((tuple(path.split("/")), methods) for path, methods in ROUTES)
 
 
-def build_app(current_gate: CurrentGate, binary_port: int = 6650, allowed_hosts: AllowedHosts | None = None) -> ASGIApp:
+Authenticator = Callable[[Request, Sequence[str]], Awaitable[Principal]]
+"""Finds the principal of a request to this path, or raises Unauthenticated (AU-6)."""
+
+
+def build_app(
+    current_gate: CurrentGate,
+    binary_port: int = 6650,
+    allowed_hosts: AllowedHosts | None = None,
+    authenticate: Authenticator | None = None,
+) -> ASGIApp:
     """Builds the application over the core of the moment; `binary_port` is that of Pulsar's own protocol."""
     allowed = allowed_hosts or AllowedHosts()
 
@@ -120,7 +131,9 @@ def build_app(current_gate: CurrentGate, binary_port: int = 6650, allowed_hosts:
         request = Request(scope, receive)
         try:
             allowed.check(request.method, request.headers)
-            answer = await _serve(current_gate(), request, binary_port)
+            segments = _segments(request)
+            principal = UNAUTHENTICATED if authenticate is None else await authenticate(request, segments)
+            answer = await _serve(current_gate(), request, segments, principal, binary_port)
         except PulsarError as error:
             answer = refusal(error)
         except ClientDisconnect:
@@ -133,9 +146,14 @@ def build_app(current_gate: CurrentGate, binary_port: int = 6650, allowed_hosts:
     return app
 
 
-async def _serve(gate: Gate | None, request: Request, binary_port: int) -> Response:
+def _segments(request: Request) -> list[str]:
     raw = request.scope.get("raw_path") or request.url.path.encode()
-    segments = [unquote(part) for part in raw.decode("ascii", "replace").partition("?")[0].strip("/").split("/")]
+    return [unquote(part) for part in raw.decode("ascii", "replace").partition("?")[0].strip("/").split("/")]
+
+
+async def _serve(
+    gate: Gate | None, request: Request, segments: list[str], principal: Principal, binary_port: int
+) -> Response:
     methods, parts = find_route(segments, request.method)
     handler = methods.get(request.method)
     if handler is None and request.method == "HEAD":
@@ -149,7 +167,16 @@ async def _serve(gate: Gate | None, request: Request, binary_port: int) -> Respo
     host = request.headers.get("host") or "localhost:8080"
     schema_bytes = gate.core.config.max_schema_bytes if segments[2:3] == ["schemas"] else 0
     body = await _body(request, MAX_BODY_BYTES + 2 * schema_bytes)  # JSON in JSON: each quote is two characters
-    call = Call(gate, parts, request.query_params, body, host=host, binary_port=binary_port, headers=request.headers)
+    call = Call(
+        gate,
+        parts,
+        request.query_params,
+        body,
+        host=host,
+        binary_port=binary_port,
+        headers=request.headers,
+        principal=principal,
+    )
     return await handler(call)
 
 

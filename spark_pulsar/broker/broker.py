@@ -36,6 +36,7 @@ from .lifetime import compaction, delayed_delivery
 from .policies import documents
 from .publishing import deduplication, encryption, opening, publish_rates, storing
 from .schemas import requests as schema_requests
+from .security.authentication import Authentications
 from .subscriptions import acks, consumer_stats, last_message_id, seek, subscribing
 from .topic_log import damage, disk_full, retention, termination
 from .topics import lookup, name_limits, topic_list_watch
@@ -92,7 +93,7 @@ REFUSALS: Final[Mapping[int, PulsarError]] = {
 }
 """Answers to commands that are not built. Any other command is a broker's, and ends the connection."""
 
-_BEFORE_CONNECT: Final = frozenset({BaseCommand.CONNECT, BaseCommand.PING, BaseCommand.PONG})
+_BEFORE_CONNECT: Final = frozenset({BaseCommand.CONNECT, BaseCommand.PING, BaseCommand.PONG, BaseCommand.AUTH_RESPONSE})
 
 
 def _on_columnar_sends(core: Core, session: Session, event: events.ColumnarSendsReceived) -> None:
@@ -114,6 +115,8 @@ class Broker:
         self.core.topic_counters = ColumnStore(TOPIC_WIDTH)
         self.core.producer_counters = ColumnStore(PRODUCER_WIDTH)
         self.core.monitors = Monitors(self.core)
+        authentications = Authentications(self.core, handshake.connect, handshake.end)
+        self.core.authentications = authentications
         self.core.watchers = topic_list_watch.TopicWatchers()
         self.core.publish_limits = publish_rates.PublishLimits(self.core)
         self.core.encryption = encryption.RequiredEncryption(self.core)
@@ -156,6 +159,8 @@ class Broker:
             events.EntriesLost: self._bound(damage.on_entries_lost),
             events.SessionOpened: self._bound(handshake.on_opened),
             events.SessionClosed: self._bound(handshake.on_closed),
+            events.SessionAuthenticated: authentications.on_authenticated,
+            events.AuthenticationRefused: authentications.on_refused,
             events.WritingPaused: self._bound(handshake.on_writing_paused),
             events.WritingResumed: self._heard(handshake.on_writing_resumed),
             events.StillReading: self._heard(lambda core, session, event: None),

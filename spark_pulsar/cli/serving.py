@@ -32,6 +32,9 @@ def run_broker(conf: Path | None, overrides: Mapping[str, object], with_parent: 
 
     try:
         return run(replace(config, with_parent=with_parent))
+    except InvalidConfiguration as error:  # found by what the key is for
+        _say(f"{conf}: {error}" if conf else str(error))
+        return 1
     except OSError as error:  # port taken, directory not writable or in use
         _say(f"cannot start: {error}")
         return 1

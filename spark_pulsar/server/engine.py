@@ -16,6 +16,7 @@ from spark_pulsar.broker.broker import Broker
 from spark_pulsar.broker.invariants import check
 from spark_pulsar.broker.turn.effects import (
     AppendRecords,
+    Authenticate,
     CloseSession,
     CompactTopic,
     ContinueCompaction,
@@ -32,18 +33,21 @@ from spark_pulsar.broker.turn.effects import (
     WriteAudit,
 )
 from spark_pulsar.broker.turn.events import (
+    AuthenticationRefused,
     DiskFull,
     EntriesLost,
     Event,
     RecordsDurable,
+    SessionAuthenticated,
     SessionClosed,
     SessionOpened,
 )
 from spark_pulsar.ledger.storage import StorageDamaged
-from spark_pulsar.model.errors import PulsarError
+from spark_pulsar.model.errors import AuthenticationError, PulsarError
 from spark_pulsar.model.limits import FRAME_PADDING_BYTES
 from spark_pulsar.server.compaction.running import Compactions
 from spark_pulsar.server.security.audit import write_audit
+from spark_pulsar.server.security.provider import Credentials
 from spark_pulsar.wire.frames import command_frame
 from spark_pulsar.wire.messages import message_frames
 from spark_pulsar.wire.receipts import receipts
@@ -62,6 +66,7 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.turn.config import BrokerConfig
     from spark_pulsar.ledger.state.durable_state import DurableState
     from spark_pulsar.ledger.storage import Storage
+    from spark_pulsar.server.security.providers import Outcome, Providers
 
 CHECK_INVARIANTS: Final = "SPARK_PULSAR_CHECK_INVARIANTS"
 """Environment variable: 1 = check the core's invariants after every turn."""
@@ -86,8 +91,10 @@ class Engine:
         on_stopped: Callable[[BaseException], None],
         has_room: Callable[[int], bool] = lambda _count: True,
         memory: ConnectionMemory | None = None,
+        providers: Providers | None = None,
     ) -> None:
-        """`has_room` tells whether one more connection may be served beside so many; `memory` is what they share."""
+        """`has_room` tells whether one more connection may be served beside so many; `memory` is what they share;
+        `providers` check credentials, while authentication is on."""
         self.loop = loop
         self.broker = Broker(state, config, clock())
         self.connections: dict[int, Connection] = {}
@@ -97,6 +104,7 @@ class Engine:
         self._clock = clock
         self._on_stopped = on_stopped
         self._has_room = has_room
+        self._providers = providers
         self._max_frame_bytes = config.max_message_size_bytes + FRAME_PADDING_BYTES
         self._last_session = 0
         self._happened: list[Event] = []
@@ -134,6 +142,7 @@ class Engine:
             ContinueCompaction: lambda effect: self._compactions.go_on(effect.token),
             StopCompaction: lambda effect: self._compactions.stop(effect.token),
             WriteAudit: write_audit,
+            Authenticate: self._authenticate,
         }
         self._to_flush: dict[Connection, None] = {}
         self._to_close: list[Connection] = []
@@ -405,6 +414,26 @@ class Engine:
         if connection is not None:
             _LOG.info("session %d closed: %s", effect.session_id, effect.reason)
             self._to_close.append(connection)
+
+    def _authenticate(self, effect: Authenticate) -> None:
+        connection = self.connections.get(effect.session_id)
+        if connection is None or connection.transport is None or self._providers is None:
+            return
+        credentials = Credentials(
+            effect.method,
+            effect.data,
+            None if effect.is_forwarded else connection.client_certificate(),
+            peer_text(connection.transport.get_extra_info("peername")),
+        )
+
+        def done(outcome: Outcome) -> None:
+            if isinstance(outcome, AuthenticationError):
+                self.happen([AuthenticationRefused(effect.session_id, effect.number, outcome.message)])
+            else:
+                role, expires_ms = outcome.role, outcome.expires_ms
+                self.happen([SessionAuthenticated(effect.session_id, effect.number, role, expires_ms)])
+
+        self._providers.start(self.loop, credentials, done)
 
     def _pause_reading(self, effect: PauseReading) -> None:
         connection = self.connections.get(effect.session_id)

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from spark_pulsar.ledger.storage import StorageFailed
     from spark_pulsar.server.config.settings import ServerConfig
 
+    from .security.http import HttpAuthenticator
+    from .security.providers import Providers
+
 _SWITCH_INTERVAL_S: Final = 0.0005
 """Time that the loop may keep the journal thread from the interpreter after an fdatasync."""
 
@@ -83,6 +86,18 @@ def _steady_wall_clock() -> Callable[[], int]:
     return lambda: (monotonic_ns() + offset_ns) // 1_000_000
 
 
+def _providers_of(config: ServerConfig, clock: Callable[[], int]) -> Providers | None:
+    from .security.providers import providers_of  # for secured brokers only
+
+    return providers_of(config, clock)
+
+
+def _authenticator_of(providers: Providers, config: ServerConfig) -> HttpAuthenticator:
+    from .security.http import HttpAuthenticator
+
+    return HttpAuthenticator(providers, config)
+
+
 class _NotReady(asyncio.Protocol):
     """A connection that comes while the core restarts: the client tries again."""
 
@@ -111,6 +126,7 @@ class _Runner:
         self._most = most_connections(raise_limit())
         self._limit = ConnectionLimit(self._most.binary)
         self._memory = ConnectionMemory(config.connection_buffer_bytes, loop.time, loop.call_later)
+        self._providers = None if not config.broker.authentication_enabled else _providers_of(config, self._clock)
         self._opener = ThreadPoolExecutor(1, thread_name_prefix="open")
 
     async def main(self) -> int:
@@ -132,7 +148,10 @@ class _Runner:
             listening.close()
             return 1
         hosts = AllowedHosts(config.broker.advertised_address, config.allowed_hosts)
-        web = WebServer(lambda: self._engine, listening.ports.binary or 0, self._most.http, hosts, self._memory)
+        authenticator = None if self._providers is None else _authenticator_of(self._providers, config)
+        web = WebServer(
+            lambda: self._engine, listening.ports.binary or 0, self._most.http, hosts, self._memory, authenticator
+        )
         web.start(listening.http)
         servers = [await self._loop.create_server(self._new_connection, sock=each) for each in listening.binary]
         if tls is not None:
@@ -227,7 +246,9 @@ class _Runner:
         self._storage = storage
         self._engine_since_ms = self._clock()
         config, has_room, memory = self._config.broker, self._limit.has_room, self._memory
-        self._engine = Engine(self._loop, storage, state, config, self._clock, self._on_stopped, has_room, memory)
+        self._engine = Engine(
+            self._loop, storage, state, config, self._clock, self._on_stopped, has_room, memory, self._providers
+        )
         reason, is_stalled = self._disk_full
         if reason:
             self._engine.on_disk_full(reason, is_stalled)
@@ -300,6 +321,8 @@ class _Runner:
             self._engine.close()
         elif self._storage is not None:
             self._storage.close()
+        if self._providers is not None:
+            self._providers.close()
         self._opener.shutdown(wait=True)
 
     def _watch_parent(self) -> None:

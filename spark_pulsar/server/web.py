@@ -15,6 +15,7 @@ from spark_pulsar.admin.app import build_app
 from spark_pulsar.admin.origins import AllowedHosts
 
 from .connection_memory import UNCOUNTED_BYTES, ConnectionMemory
+from .security.provider import CLIENT_CERTIFICATE
 from .sockets import peer_text
 from .tls_connection import Handshakes, client_certificate
 
@@ -23,12 +24,11 @@ if TYPE_CHECKING:
     import ssl
 
     from .engine import Engine
+    from .security.http import HttpAuthenticator
 
 PATIENCE_S: Final = 30.0
 """Time that a client may take for its next request, body included, and to read some of its answer; at most twice as
 long. The time that the broker takes to answer does not count."""
-CLIENT_CERTIFICATE: Final = "client_certificate"
-"""Name in the `state` of an ASGI scope: the verified certificate of the client in DER form, or None."""
 _NO_HTTP: Final = (
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: 42\r\n\r\n"
     b'{"reason":"Invalid HTTP request received"}'
@@ -173,8 +173,9 @@ class WebServer:
         most_connections: int = 1 << 30,
         allowed_hosts: AllowedHosts | None = None,
         memory: ConnectionMemory | None = None,
+        authenticator: HttpAuthenticator | None = None,
     ) -> None:
-        app = build_app(engine, binary_port, allowed_hosts)
+        app = build_app(engine, binary_port, allowed_hosts, authenticator)
         settings: dict[str, Any] = {"loop": "none", "lifespan": "off", "ws": "none", "access_log": False}
         settings |= {"proxy_headers": False, "server_header": False}
         # On h11, because the other one takes a path or headers of any length.

@@ -86,7 +86,7 @@ def connected(
     )
 
 
-def auth_challenge(method: str, data: bytes, server_version: str, protocol_version: int) -> BaseCommand:
+def auth_challenge(method: str, data: bytes, server_version: str | None, protocol_version: int) -> BaseCommand:
     """AUTH_CHALLENGE: asks for credentials; only to a client that supports_auth_refresh."""
     challenge = api.AuthData(auth_method_name=method, auth_data=data)
     return command_of(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from spark_pulsar.broker.entities.session import Session
+from spark_pulsar.broker.security.authentication import REFUSED
 from spark_pulsar.broker.turn.effects import ResumeReading
 from spark_pulsar.model.errors import AuthenticationError, PulsarError
 from spark_pulsar.wire import commands
@@ -55,6 +56,7 @@ def release(core: Core, session: Session) -> None:
     if core.sessions.pop(session.session_id, None) is None:
         return
     core.paused_sessions.discard(session.session_id)
+    core.authentications.forget(session.session_id)
     core.sliced_requests.forget(session.session_id)
     if session.timer is not None:
         session.timer.cancel()
@@ -87,10 +89,17 @@ def on_writing_resumed(core: Core, session: Session, _event: WritingResumed) -> 
 
 
 def on_connect(core: Core, session: Session, command: CommandConnect) -> None:
-    """CONNECT: answers CONNECTED, without authentication yet; a second CONNECT ends the connection."""
+    """CONNECT: answers CONNECTED, once the client is authenticated (AU-1); a second CONNECT ends the connection."""
     if session.connected:
         end(core, session, "a second CONNECT")
-        return
+    elif core.config.authentication_enabled:
+        core.authentications.begin(session, command)
+    else:
+        connect(core, session, command)
+
+
+def connect(core: Core, session: Session, command: CommandConnect) -> None:
+    """Completes the handshake with CONNECTED."""
     session.connected = True
     session.protocol_version = command.protocol_version
     session.client_version = command.client_version[:MAX_VERSION_LENGTH]
@@ -112,10 +121,14 @@ def on_pong(core: Core, session: Session, _command: object) -> None:
     """PONG: does nothing; `heard_from` has noted its arrival."""
 
 
-def on_auth_response(core: Core, session: Session, _command: CommandAuthResponse) -> None:
-    """AUTH_RESPONSE without a challenge: refused, then the connection ends (wire-protocol 5.1)."""
-    core.fail(session, commands.NO_REQUEST, AuthenticationError("No challenge was sent"))
-    end(core, session, "AUTH_RESPONSE without a challenge")
+def on_auth_response(core: Core, session: Session, command: CommandAuthResponse) -> None:
+    """AUTH_RESPONSE: takes fresh credentials of a client that was authenticated; any other is refused, and its
+    connection ends (AU-3; wire-protocol 5.1)."""
+    if session.connected and core.config.authentication_enabled:
+        core.authentications.refresh(session, command)
+        return
+    core.fail(session, commands.NO_REQUEST, AuthenticationError(REFUSED))
+    end(core, session, "AUTH_RESPONSE without authentication")
 
 
 def heard_from(session: Session) -> None:

@@ -54,6 +54,7 @@ class Core(Turn):
     monitors: features.Monitors
     idle: features.IdleSubscriptions
     watchers: features.TopicListWatchers
+    authentications: features.Authentications
     non_persistent: features.NonPersistentTopics
     """Non-persistent topics, which are among `topics` too."""
     publish_limits: features.PublishLimits

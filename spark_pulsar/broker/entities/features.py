@@ -23,7 +23,13 @@ if TYPE_CHECKING:
     from spark_pulsar.model.names import TopicName
     from spark_pulsar.model.policies import BacklogQuota, PublishRate
     from spark_pulsar.model.ranges import RangeSet
-    from spark_pulsar.wire.pulsar_api_pb2 import CommandProducer, CommandWatchTopicList, KeySharedMeta
+    from spark_pulsar.wire.pulsar_api_pb2 import (
+        CommandAuthResponse,
+        CommandConnect,
+        CommandProducer,
+        CommandWatchTopicList,
+        KeySharedMeta,
+    )
     from spark_pulsar.wire.send_runs import SendRun
 
     from .consumer import Consumer
@@ -217,6 +223,14 @@ class TopicListWatchers(Protocol):
     def steps(self, core: Core, session: Session, command: CommandWatchTopicList, pattern: Any) -> Iterator[int]: ...
     def remove(self, watcher: Any) -> None: ...
     def changed(self, core: Core, name: TopicName, *, exists: bool) -> None: ...
+
+
+class Authentications(Protocol):
+    """Authentication of all sessions (`security.authentication`)."""
+
+    def begin(self, session: Session, command: CommandConnect) -> None: ...
+    def refresh(self, session: Session, command: CommandAuthResponse) -> None: ...
+    def forget(self, session_id: int) -> None: ...
 
 
 class NonPersistentTopics(Protocol):

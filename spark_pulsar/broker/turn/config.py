@@ -26,6 +26,7 @@ from .config_keys import (
     mebibytes_or_zero,
     minutes,
     minutes_or_zero,
+    names,
     namespaces,
     natural,
     natural_long,
@@ -368,6 +369,19 @@ class BrokerConfig:
         "Milliseconds that the connection of an old producer or consumer may take to answer before a new one replaces "
         "it.")
 
+    authentication_enabled: bool = SECURITY.key(
+        "authenticationEnabled", switch, False, "AU-1",
+        "Lets in clients with credentials only, over both ports.")
+    authentication_refresh_check_ms: int = SECURITY.key(
+        "authenticationRefreshCheckSeconds", seconds, 60, "AU-3",
+        "Seconds between two checks of a connection for credentials that expired. At the first one its client is asked "
+        "for fresh ones; at the next, or when it cannot give any, the connection is closed.")
+    proxy_roles: tuple[str, ...] = SECURITY.key(
+        "proxyRoles", names(), "", "AU-10",
+        "Roles of proxies, separated by commas: they name the role of the client that they speak for.", unset=())
+    authenticate_original_auth_data: bool = SECURITY.key(
+        "authenticateOriginalAuthData", switch, False, "AU-10",
+        "Checks the credentials that a proxy forwards, instead of believing the role that it names.")
     audit_log: bool = SECURITY.key(
         "auditLogEnabled", switch, True, "SEC-20",
         "Writes a line of the log `spark_pulsar.audit` for each authentication, each refused request and each change "

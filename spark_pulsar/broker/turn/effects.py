@@ -7,7 +7,7 @@ is gone is dropped.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -153,6 +153,19 @@ class StopCompaction(Effect):
     """Order to report nothing more."""
 
     token: int
+
+
+@dataclass(slots=True)
+class Authenticate(Effect):
+    """Order to check credentials; answered by `SessionAuthenticated` or `AuthenticationRefused` with the number
+    (AU-1)."""
+
+    session_id: int
+    number: int
+    method: str
+    data: bytes = field(repr=False)
+    is_forwarded: bool = False
+    """True for credentials that a proxy forwards: the certificate of the connection is not their client's."""
 
 
 @dataclass(slots=True)

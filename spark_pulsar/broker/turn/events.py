@@ -43,6 +43,26 @@ class SessionClosed(Event):
 
 
 @dataclass(slots=True)
+class SessionAuthenticated(Event):
+    """Answer to Authenticate: the credentials hold."""
+
+    session_id: int
+    number: int
+    role: str
+    expires_ms: int | None = None
+    """Wall-clock milliseconds at which the credentials expire; None: never."""
+
+
+@dataclass(slots=True)
+class AuthenticationRefused(Event):
+    """Answer to Authenticate: the credentials do not hold. The reason has no secret; clients do not hear of it."""
+
+    session_id: int
+    number: int
+    reason: str
+
+
+@dataclass(slots=True)
 class CommandReceived(Event):
     """A command other than the hot ones below, whole and with its required fields."""
 

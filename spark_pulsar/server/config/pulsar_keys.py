@@ -14,8 +14,7 @@ PULSAR_KEYS: Final = frozenset(
         """
         additionalServletDirectory additionalServlets additionalSystemCursorNames advertisedListeners
         aggregatePublisherStatsByProducerName allowAclChangesOnNonExistentTopics allowOverrideEntryFilters
-        anonymousUserRole authenticateMetricsEndpoint authenticateOriginalAuthData authenticationEnabled
-        authenticationProviders authenticationRefreshCheckSeconds authorizationAllowWildcardsMatching
+        authorizationAllowWildcardsMatching
         authorizationEnabled authorizationProvider autoSkipNonRecoverableData backlogQuotaDefaultLimitGB
         bindAddresses bookkeeperClientAuthenticationParameters bookkeeperClientAuthenticationParametersName
         bookkeeperClientAuthenticationPlugin bookkeeperClientEnforceMinNumRacksPerWriteQuorum
@@ -142,7 +141,7 @@ PULSAR_KEYS: Final = frozenset(
         numWorkerThreadsForNonPersistentTopic offloadersDirectory packagesManagementLedgerRootPath
         packagesManagementStorageProvider packagesReplicas persistentUnackedRangesWithMultipleEntriesEnabled
         preciseDispatcherFlowControl preciseTimeBasedBacklogQuotaCheck preciseTopicPublishRateLimiterEnable
-        preferLaterVersions protocolHandlerDirectory proxyRoles pulsarChannelPauseReceivingCooldownMs
+        preferLaterVersions protocolHandlerDirectory pulsarChannelPauseReceivingCooldownMs
         pulsarChannelPauseReceivingCooldownRateLimitPeriodMs pulsarChannelPauseReceivingCooldownRateLimitPermits
         pulsarChannelPauseReceivingRequestsIfUnwritable pulsarChannelWriteBufferHighWaterMark
         pulsarChannelWriteBufferLowWaterMark replicatedSubscriptionsSnapshotFrequencyMillis
@@ -184,5 +183,5 @@ PULSAR_KEYS: Final = frozenset(
     )
 )
 
-REFUSED_KEYS: Final = ("authenticationEnabled", "authorizationEnabled")
+REFUSED_KEYS: Final = ("authorizationEnabled",)
 """Keys that must not be true: they rely on the broker to refuse strangers, which this one does not do."""

@@ -69,7 +69,16 @@ class ServerConfig:
         "maxConnectionBufferSizeInMB", mebibytes, 128, "T-27",
         "MB of unfinished frames and of output that clients have not read, of all connections together (ours). Near "
         "it, connections that hold much are not read and get no messages; past it, those that hold most are closed.")
-
+    authentication_providers: tuple[str, ...] = SECURITY.key(
+        "authenticationProviders", names(), "", "AU-1, SEC-1",
+        "Providers, separated by commas, of which a client chooses one by its method: token, basic, tls, openid, or "
+        "Apache Pulsar's names of their classes.", unset=())
+    anonymous_user_role: str = SECURITY.key(
+        "anonymousUserRole", str, "", "AU-11",
+        "Role of clients that show no credentials; empty: they are not let in.", unset="")
+    authenticate_metrics_endpoint: bool = SECURITY.key(
+        "authenticateMetricsEndpoint", switch, False, "AU-6",
+        "Asks for credentials at /metrics, too.")
     basic_auth_conf: str = SECURITY.key(
         "basicAuthConf", str, "", "AU-4, SEC-21",
         "Users of basic authentication: path or `file:` URL of an htpasswd file (bcrypt, apr1, crypt), which is read "

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+CLIENT_CERTIFICATE: Final = "client_certificate"
+"""Key of the connection's client certificate, in DER form or None, in the state of an HTTP request."""
 
 
 @dataclass(frozen=True, slots=True)

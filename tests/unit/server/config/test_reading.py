@@ -68,6 +68,7 @@ def test_value_that_cannot_be_read_names_key_and_value_and_what_is_allowed(key: 
 
 TEXTS = {"bindAddress", "dataDirectory", "clusterName", "advertisedAddress", "webServiceAllowedHosts", "basicAuthConf"}
 TEXTS |= {"tlsCertificateFilePath", "tlsKeyFilePath", "tlsTrustCertsFilePath", "tlsCiphers"}
+TEXTS |= {"anonymousUserRole", "authenticationProviders", "proxyRoles"}
 
 
 @pytest.mark.parametrize("key", sorted(set(KEYS) - TEXTS))

@@ -1,0 +1,78 @@
+"""Authentication of HTTP requests by the providers of the broker (AU-6, AU-10, AU-11)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from spark_pulsar.admin.answers import Unauthenticated
+from spark_pulsar.broker.security.authentication import NO_METHOD, REFUSED
+from spark_pulsar.broker.turn.effects import WriteAudit
+from spark_pulsar.model.errors import AuthenticationError
+from spark_pulsar.model.principals import UNAUTHENTICATED, Principal
+
+from .audit import write_audit
+from .provider import CLIENT_CERTIFICATE, Credentials
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from spark_pulsar.server.config.settings import ServerConfig
+
+    from .providers import Providers
+
+METHOD_HEADER: Final = "x-pulsar-auth-method-name"
+ORIGINAL_HEADER: Final = "x-original-principal"
+_SCHEMES: Final = {"token": "Bearer", "basic": "Basic"}
+"""Scheme of `WWW-Authenticate` for each method that has one."""
+_PROBES: Final = ("admin/v2/brokers/ready", "admin/v2/brokers/version")
+_METRICS: Final = "metrics"
+_MAX_METHOD_LENGTH: Final = 100
+
+
+class HttpAuthenticator:
+    """Authentication of requests: `Authorization`, or the client certificate, as the providers read them."""
+
+    def __init__(self, providers: Providers, config: ServerConfig) -> None:
+        self._providers = providers
+        self._audits = config.broker.audit_log
+        open_paths = _PROBES if config.authenticate_metrics_endpoint else (*_PROBES, _METRICS)
+        self._open = frozenset(tuple(path.split("/")) for path in open_paths)
+        methods = {provider.method for provider in providers.all()}
+        self._challenge = ", ".join(
+            f'{scheme} realm="pulsar"' for method, scheme in _SCHEMES.items() if method in methods
+        )
+
+    async def __call__(self, request: Request, segments: Sequence[str]) -> Principal:
+        """Returns the principal of a request to this path. Raises Unauthenticated: 401, for bad credentials even where
+        clients without any have the anonymous role."""
+        if tuple(segments) in self._open:
+            return UNAUTHENTICATED
+        certificate: bytes | None = request.scope.get("state", {}).get(CLIENT_CERTIFICATE)
+        client = request.client
+        peer = f"/{client.host}:{client.port}" if client else ""
+        shown = self._credentials(request, certificate, peer)
+        has_some = shown is not None or "authorization" in request.headers or METHOD_HEADER in request.headers
+        credentials = shown or Credentials(NO_METHOD, b"", None, peer)
+        try:
+            if shown is None and has_some:
+                raise AuthenticationError("credentials of no provider")
+            role = (await self._providers.check(credentials)).role
+        except AuthenticationError as error:
+            if self._audits:
+                write_audit(WriteAudit(peer, None, None, "authenticate", credentials.method, False, error.message))
+            text = REFUSED if has_some else "Authentication required"
+            raise Unauthenticated(text, self._challenge) from None
+        return Principal(role, request.headers.get(ORIGINAL_HEADER) or None)
+
+    def _credentials(self, request: Request, certificate: bytes | None, peer: str) -> Credentials | None:
+        """Finds the credentials of a request: those of the method that it names, else the first that a provider
+        reads."""
+        named = request.headers.get(METHOD_HEADER, "")[:_MAX_METHOD_LENGTH]
+        for provider in self._providers.all():
+            if named and provider.method != named:
+                continue
+            data = provider.from_headers(request.headers, certificate)
+            if data is not None:
+                return Credentials(provider.method, data, certificate, peer)
+        return None

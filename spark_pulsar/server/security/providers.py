@@ -1,0 +1,166 @@
+"""The providers of a broker, chosen by the method that a client names (AU-1, AU-11, SEC-1)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from spark_pulsar.model.errors import AuthenticationError
+from spark_pulsar.server.config.reading import InvalidConfiguration
+
+from .provider import Authenticated, AuthenticationProvider, Credentials
+
+if TYPE_CHECKING:
+    from spark_pulsar.server.config.settings import ServerConfig
+
+MAX_CREDENTIALS_BYTES: Final = 16 * 1024
+"""Bytes of credentials that are looked at: as many as a first frame may have, and the headers of a request."""
+MAX_WAITING: Final = 1_000
+"""Authentications that may wait for a thread; further ones are refused."""
+_THREADS: Final = 2
+"""Threads of slow providers: hashes of passwords, and requests to issuers of tokens."""
+
+_JAVA: Final = "org.apache.pulsar.broker.authentication."
+PROVIDERS: Final[Mapping[str, tuple[str, str]]] = {
+    "token": ("token", "TokenProvider"),
+    "basic": ("basic", "BasicProvider"),
+    "tls": ("tls_certificates", "CertificateProvider"),
+    "openid": ("openid", "OpenIdProvider"),
+}
+"""Module and class of each provider, by its short name in `authenticationProviders`."""
+_SHORT_NAMES: Final[Mapping[str, str]] = {
+    f"{_JAVA}AuthenticationProviderToken": "token",
+    f"{_JAVA}AuthenticationProviderBasic": "basic",
+    f"{_JAVA}AuthenticationProviderTls": "tls",
+    f"{_JAVA}oidc.AuthenticationProviderOpenID": "openid",
+}
+"""Short name by Apache Pulsar's name of the class."""
+
+_LOG: Final = logging.getLogger("spark_pulsar.server")
+
+Outcome = Authenticated | AuthenticationError
+
+
+class Providers:
+    """All providers of a broker, and the role of clients that name no method of theirs."""
+
+    def __init__(
+        self, providers: Sequence[AuthenticationProvider], anonymous_role: str, clock: Callable[[], int]
+    ) -> None:
+        """`anonymous_role`: empty when clients need credentials. `clock`: wall-clock milliseconds."""
+        self.anonymous_role = anonymous_role
+        self._by_method: dict[str, list[AuthenticationProvider]] = {}
+        for provider in providers:
+            self._by_method.setdefault(provider.method, []).append(provider)
+        self._clock = clock
+        self._pool: ThreadPoolExecutor | None = None
+        self._waiting = 0
+
+    def all(self) -> list[AuthenticationProvider]:
+        """Lists the providers, in the order of the configuration within a method."""
+        return [each for providers in self._by_method.values() for each in providers]
+
+    def start(self, loop: asyncio.AbstractEventLoop, credentials: Credentials, done: Callable[[Outcome], None]) -> None:
+        """Checks credentials; `done` hears the outcome in the loop: at once, or later from a provider that is slow."""
+        providers = self._by_method.get(credentials.method, ())
+        if not any(each.is_slow for each in providers):
+            done(self._check(credentials))
+        elif self._waiting >= MAX_WAITING:
+            done(AuthenticationError(f"{MAX_WAITING} authentications wait already"))
+        else:
+            self._waiting += 1
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="authenticate")
+            self._pool.submit(self._check_for, loop, credentials, done)
+
+    async def check(self, credentials: Credentials) -> Authenticated:
+        """Returns the role of credentials. Raises AuthenticationError."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Outcome] = loop.create_future()
+        self.start(loop, credentials, lambda outcome: None if future.done() else future.set_result(outcome))
+        outcome = await future
+        if isinstance(outcome, AuthenticationError):
+            raise outcome
+        return outcome
+
+    def close(self) -> None:
+        """Ends the threads; what waits for them is dropped."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _check_for(
+        self, loop: asyncio.AbstractEventLoop, credentials: Credentials, done: Callable[[Outcome], None]
+    ) -> None:
+        """Runs in a thread of slow providers."""
+        outcome = self._check(credentials)
+
+        def tell() -> None:
+            self._waiting -= 1
+            done(outcome)
+
+        try:
+            loop.call_soon_threadsafe(tell)
+        except RuntimeError:  # the loop has ended, and the broker with it
+            _LOG.debug("an authentication ended after its broker")
+
+    def _check(self, credentials: Credentials) -> Outcome:
+        """Asks the providers of the method one after another; the refusal of the last one counts."""
+        providers = self._by_method.get(credentials.method)
+        if providers is None:
+            if self.anonymous_role:
+                return Authenticated(self.anonymous_role)
+            return AuthenticationError("no provider of its method, and no anonymous role")
+        if len(credentials.data) > MAX_CREDENTIALS_BYTES:
+            return AuthenticationError(f"{len(credentials.data)} bytes of credentials, of {MAX_CREDENTIALS_BYTES}")
+        refusal = AuthenticationError("not authenticated")
+        for provider in providers:
+            try:
+                found = provider.authenticate(credentials, self._clock())
+            except AuthenticationError as error:
+                refusal = AuthenticationError(error.message)  # which does not hold the stack, nor credentials there
+            except Exception as error:  # noqa: BLE001  # its text may quote the credentials, so that it is not logged
+                _LOG.error("the provider of %s failed: %s", provider.method, type(error).__name__)
+                refusal = AuthenticationError(f"the provider failed: {type(error).__name__}")
+            else:
+                if found.role:
+                    return found
+                refusal = AuthenticationError("the credentials name no role")
+        return refusal
+
+
+def providers_of(config: ServerConfig, clock: Callable[[], int]) -> Providers | None:
+    """Makes the providers of a configuration, None while authentication is off.
+
+    Raises InvalidConfiguration for a provider that is not known, lacks a library or a key, or is given one that cannot
+    be used.
+    """
+    if not config.broker.authentication_enabled:
+        return None
+    if not config.authentication_providers and not config.anonymous_user_role:
+        raise InvalidConfiguration("authenticationEnabled=true: want authenticationProviders, nobody could come in")
+    providers = [_provider(name, config) for name in dict.fromkeys(config.authentication_providers)]
+    return Providers(providers, config.anonymous_user_role, clock)
+
+
+def _provider(name: str, config: ServerConfig) -> AuthenticationProvider:
+    short = _SHORT_NAMES.get(name, name)
+    if short not in PROVIDERS:
+        known = ", ".join([*PROVIDERS, *_SHORT_NAMES])
+        raise InvalidConfiguration(f"authenticationProviders={name}: want some of {known}, by commas")
+    module, class_name = PROVIDERS[short]
+    path = f"{__package__}.{module}"
+    try:
+        made: Any = getattr(import_module(path), class_name)
+        provider: AuthenticationProvider = made.from_config(config)
+    except ModuleNotFoundError as error:
+        if error.name == path:
+            raise InvalidConfiguration(f"authenticationProviders={name}: this version has no such provider") from error
+        raise InvalidConfiguration(
+            f"authenticationProviders={name}: needs the Python package {error.name}: "
+            "pip install 'spark-pulsar[security]'"
+        ) from error
+    return provider

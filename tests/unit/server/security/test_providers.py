@@ -1,0 +1,150 @@
+"""Providers chosen by name and by method."""
+
+import asyncio
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_pulsar.model.errors import AuthenticationError
+from spark_pulsar.server.config.reading import InvalidConfiguration, load_config
+from spark_pulsar.server.security import providers as registry
+from spark_pulsar.server.security.provider import Authenticated, Credentials
+from spark_pulsar.server.security.providers import Providers, providers_of
+
+NOW_MS = 1_795_000_000_000
+
+
+class Listed:
+    """A provider that knows some credentials, and the role of each."""
+
+    is_slow = False
+
+    def __init__(self, roles: Mapping[bytes, str], method: str = "token", error: Exception | None = None) -> None:
+        self.roles = roles
+        self.method = method
+        self.error = error
+
+    def authenticate(self, credentials: Credentials, now_ms: int) -> Authenticated:
+        assert now_ms == NOW_MS
+        if self.error is not None:
+            raise self.error
+        if credentials.data not in self.roles:
+            raise AuthenticationError(f"not of {sorted(self.roles)}")
+        return Authenticated(self.roles[credentials.data])
+
+    def from_headers(self, headers: Mapping[str, str], certificate: bytes | None) -> bytes | None:
+        raise AssertionError(headers, certificate)
+
+
+class Slow(Listed):
+    """A provider that answers when it is let."""
+
+    is_slow = True
+
+    def __init__(self, roles: Mapping[bytes, str]) -> None:
+        super().__init__(roles)
+        self.let = threading.Event()
+        self.threads: set[str] = set()
+
+    def authenticate(self, credentials: Credentials, now_ms: int) -> Authenticated:
+        self.threads.add(threading.current_thread().name)
+        assert self.let.wait(10)
+        return super().authenticate(credentials, now_ms)
+
+
+def _check(providers: Providers, data: bytes, method: str = "token") -> str:
+    return asyncio.run(providers.check(Credentials(method, data))).role
+
+
+def _providers(*listed: Any, anonymous_role: str = "") -> Providers:
+    return Providers(listed, anonymous_role, lambda: NOW_MS)
+
+
+def test_method_chooses_and_several_of_one_method_are_asked_in_turn() -> None:
+    # covers AU-1
+    providers = _providers(Listed({b"a": "r"}), Listed({b"b": "s"}), Listed({b"a": "t"}, method="basic"))
+    assert (_check(providers, b"a"), _check(providers, b"b"), _check(providers, b"a", "basic")) == ("r", "s", "t")
+    with pytest.raises(AuthenticationError, match="not of \\[b'b'\\]"):
+        _check(providers, b"c")
+    with pytest.raises(AuthenticationError, match="no provider of its method"):
+        _check(providers, b"a", "none")
+
+
+def test_anonymous_role_is_for_clients_of_no_method_only() -> None:
+    # covers AU-11
+    providers = _providers(Listed({}), anonymous_role="guest")
+    assert _check(providers, b"", "none") == "guest"
+    with pytest.raises(AuthenticationError):
+        _check(providers, b"bad")
+
+
+def test_failure_of_a_provider_refuses_and_shows_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    # covers AU-12
+    providers = _providers(Listed({}, error=ValueError("s3cret")))
+    with pytest.raises(AuthenticationError, match="ValueError") as caught:
+        _check(providers, b"s3cret")
+    assert "s3cret" not in str(caught.value) + caplog.text
+
+
+def test_empty_role_and_endless_credentials_are_refused() -> None:
+    # covers SEC-1
+    providers = _providers(Listed({b"a": "", b"b" * 20_000: "r"}))
+    with pytest.raises(AuthenticationError, match="no role"):
+        _check(providers, b"a")
+    with pytest.raises(AuthenticationError, match="20000 bytes"):
+        _check(providers, b"b" * 20_000)
+
+
+def test_slow_providers_run_in_few_threads_and_not_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    # covers SEC-1
+    monkeypatch.setattr(registry, "MAX_WAITING", 20)
+    slow = Slow({b"a": "r"})
+    providers = _providers(slow)
+
+    async def crowd() -> list[Any]:
+        loop = asyncio.get_running_loop()
+        asked: list[asyncio.Future[Any]] = [loop.create_future() for _ in range(25)]
+        for each in asked:
+            providers.start(loop, Credentials("token", b"a"), each.set_result)
+        slow.let.set()
+        return await asyncio.gather(*asked)
+
+    outcomes = asyncio.run(crowd())
+    assert [type(each) for each in outcomes] == [Authenticated] * 20 + [AuthenticationError] * 5
+    assert len(slow.threads) <= 2
+    assert _check(providers, b"a") == "r"  # there is room again
+    providers.close()
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"authenticationProviders": "com.example.Mine"}, "authenticationProviders=com.example.Mine: want some of"),
+        ({}, "want authenticationProviders"),
+    ],
+)
+def test_configuration_that_lets_nobody_in_is_refused(settings: Mapping[str, str], said: str) -> None:
+    # covers SEC-1
+    config = load_config(None, {"authenticationEnabled": "true", **settings})
+    with pytest.raises(InvalidConfiguration, match=said):
+        providers_of(config, lambda: NOW_MS)
+
+
+def test_missing_provider_and_missing_library_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    # covers SEC-1
+    config = load_config(None, {"authenticationEnabled": "true", "authenticationProviders": "mine"})
+    monkeypatch.setattr(registry, "PROVIDERS", {"mine": ("nowhere", "Mine")})
+    with pytest.raises(InvalidConfiguration, match="this version has no such provider"):
+        providers_of(config, lambda: NOW_MS)
+    (tmp_path / "needy.py").write_text("import no_such_library\n")
+    monkeypatch.setattr("spark_pulsar.server.security.__path__", [str(tmp_path)])
+    monkeypatch.setattr(registry, "PROVIDERS", {"mine": ("needy", "Mine")})
+    with pytest.raises(InvalidConfiguration, match=r"no_such_library: pip install 'spark-pulsar\[security\]'"):
+        providers_of(config, lambda: NOW_MS)
+
+
+def test_nothing_is_made_while_authentication_is_off() -> None:
+    assert providers_of(load_config(None, {"authenticationProviders": "com.example.Mine"}), lambda: NOW_MS) is None
