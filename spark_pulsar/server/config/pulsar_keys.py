@@ -138,7 +138,8 @@ PULSAR_KEYS: Final = frozenset(
         minUnloadMessageThroughput namespaceBundleUnloadingTimeoutMs narExtractionDirectory nettyMaxFrameSizeBytes
         numAcceptorThreads numCacheExecutorThreadPoolSize numExecutorThreadPoolSize numHttpServerThreads
         numIOThreads numOrderedExecutorThreads numTransactionReplayThreadPoolSize
-        numWorkerThreadsForNonPersistentTopic offloadersDirectory packagesManagementLedgerRootPath
+        numWorkerThreadsForNonPersistentTopic offloadersDirectory openIDCacheSize
+        packagesManagementLedgerRootPath
         packagesManagementStorageProvider packagesReplicas persistentUnackedRangesWithMultipleEntriesEnabled
         preciseDispatcherFlowControl preciseTimeBasedBacklogQuotaCheck preciseTopicPublishRateLimiterEnable
         preferLaterVersions protocolHandlerDirectory pulsarChannelPauseReceivingCooldownMs

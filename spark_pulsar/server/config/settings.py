@@ -16,6 +16,7 @@ from spark_pulsar.broker.turn.config_keys import (
     mebibytes,
     names,
     natural,
+    positive,
     switch,
     times,
     whole,
@@ -34,6 +35,15 @@ def _port_or_none(text: str) -> int | None:
 
 _segment_size: Final = times(1024 * 1024, whole(1, 2048))
 """MB as bytes; a position in a journal segment has 32 bits."""
+
+
+def _fallback(text: str) -> str:
+    """Reads the mode of discovery for issuers that are not allowed by name."""
+    if text != "DISABLED":
+        raise ValueError(
+            "want DISABLED; issuers are not looked up in Kubernetes, name them in openIDAllowedTokenIssuers"
+        )
+    return text
 
 
 # A table, laid out as that of `BrokerConfig`.
@@ -114,6 +124,47 @@ class ServerConfig:
     tls_refresh_s: int = TLS.key(
         "tlsCertRefreshCheckDurationSec", natural, 300, "SEC-44",
         "Seconds between two checks whether these files have changed; 0: they are read at the start alone.")
+
+    openid_allowed_issuers: tuple[str, ...] = SECURITY.key(
+        "openIDAllowedTokenIssuers", names(), "", "SEC-22",
+        "Issuers, separated by commas, whose tokens OpenID Connect takes: URLs, as the claim `iss` has them.", unset=())
+    openid_allowed_audiences: tuple[str, ...] = SECURITY.key(
+        "openIDAllowedAudiences", names(), "", "SEC-22",
+        "Audiences, separated by commas, one of which a token must be for.", unset=())
+    openid_role_claim: str = SECURITY.key(
+        "openIDRoleClaim", str, "sub", "SEC-22",
+        "Claim of a token that is the role; of a list, its first text.")
+    openid_leeway_seconds: int = SECURITY.key(
+        "openIDAcceptedTimeLeewaySeconds", natural, 0, "SEC-22",
+        "Seconds that the clocks of issuers may differ from the broker's.")
+    openid_issuer_trust_certs: str = SECURITY.key(
+        "openIDTokenIssuerTrustCertsFilePath", str, "", "SEC-22",
+        "File of the authorities that sign the issuers' certificates (PEM); empty: those of the system.", unset="")
+    openid_issuer_key_files: tuple[str, ...] = SECURITY.key(
+        "openIDIssuerKeyFiles", names(), "", "SEC-23",
+        "Files of keys (JWKS) of issuers that are not asked over the network, `ISSUER=FILE`, separated by commas; they "
+        "are read again when they change (ours).", unset=())
+    openid_cache_refresh_seconds: int = SECURITY.key(
+        "openIDCacheRefreshAfterWriteSeconds", positive, 64_800, "SEC-23",
+        "Seconds after which the keys of an issuer are fetched again, while the old ones serve.")
+    openid_cache_expiration_seconds: int = SECURITY.key(
+        "openIDCacheExpirationSeconds", positive, 86_400, "SEC-23",
+        "Seconds after which the keys of an issuer that could not be fetched again serve no more.")
+    openid_unknown_key_seconds: int = SECURITY.key(
+        "openIDKeyIdCacheMissRefreshSeconds", natural, 300, "SEC-23",
+        "Least seconds between two fetches of an issuer's keys because a token names one that is not known.")
+    openid_connect_timeout_ms: int = SECURITY.key(
+        "openIDHttpConnectionTimeoutMillis", positive, 10_000, "SEC-23",
+        "Milliseconds that connecting to an issuer may take.")
+    openid_read_timeout_ms: int = SECURITY.key(
+        "openIDHttpReadTimeoutMillis", positive, 10_000, "SEC-23",
+        "Milliseconds that an issuer may take to answer.")
+    openid_require_https: bool = SECURITY.key(
+        "openIDRequireIssuersUseHttps", switch, True, "SEC-22",
+        "Refuses issuers without https://.")
+    openid_fallback_discovery: str = SECURITY.key(
+        "openIDFallbackDiscoveryMode", _fallback, "DISABLED", "SEC-22",
+        "Discovery of issuers that are not allowed by name; only DISABLED is supported.")
 
     with_parent: bool = False
     """Switch of the command line: the broker ends when standard input ends, as a child that must not outlive its parent

@@ -11,7 +11,6 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote, urlsplit
 
 from passlib.context import CryptContext
 from passlib.hash import apr_md5_crypt, bcrypt, des_crypt
@@ -20,6 +19,7 @@ from spark_pulsar.model.errors import AuthenticationError
 from spark_pulsar.server.config.reading import InvalidConfiguration
 
 from .provider import Authenticated
+from .watched_file import WatchedFile, path_of_url
 
 if TYPE_CHECKING:
     from typing import Self
@@ -41,9 +41,6 @@ _HASHES: Final = CryptContext(schemes=[bcrypt, apr_md5_crypt, des_crypt])
 _NOBODYS: Final = "$apr1$nobodyno$6sNN5s3Tl6DN54.v.9.K2."
 """Hash that passwords are compared with in vain while there are no users."""
 
-_Stamp = tuple[int, int, int, int]
-"""Times, size and inode of a file: other ones when it was changed."""
-
 
 class BasicProvider:
     """Provider of the method `basic`: the user is the role."""
@@ -56,9 +53,9 @@ class BasicProvider:
         InvalidConfiguration."""
         self._lock = threading.Lock()
         self._key = os.urandom(16)
-        self._path = _path(conf)
-        self._stamp = None if self._path is None else _stamp(self._path)
-        self._users = parse_users(_decoded(conf)) if self._path is None else _read(self._path)
+        path = _path(conf)
+        self._file = None if path is None else WatchedFile("basicAuthConf", path, MAX_USERS_BYTES)
+        self._users = parse_users(_decoded(conf) if self._file is None else self._file.read())
 
     @classmethod
     def from_config(cls, config: ServerConfig) -> Self:
@@ -104,15 +101,13 @@ class BasicProvider:
 
     def _current(self) -> Mapping[str, str]:
         """Returns the users, read again when the file was changed. A file that cannot be read changes nothing."""
-        if self._path is None:
+        if self._file is None:
             return self._users
         with self._lock:
-            stamp = _stamp(self._path)
-            if stamp != self._stamp:
-                self._stamp = stamp
+            if self._file.has_changed():
                 try:
-                    self._users = _read(self._path)
-                    _LOG.info("%s: read again, %d users", self._path, len(self._users))
+                    self._users = parse_users(self._file.read())
+                    _LOG.info("%s: read again, %d users", self._file.path, len(self._users))
                 except InvalidConfiguration as error:
                     _LOG.error("%s; the users known before remain", error)
             return self._users
@@ -159,7 +154,7 @@ def _fits(password: bytes, hashed: str) -> bool:
 def _path(conf: str) -> Path | None:
     """Returns the file that the value names; None when it holds the users itself."""
     if conf.startswith("file:"):
-        return Path(unquote(urlsplit(conf).path))
+        return path_of_url(conf)
     if conf.startswith("data:"):
         return None
     path = Path(conf)
@@ -182,22 +177,3 @@ def _decoded(conf: str) -> bytes:
         text = "basicAuthConf: want the path of an htpasswd file, file:///path, data:;base64,... or base64"
         raise InvalidConfiguration(f"{text}; there is no such file, and it is no text in base64") from None
     return data
-
-
-def _read(path: Path) -> dict[str, str]:
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_USERS_BYTES + 1)
-    except OSError as error:
-        raise InvalidConfiguration(f"basicAuthConf: cannot read {path}: {error.strerror}") from None
-    if len(data) > MAX_USERS_BYTES:
-        raise InvalidConfiguration(f"basicAuthConf: {path} is larger than {MAX_USERS_BYTES:,} bytes")
-    return parse_users(data)
-
-
-def _stamp(path: Path) -> _Stamp | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino

@@ -18,7 +18,8 @@ CLIENT_ID, CLIENT_SECRET = "spark", "s3cret-oauth2"
 class Issuer:
     """Gives `token-1`, `token-2`, … to whoever knows the client's secret, or what `make_token` returns.
 
-    `asked` collects the forms; `status` other than 200 refuses everyone.
+    `asked` collects the forms; `status` other than 200 refuses everyone. `documents` are further answers to GET, by
+    path; `fetched` collects the paths.
     """
 
     def __init__(self, certificate: tuple[Path, Path] | None = None) -> None:
@@ -27,10 +28,16 @@ class Issuer:
         self.lives_s: float | None = 3600
         self.endpoint: str | None = None
         self.make_token = lambda: f"token-{len(self.asked)}"
+        self.documents: dict[str, Any] = {}
+        self.fetched: list[str] = []
         issuer = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
+                issuer.fetched.append(self.path)
+                if self.path in issuer.documents:
+                    self._answer(issuer.status, issuer.documents[self.path])
+                    return
                 known = self.path == WELL_KNOWN_PATH
                 self._answer(200 if known else 404, {"token_endpoint": issuer.endpoint or f"{issuer.url}/token"})
 

@@ -69,6 +69,8 @@ def test_value_that_cannot_be_read_names_key_and_value_and_what_is_allowed(key: 
 TEXTS = {"bindAddress", "dataDirectory", "clusterName", "advertisedAddress", "webServiceAllowedHosts", "basicAuthConf"}
 TEXTS |= {"tlsCertificateFilePath", "tlsKeyFilePath", "tlsTrustCertsFilePath", "tlsCiphers"}
 TEXTS |= {"anonymousUserRole", "authenticationProviders", "proxyRoles"}
+TEXTS |= {"openIDAllowedTokenIssuers", "openIDAllowedAudiences", "openIDTokenIssuerTrustCertsFilePath"}
+TEXTS |= {"openIDRoleClaim", "openIDIssuerKeyFiles"}
 
 
 @pytest.mark.parametrize("key", sorted(set(KEYS) - TEXTS))
