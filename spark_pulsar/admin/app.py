@@ -118,11 +118,10 @@ Authenticator = Callable[[Request, Sequence[str]], Awaitable[Principal]]
 
 def build_app(
     current_gate: CurrentGate,
-    binary_port: int = 6650,
     allowed_hosts: AllowedHosts | None = None,
     authenticate: Authenticator | None = None,
 ) -> ASGIApp:
-    """Builds the application over the core of the moment; `binary_port` is that of Pulsar's own protocol."""
+    """Builds the application over the core of the moment."""
     allowed = allowed_hosts or AllowedHosts()
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -133,7 +132,7 @@ def build_app(
             allowed.check(request.method, request.headers)
             segments = _segments(request)
             principal = UNAUTHENTICATED if authenticate is None else await authenticate(request, segments)
-            answer = await _serve(current_gate(), request, segments, principal, binary_port)
+            answer = await _serve(current_gate(), request, segments, principal)
         except PulsarError as error:
             answer = refusal(error)
         except ClientDisconnect:
@@ -151,9 +150,7 @@ def _segments(request: Request) -> list[str]:
     return [unquote(part) for part in raw.decode("ascii", "replace").partition("?")[0].strip("/").split("/")]
 
 
-async def _serve(
-    gate: Gate | None, request: Request, segments: list[str], principal: Principal, binary_port: int
-) -> Response:
+async def _serve(gate: Gate | None, request: Request, segments: list[str], principal: Principal) -> Response:
     methods, parts = find_route(segments, request.method)
     handler = methods.get(request.method)
     if handler is None and request.method == "HEAD":
@@ -173,7 +170,7 @@ async def _serve(
         request.query_params,
         body,
         host=host,
-        binary_port=binary_port,
+        is_tls=request.scope.get("scheme") == "https",
         headers=request.headers,
         principal=principal,
     )

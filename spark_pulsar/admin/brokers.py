@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def _broker_id(call: Call) -> str:
-    return call.admin_url.removeprefix("http://")
+    return call.admin_url.partition("://")[2]
 
 
 def _brokers(_core: Core, call: Call) -> object:

@@ -4,10 +4,13 @@ table `ROUTES`."""
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import JSONResponse, Response
 
+from spark_pulsar.broker.topics.addresses import addresses_for, host_of
+from spark_pulsar.model.errors import ServiceNotReady
 from spark_pulsar.model.principals import UNAUTHENTICATED, Principal
 
 from .answers import Refused, flag, json_answer, parse_body
@@ -17,6 +20,7 @@ from .topics import topic_name
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.turn.addresses import Addresses
     from spark_pulsar.model.errors import PulsarError
     from spark_pulsar.model.names import TopicName
 
@@ -34,7 +38,7 @@ class Call:
         body: bytes,
         *,
         host: str = "localhost:8080",
-        binary_port: int = 6650,
+        is_tls: bool = False,
         headers: Mapping[str, str] | None = None,
         principal: Principal = UNAUTHENTICATED,
     ) -> None:
@@ -45,7 +49,7 @@ class Call:
         self.headers: Mapping[str, str] = headers or {}
         self.principal = principal
         self._host = host
-        self._binary_port = binary_port
+        self.is_tls = is_tls
 
     @property
     def core(self) -> Core:
@@ -64,20 +68,31 @@ class Call:
         return f"{self.parts['tenant']}/{self.parts['namespace']}"
 
     @property
-    def admin_url(self) -> str:
-        """The URL of this API, as the caller reached it: `http://HOST:PORT`."""
-        return f"http://{self._host}"
+    def addresses(self) -> Addresses:
+        """The addresses that clients are told, at the host that the caller reached unless others are advertised."""
+        return self.addresses_of("")
+
+    def addresses_of(self, listener: str) -> Addresses:
+        """Returns the addresses of a listener, the default ones for no name. Raises Refused when there is none."""
+        config = self.core.config
+        try:
+            found = addresses_for(config, host_of(self._host), listener)
+        except ServiceNotReady as error:
+            raise Refused(400, error.message) from error
+        if config.advertised_listeners or config.advertised_address:
+            return found
+        # As the caller reached it, by whatever port that was.
+        return replace(found, **{"http_tls" if self.is_tls else "http": self.admin_url})
 
     @property
-    def service_url(self) -> str:
-        """The URL of the binary protocol, at the host that the caller reached unless another is advertised."""
-        host = self.core.config.advertised_address or _without_port(self._host)
-        return f"pulsar://{host}" if _without_port(host) != host else f"pulsar://{host}:{self._binary_port}"
+    def admin_url(self) -> str:
+        """The URL of this API, as the caller reached it: `http://HOST:PORT`."""
+        return f"{'https' if self.is_tls else 'http'}://{self._host}"
 
     @property
     def broker_name(self) -> str:
         """The host that the caller reached, unless another is advertised."""
-        return self.core.config.advertised_address or _without_port(self._host)
+        return self.core.config.advertised_address or host_of(self._host)
 
     def json(self) -> Any:
         """Parses the body; None for the bodies that mean nothing."""
@@ -135,10 +150,6 @@ def shows_later(begin: Callable[[Core, Call, Callable[[Answer | PulsarError], No
         return await json_answer(await ask_later(call.gate, lambda core, answer: begin(core, call, answer)))
 
     return handler
-
-
-def _without_port(host: str) -> str:
-    return host.rpartition(":")[0] if ":" in host.rpartition("]")[2] else host
 
 
 def value_or_empty(value: object) -> Response:

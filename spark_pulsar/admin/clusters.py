@@ -57,7 +57,9 @@ def _cluster_data(body: object) -> dict[str, Any]:
 def _get_cluster(core: Core, call: Call) -> object:
     text = _known(core, CLUSTERS, call.parts["cluster"], "Cluster does not exist")
     if text == _OWN_ADDRESSES_UNKNOWN:
-        data = {"serviceUrl": call.admin_url, "brokerServiceUrl": call.service_url}
+        found = call.addresses
+        urls = (found.http, found.http_tls, found.binary, found.binary_tls)
+        data = {key: url for key, url in zip(_ADDRESSES, urls, strict=False) if url is not None}
     else:
         data = json.loads(text)
     return {**dict.fromkeys(_ALWAYS, False), **data}

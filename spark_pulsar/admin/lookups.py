@@ -21,24 +21,26 @@ if TYPE_CHECKING:
     from .calls import Call, Routes
 
 _LISTENER_HEADER: Final = "X-Pulsar-ListenerName"
+_ALWAYS_READ: Final = frozenset({"brokerUrl", "brokerUrlTls"})
 
 
 def _lookup(core: Core, call: Call) -> object:
     name = call.topic
     check_namespace(core, name)
     listener = call.query.get("listenerName") or call.headers.get(_LISTENER_HEADER)
-    if listener:
-        raise Refused(400, f"the broker do not have {listener} listener")
+    found = call.addresses_of(listener or "")
     if not is_known(core, name) and not core.policies_of(name).auto_topic_creation.allowed:
         raise Refused(404, f"Topic not found {name}")
-    # The C++ client reads both addresses unchecked, whether there is TLS or not.
-    return {
-        "brokerUrl": call.service_url,
-        "brokerUrlTls": "",
-        "httpUrl": call.admin_url,
-        "nativeUrl": call.service_url,
+    urls = {
+        "brokerUrl": found.binary,
+        "brokerUrlTls": found.binary_tls,
+        "httpUrl": found.http,
+        "httpUrlTls": found.http_tls,
+        "nativeUrl": found.binary,
         "brokerUrlSsl": "",
     }
+    # The C++ client reads both addresses of the binary protocol unchecked, whether there are both or not.
+    return {name: url or "" for name, url in urls.items() if url is not None or name in _ALWAYS_READ}
 
 
 async def _bundle(call: Call) -> Response:

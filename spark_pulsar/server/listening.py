@@ -56,11 +56,11 @@ class Listening:
         """Logs what anyone can do who reaches a broker without authentication, if others than this machine can
         (SEC-40)."""
         address = self._config.bind_address
-        if not is_loopback(address):
+        if not is_loopback(address) and not self._config.broker.authentication_enabled:
             _LOG.warning(
                 "LISTENING ON %s WITHOUT AUTHENTICATION: anyone who reaches the ports %s of this machine can read, "
                 "write and delete every topic, and change every policy. Set bindAddress=127.0.0.1 to close them, or "
-                "let only those in, by a firewall, who may do that",
+                "authenticationEnabled=true and authorizationEnabled=true to let in those who may",
                 address or "0.0.0.0",
                 ", ".join(str(each) for each in dataclasses.astuple(self.ports) if each),
             )

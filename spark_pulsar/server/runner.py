@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from shutil import disk_usage
 from typing import TYPE_CHECKING, Final
 
@@ -111,6 +112,7 @@ class _Runner:
     def __init__(self, loop: asyncio.AbstractEventLoop, config: ServerConfig) -> None:
         self._loop = loop
         self._config = config
+        self._broker_config = config.broker
         self._clock = _steady_wall_clock()
         self._end = asyncio.Event()
         self._storage: FileStorage | None = None
@@ -135,6 +137,7 @@ class _Runner:
         for name in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(name, self._end.set)
         listening = Listening(config)
+        self._broker_config = replace(config.broker, ports=listening.ports)
         tls = self._tls_contexts(listening)
         opening = self._loop.run_in_executor(self._opener, self._open_storage)
         from spark_pulsar.admin.origins import AllowedHosts  # there is much to import, and the disk is at work
@@ -149,9 +152,7 @@ class _Runner:
             return 1
         hosts = AllowedHosts(config.broker.advertised_address, config.allowed_hosts)
         authenticator = None if self._providers is None else _authenticator_of(self._providers, config)
-        web = WebServer(
-            lambda: self._engine, listening.ports.binary or 0, self._most.http, hosts, self._memory, authenticator
-        )
+        web = WebServer(lambda: self._engine, self._most.http, hosts, self._memory, authenticator)
         web.start(listening.http)
         servers = [await self._loop.create_server(self._new_connection, sock=each) for each in listening.binary]
         if tls is not None:
@@ -245,7 +246,7 @@ class _Runner:
     def _start_engine(self, storage: FileStorage, state: DurableState) -> None:
         self._storage = storage
         self._engine_since_ms = self._clock()
-        config, has_room, memory = self._config.broker, self._limit.has_room, self._memory
+        config, has_room, memory = self._broker_config, self._limit.has_room, self._memory
         self._engine = Engine(
             self._loop, storage, state, config, self._clock, self._on_stopped, has_room, memory, self._providers
         )

@@ -169,13 +169,12 @@ class WebServer:
     def __init__(
         self,
         engine: Callable[[], Engine | None],
-        binary_port: int,
         most_connections: int = 1 << 30,
         allowed_hosts: AllowedHosts | None = None,
         memory: ConnectionMemory | None = None,
         authenticator: HttpAuthenticator | None = None,
     ) -> None:
-        app = build_app(engine, binary_port, allowed_hosts, authenticator)
+        app = build_app(engine, allowed_hosts, authenticator)
         settings: dict[str, Any] = {"loop": "none", "lifespan": "off", "ws": "none", "access_log": False}
         settings |= {"proxy_headers": False, "server_header": False}
         # On h11, because the other one takes a path or headers of any length.

@@ -142,7 +142,7 @@ def partition_metadata_failed(request_id: int, cause: PulsarError) -> BaseComman
 
 def lookup_connect(
     request_id: int,
-    service_url: str,
+    service_url: str | None,
     service_url_tls: str | None = None,
     authoritative: bool = True,
     proxy_through_service_url: bool = False,

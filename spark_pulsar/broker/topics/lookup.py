@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.entities import registry
 from spark_pulsar.ledger.records.documents import TENANTS
-from spark_pulsar.model.errors import MetadataError, ServiceNotReady
+from spark_pulsar.model.errors import MetadataError
 from spark_pulsar.model.names import NON_PERSISTENT, PERSISTENT, TopicName, split_namespace
 from spark_pulsar.wire import commands
 from spark_pulsar.wire.pulsar_api_pb2 import (
@@ -16,6 +17,7 @@ from spark_pulsar.wire.pulsar_api_pb2 import (
 )
 
 from . import auto_creation, topic_lists
+from .addresses import addresses_for, host_of
 from .topic_patterns import InvalidPattern, TopicPattern
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.session import Session
+    from spark_pulsar.broker.turn.addresses import Addresses
 
 _DOMAINS_LEFT_OUT: Final = {
     CommandGetTopicsOfNamespace.PERSISTENT: NON_PERSISTENT,
@@ -38,23 +41,22 @@ def on_lookup(core: Core, session: Session, command: CommandLookupTopic) -> None
     """
     name = TopicName.parse(command.topic)
     registry.check_namespace(core, name)
-    listener = command.advertised_listener_name
-    if listener:
-        raise ServiceNotReady(f"the broker do not have {listener} listener")
+    found = addresses_of(core, session, command.advertised_listener_name)
     core.send(
         session,
-        commands.lookup_connect(command.request_id, service_url(core, session), proxy_through_service_url=True),
+        commands.lookup_connect(command.request_id, found.binary, found.binary_tls, proxy_through_service_url=True),
     )
 
 
-def service_url(core: Core, session: Session) -> str:
-    """Tells the address of this broker as the client of the session can reach it."""
-    advertised = core.config.advertised_address
-    if not advertised:
-        return f"pulsar://{session.local}"
-    if ":" in advertised.rpartition("]")[2]:
-        return f"pulsar://{advertised}"
-    return f"pulsar://{advertised}:{session.local.rpartition(':')[2]}"
+def addresses_of(core: Core, session: Session, listener: str) -> Addresses:
+    """Tells the addresses of this broker for the client of the session: by default the one that it came by."""
+    config = core.config
+    found = addresses_for(config, host_of(session.local), listener)
+    if listener or config.advertised_listeners or config.advertised_address:
+        return found
+    if session.is_tls:
+        return replace(found, binary_tls=f"pulsar+ssl://{session.local}")
+    return replace(found, binary=f"pulsar://{session.local}")
 
 
 def on_partition_metadata(core: Core, session: Session, command: CommandPartitionedTopicMetadata) -> None:

@@ -13,6 +13,7 @@ from spark_pulsar.model.limits import HANDSHAKE_TIMEOUT_MS, KEEP_ALIVE_INTERVAL_
 from spark_pulsar.model.policies import INACTIVE_MODES, NO_SUBSCRIPTIONS, QUOTA_POLICIES, REQUEST_HOLD
 from spark_pulsar.model.schemas import Compatibility
 
+from .addresses import Listener, Ports, listeners
 from .config_keys import (
     ADDRESSES,
     CONNECTIONS,
@@ -67,6 +68,14 @@ class BrokerConfig:
         "advertisedAddress", address, "", "",
         "Host, or host:port, that clients are told to connect to; empty: the address through which a client came.",
         unset="")
+    advertised_listeners: tuple[Listener, ...] = ADDRESSES.key(
+        "advertisedListeners", listeners, "", "SEC-47",
+        "Addresses under names, for clients in different networks: NAME:SCHEME://HOST:PORT, by commas, with pulsar, "
+        "pulsar+ssl, http or https. A client names its listener in a lookup. They win over advertisedAddress.",
+        unset=())
+    internal_listener: str = ADDRESSES.key(
+        "internalListenerName", str, "", "SEC-47",
+        "Listener of clients that name none; empty: the first one.", unset="")
     cluster_name: str = ADDRESSES.key(
         "clusterName", str, "standalone", "PR-1",
         "First part of generated producer names.")
@@ -388,6 +397,8 @@ class BrokerConfig:
         "over the admin API, while authentication is on (ours).")
 
     # Settings without a key
+    ports: Ports = Ports()  # noqa: RUF009 - it is frozen
+    """Ports that the process has opened."""
     handshake_timeout_ms: int = HANDSHAKE_TIMEOUT_MS
     """Time that a handshake may take: one keep-alive interval, as in Apache Pulsar."""
     max_read_entries: int = 1_000

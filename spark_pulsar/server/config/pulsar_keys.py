@@ -12,7 +12,7 @@ PULSAR_KEYS: Final = frozenset(
     re.findall(
         r"\S+",
         """
-        additionalServletDirectory additionalServlets additionalSystemCursorNames advertisedListeners
+        additionalServletDirectory additionalServlets additionalSystemCursorNames
         aggregatePublisherStatsByProducerName allowAclChangesOnNonExistentTopics allowOverrideEntryFilters
         authorizationAllowWildcardsMatching
         authorizationEnabled authorizationProvider autoSkipNonRecoverableData backlogQuotaDefaultLimitGB
@@ -71,7 +71,7 @@ PULSAR_KEYS: Final = frozenset(
         globalZookeeperServers haProxyProtocolEnabled healthCheckMetricsUpdateTimeInSeconds httpMaxRequestHeaderSize
         httpMaxRequestSize httpRequestsFailOnUnknownPropertiesEnabled httpRequestsLimitEnabled
         httpRequestsMaxPerSecond httpServerAcceptQueueSize httpServerGzipCompressionExcludedPaths
-        httpServerThreadPoolQueueSize inflightSaslContextExpiryMs internalListenerName
+        httpServerThreadPoolQueueSize inflightSaslContextExpiryMs
         isDelayedDeliveryDeliverAtTimeStrict journalAdaptiveGroupWrites journalBufferedWritesThreshold
         journalDirectories journalDirectory journalMaxBackups journalMaxGroupWaitMSec journalWriteData
         jvmGCMetricsLoggerClassName keySharedUnblockingIntervalMs kinitCommand lazyCursorRecovery ledgerDirectories

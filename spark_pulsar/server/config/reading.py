@@ -55,12 +55,22 @@ def load_config(path: str | Path | None = None, overrides: Mapping[str, object] 
                 broker[_BROKER_KEYS[key][0]] = value
     if "keep_alive_interval_ms" in broker:
         broker["handshake_timeout_ms"] = broker["keep_alive_interval_ms"]
+    core = BrokerConfig(**broker)
+    _check_internal_listener(core)
     return ServerConfig(
         **server,
-        broker=BrokerConfig(**broker),
+        broker=core,
         unsupported_keys=tuple(unsupported),
         unknown_keys=tuple(unknown),
     )
+
+
+def _check_internal_listener(config: BrokerConfig) -> None:
+    """Refuses the name of a listener that there is not (SEC-47)."""
+    names = [each.name for each in config.advertised_listeners]
+    if config.internal_listener and config.internal_listener not in names:
+        wanted = f"one of {', '.join(names)}" if names else "advertisedListeners that have it"
+        raise InvalidConfiguration(f"internalListenerName={config.internal_listener}: want {wanted}")
 
 
 def parse_properties(text: str) -> dict[str, str]:

@@ -44,7 +44,7 @@ class Gate:
 
 
 def call(
-    world: World | None, method: str, path: str, body: bytes = b"", **headers_in: str
+    world: World | None, method: str, path: str, body: bytes = b"", scheme: str = "http", **headers_in: str
 ) -> tuple[int, dict[str, str], Any]:
     """(status, headers, body as JSON or text) of one request."""
     gate = None if world is None else Gate(world)
@@ -52,7 +52,7 @@ def call(
     raw, _, query = path.partition("?")
     scope = {"type": "http", "method": method, "path": raw, "raw_path": raw.encode(), "query_string": query.encode()}
     scope |= {"headers": [(name.encode(), value.encode()) for name, value in headers_in.items()]}
-    scope |= {"http_version": "1.1", "scheme": "http", "server": ("x", 80), "client": ("y", 1)}
+    scope |= {"http_version": "1.1", "scheme": scheme, "server": ("x", 80), "client": ("y", 1)}
 
     async def receive() -> dict[str, Any]:
         return {"type": "http.request", "body": body, "more_body": False}

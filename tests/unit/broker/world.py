@@ -82,11 +82,11 @@ class World:
         assert client.take().type == BaseCommand.CONNECTED
         return client
 
-    def open_socket(self, local: str = "127.0.0.1:6650") -> "Client":
+    def open_socket(self, local: str = "127.0.0.1:6650", *, is_tls: bool = False) -> "Client":
         """A connection without handshake."""
         client = Client(self, len(self.sessions) + 1)
         self.sessions[client.session_id] = client
-        self.happen([SessionOpened(client.session_id, "/10.0.0.1:1000", local)])
+        self.happen([SessionOpened(client.session_id, "/10.0.0.1:1000", local, is_tls)])
         return client
 
     def ask(self, request: Callable[[Core], object]) -> None:

@@ -38,6 +38,12 @@ def test_a_broker_that_others_reach_says_what_they_can_do(address: str, caplog: 
     for part in (str(listening.ports.binary), str(listening.ports.http), "delete every topic", "bindAddress=127.0.0.1"):
         assert part in line
     listening.close()
+    caplog.clear()
+    secured = {"authenticationEnabled": True, "authenticationProviders": "token"}
+    listening = Listening(load_config(None, {**FREE, **secured, "bindAddress": address}))
+    listening.warn()
+    assert not caplog.records
+    listening.close()
 
 
 def test_ports_over_tls_stand_behind_the_others() -> None:

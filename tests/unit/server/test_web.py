@@ -22,7 +22,7 @@ ENDLESS = 1024 * 1024
 async def serving(most_connections: int = 100) -> AsyncIterator[Callable[[], Awaitable[Peer]]]:
     """A server, and a function that opens a connection to it."""
     (listener,) = listen("127.0.0.2", 0)  # which has no twin in IPv6
-    server = WebServer(lambda: None, 6650, most_connections)
+    server = WebServer(lambda: None, most_connections)
     server.start([listener])
     await server.started()
     opened: list[asyncio.StreamWriter] = []
@@ -209,7 +209,7 @@ async def ask(peer: Peer, headers: bytes = b"") -> bytes:
 async def answer_to(start: bytes, filler: bytes) -> bytes:
     """Sends a request that begins like this and never ends; the answer, empty when the connection is cut."""
     (listener,) = listen("127.0.0.2", 0)  # which has no twin in IPv6
-    server = WebServer(lambda: None, 6650)
+    server = WebServer(lambda: None)
     server.start([listener])
     await server.started()
     reader, writer = await asyncio.open_connection(*listener.getsockname())

@@ -31,6 +31,16 @@ def test_empty_value_means_not_set() -> None:
     assert load_config(None, {"tlsProtocols": "", "advertisedAddress": ""}) == load_config()
 
 
+def test_listeners_and_the_one_of_clients_that_name_none() -> None:
+    # covers SEC-47
+    listeners = "in:pulsar://h:6650,out:pulsar+ssl://h:6651"
+    config = load_config(None, {"advertisedListeners": listeners, "internalListenerName": "out"}).broker
+    assert [each.name for each in config.advertised_listeners] == ["in", "out"]
+    assert config.internal_listener == "out"
+    with pytest.raises(InvalidConfiguration, match="internalListenerName=off: want one of in, out"):
+        load_config(None, {"advertisedListeners": listeners, "internalListenerName": "off"})
+
+
 def test_empty_port_means_none() -> None:
     # covers SEC-42
     config = load_config(None, {"brokerServicePort": "", "webServicePort": "", "brokerServicePortTls": 0})
@@ -56,6 +66,8 @@ def test_empty_port_means_none() -> None:
         ("advertisedAddress", "pulsar://host"),
         ("advertisedAddress", "::1"),
         ("journalMaxSizeMB", "2049"),
+        ("advertisedListeners", "pulsar://host:6650"),
+        ("internalListenerName", "inside"),
         ("tlsProtocols", "TLSv1.1"),
         ("tlsProtocols", "SSLv3,TLSv1.2"),
         ("tlsCiphers", ","),
