@@ -99,7 +99,7 @@ class Access:
 
     @property
     def hint(self) -> str:
-        """What to set when the broker refuses."""
+        """Advice for whoever the broker refuses."""
         if not self.authentication.plugin:
             given_by = "--auth-plugin and --auth-params, or authPlugin and authParams of client.conf"
             return f"no credentials were given: {given_by}"

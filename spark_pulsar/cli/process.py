@@ -10,6 +10,9 @@ import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
+from typing import Any
+
+from spark_pulsar.cli.process_security import ADMIN_ROLE, ProcessSecurity, RoleAccess
 
 READY_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 20.0
@@ -40,15 +43,24 @@ class BrokerProcess:
         host: str = "127.0.0.1",
         port: int = 0,
         http_port: int = 0,
+        token: bool = False,
+        tls: bool = False,
     ) -> None:
         self._scratch = Path(tempfile.mkdtemp(prefix="spark-pulsar-"))
         self.data_dir = Path(data_dir) if data_dir is not None else self._scratch / "data"
         self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._conf = self._write_conf(conf)
+        try:
+            self.security = ProcessSecurity(self._scratch / "security", host, token=token, tls=tls)
+            """Keys and certificates of the broker; tokens and certificates of roles."""
+            self._conf = self._write_conf(conf)
+        except BaseException:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+            raise
         self.log_path = self._scratch / "broker.log"
         """The file of `log` until `close`."""
         self._host = host
-        self._ports = {"--port": str(port), "--http-port": str(http_port)}
+        binary, http = ("--tls-port", "--tls-http-port") if tls else ("--port", "--http-port")
+        self._ports = {binary: str(port), http: str(http_port)}
         self._process: subprocess.Popen[bytes] | None = None
         self.service_url = ""
         self.admin_url = ""
@@ -58,11 +70,35 @@ class BrokerProcess:
         """`https://HOST:PORT`, empty without `webServicePortTls`."""
 
     def _write_conf(self, conf: Mapping[str, object] | str | Path | None) -> Path | None:
-        if conf is None or isinstance(conf, str | Path):
+        ours = "".join(f"{key}={value}\n" for key, value in self.security.conf.items())
+        if not ours and (conf is None or isinstance(conf, str | Path)):
             return None if conf is None else Path(conf)
+        if isinstance(conf, str | Path):
+            theirs = Path(conf).read_text()
+        else:
+            theirs = "".join(f"{key}={_conf_value(value)}\n" for key, value in (conf or {}).items())
         path = self._scratch / "broker.conf"
-        path.write_text("".join(f"{key}={_conf_value(value)}\n" for key, value in conf.items()))
+        path.write_text(ours + theirs)  # a key that comes twice keeps its last value
         return path
+
+    def as_role(self, role: str) -> RoleAccess:
+        """Returns the access of a role: options of the official client, of Spark and of the admin API, and its token.
+
+        The broker is running, or was.
+        """
+        if not self.service_url:
+            raise RuntimeError("the broker was not started yet")
+        return self.security.access(role, self.service_url, self.admin_url)
+
+    @property
+    def client_options(self) -> dict[str, Any]:
+        """Arguments of `pulsar.Client` as the super user, or as anybody without tokens."""
+        return self.as_role(ADMIN_ROLE).client_options
+
+    @property
+    def spark_options(self) -> dict[str, str]:
+        """Options of `format("pulsar")` as the super user, or as anybody without tokens."""
+        return self.as_role(ADMIN_ROLE).spark_options
 
     @property
     def pid(self) -> int:
@@ -108,8 +144,9 @@ class BrokerProcess:
             tail = "\n".join(self.log.splitlines()[-LOG_TAIL_LINES:])
             raise BrokerDidNotStart(f"broker on {self.data_dir}: {what}\n{tail}")
         urls = output.urls
-        self.service_url, self.admin_url = urls.get("pulsar", ""), urls.get("http", "")
         self.service_url_tls, self.admin_url_tls = urls.get("pulsar+ssl", ""), urls.get("https", "")
+        self.service_url = urls.get("pulsar", self.service_url_tls)
+        self.admin_url = urls.get("http", self.admin_url_tls)
         self._ports = {option: urls[scheme].rpartition(":")[2] for option, scheme in _PORTS.items() if scheme in urls}
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
@@ -205,6 +242,8 @@ def broker_process(
     host: str = "127.0.0.1",
     port: int = 0,
     http_port: int = 0,
+    token: bool = False,
+    tls: bool = False,
 ) -> Iterator[BrokerProcess]:
     """Runs a broker as a child process for the length of a `with` block.
 
@@ -214,9 +253,16 @@ def broker_process(
     `data_dir`: where it keeps its data; by default a fresh temporary directory, removed at the end.
     `conf`: a configuration file, or keys of Pulsar's broker.conf with their values.
     `port`, `http_port`: 0 chooses free ones.
+    `token`: clients need a token, and permissions unless their role is `admin`.
+    `tls`: the broker listens with TLS alone. Both need the extra `security`.
+
+        with spark_pulsar.broker_process(token=True, tls=True) as broker:
+            client = pulsar.Client(**broker.client_options)
+            numbers = spark.read.format("pulsar").options(**broker.spark_options, topic="numbers").load()
+            reader = pulsar.Client(**broker.as_role("reader").client_options)
 
     The broker accepts connections when the block begins. It ends with the block, or with this process however that
     ends. Raises BrokerDidNotStart.
     """
-    with BrokerProcess(data_dir, conf, host=host, port=port, http_port=http_port) as broker:
+    with BrokerProcess(data_dir, conf, host=host, port=port, http_port=http_port, token=token, tls=tls) as broker:
         yield broker

@@ -18,7 +18,6 @@ import typer
 from spark_pulsar.cli import tokens_keys
 from spark_pulsar.cli.admin_values import pairs, time_s
 from spark_pulsar.cli.tokens_keys import CannotUseKey
-from spark_pulsar.client.clock import wall_ms
 
 app = typer.Typer(
     name="spark-pulsar tokens",
@@ -145,19 +144,9 @@ def create(
         assert private_key is not None
         key = tokens_keys.private_key(tokens_keys.read_key(private_key, "--private-key"), algorithm)
         signed_by = str(algorithm)
-    typer.echo(make_token(subject, key, signed_by, None if expiry_time is None else _lifetime_s(expiry_time), more))
-
-
-def make_token(
-    subject: str, key: Any, algorithm: str, lifetime_s: int | None = None, headers: dict[str, str] | None = None
-) -> str:
-    """Makes a token for a role, of the claims that `pulsar tokens` gives it."""
-    with tokens_keys.needing_security():
-        import jwt
-    claims: dict[str, Any] = {"sub": subject}
-    if lifetime_s is not None:
-        claims["exp"] = wall_ms() // 1000 + lifetime_s
-    return jwt.encode(claims, key, algorithm, headers={**(headers or {}), "typ": (headers or {}).get("typ")})
+    typer.echo(
+        tokens_keys.make_token(subject, key, signed_by, None if expiry_time is None else _lifetime_s(expiry_time), more)
+    )
 
 
 def _lifetime_s(text: str) -> int:

@@ -1,0 +1,140 @@
+"""`broker_process(tls=True)`: a broker that listens with TLS alone, and the options of its clients."""
+
+from __future__ import annotations
+
+import socket
+import stat
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pulsar
+import pytest
+from typer.testing import CliRunner
+
+import spark_pulsar
+from spark_pulsar.cli.main import app
+from spark_pulsar.cli.process import BrokerProcess
+
+QUIET = {"logger": pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)}
+
+
+@pytest.fixture(scope="module")
+def over_tls() -> Iterator[BrokerProcess]:
+    with spark_pulsar.broker_process(tls=True) as broker:
+        yield broker
+
+
+def round_trip(options: dict[str, object], topic: str) -> None:
+    """Publishes a message with the official client and reads it back."""
+    client = pulsar.Client(**options, **QUIET)
+    try:
+        client.create_producer(topic).send(b"hello")
+        assert client.create_reader(topic, pulsar.MessageId.earliest).read_next(30_000).data() == b"hello"
+    finally:
+        client.close()
+
+
+def test_the_official_client_over_tls(over_tls: BrokerProcess) -> None:
+    # covers SEC-84
+    assert over_tls.service_url.startswith("pulsar+ssl://127.0.0.1:")
+    assert over_tls.admin_url.startswith("https://127.0.0.1:")
+    round_trip(over_tls.client_options, "over-tls")
+    round_trip(over_tls.client_options | {"service_url": over_tls.service_url.replace("127.0.0.1", "localhost")}, "by")
+    assert set(over_tls.spark_options) == {"service.url", "pulsar.client.tlsTrustCertsFilePath"}
+
+
+def test_the_admin_api_over_tls(over_tls: BrokerProcess) -> None:
+    # covers SEC-84
+    access = over_tls.as_role("anybody")
+    url = f"{over_tls.admin_url}/admin/v2/tenants"
+    with urllib.request.urlopen(url, context=access.tls_context(), timeout=30) as answer:
+        assert b"public" in answer.read()
+    with pytest.raises(urllib.error.URLError, match="CERTIFICATE_VERIFY_FAILED"):
+        urllib.request.urlopen(url, timeout=30)
+
+
+def test_commands_over_tls(over_tls: BrokerProcess) -> None:
+    # covers SEC-82
+    conf = ("--client-conf", str(over_tls.as_role("anybody").client_conf_path))
+    sent = CliRunner().invoke(app, ["produce", "by-commands", "-m", "hello", *conf])
+    assert (sent.exit_code, sent.stderr) == (0, "1 messages sent to by-commands\n")
+    more = ("-s", "s", "-n", "1", "--initial-position", "earliest", "--timeout", "30", "--values-only")
+    read = CliRunner().invoke(app, ["consume", "by-commands", *more, *conf])
+    assert (read.exit_code, read.stdout) == (0, "hello\n")
+    topics = CliRunner().invoke(app, ["admin", *conf, "topics", "list", "public/default"])
+    assert "persistent://public/default/by-commands\n" in topics.stdout
+    blind = CliRunner().invoke(app, ["produce", "by-commands", "-m", "hello", "--url", over_tls.service_url])
+    assert blind.exit_code == 1
+    assert "authorities to trust are given by --tls-trust-cert-path" in blind.stderr
+
+
+def test_a_certificate_for_a_role(over_tls: BrokerProcess) -> None:
+    # covers SEC-84
+    certificate, key = over_tls.security.certificate("reader")
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    context = over_tls.as_role("reader").tls_context()
+    assert context is not None
+    context.load_cert_chain(certificate, key)
+    parts = urlsplit(over_tls.service_url)
+    with (
+        socket.create_connection((parts.hostname or "", parts.port or 0), timeout=30) as connection,
+        context.wrap_socket(connection, server_hostname="localhost") as tls,
+    ):
+        assert tls.version() == "TLSv1.3"
+        assert tls.getpeercert()["subject"] == ((("commonName", "broker"),),)  # type: ignore[index]
+
+
+def test_the_files_are_the_owners_and_gone_in_the_end(tmp_path: Path) -> None:
+    # covers SEC-84
+    broker = BrokerProcess(tmp_path / "data", token=True, tls=True)
+    directory = broker.security.access("admin", "", "").client_conf_path.parent
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    secrets = [*directory.glob("*.key*"), *directory.glob("*.token")]
+    assert len(secrets) == 3
+    assert {stat.S_IMODE(path.stat().st_mode) for path in secrets} == {0o600}
+    token = broker.security.token("admin")
+    assert token not in repr(broker.security.access("admin", "", ""))
+    assert all(token not in path.read_text() for path in directory.glob("*.conf"))
+    broker.close()
+    assert not directory.exists()
+
+
+def test_what_an_open_broker_does_not_have() -> None:
+    broker = BrokerProcess()
+    try:
+        with pytest.raises(RuntimeError, match=r"broker_process\(token=True\)"):
+            broker.security.token("reader")
+        with pytest.raises(RuntimeError, match=r"broker_process\(tls=True\)"):
+            broker.security.certificate("reader")
+        with pytest.raises(RuntimeError, match="not started"):
+            _ = broker.client_options
+    finally:
+        broker.close()
+
+
+def test_an_open_broker_has_the_same_options() -> None:
+    # covers SEC-84
+    with spark_pulsar.broker_process() as broker:
+        round_trip(broker.client_options, "open")
+        assert broker.spark_options == {"service.url": broker.service_url}
+        assert broker.as_role("anybody").tls_context() is None
+
+
+def test_missing_libraries_are_named() -> None:
+    # covers SEC-84
+    code = (
+        "import sys; sys.modules['cryptography'] = sys.modules['jwt'] = None\n"
+        "import spark_pulsar\n"
+        "for how in ({'token': True}, {'tls': True}):\n"
+        "    try:\n"
+        "        with spark_pulsar.broker_process(**how) as broker: broker.client_options\n"
+        "    except ValueError as error:\n"
+        "        print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout.count("pip install 'spark-pulsar[security]'") == 2, done.stderr
