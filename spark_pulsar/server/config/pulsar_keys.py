@@ -159,8 +159,8 @@ PULSAR_KEYS: Final = frozenset(
         subscriptionSharedUseClassicPersistentImplementation superUserRoles supportedNamespaceBundleSplitAlgorithms
         systemTopicEnabled systemTopicSchemaCompatibilityStrategy tlsEnabled tlsEnabledWithKeyStore
         tlsHostnameVerificationEnabled tlsKeyStore tlsKeyStorePassword tlsKeyStoreType tlsProvider
-        tlsTrustStore tlsTrustStorePassword tlsTrustStoreType tokenAllowedClockSkewSeconds tokenAudience
-        tokenAudienceClaim tokenAuthClaim tokenPublicKey tokenSecretKey topicBundleAssignmentStrategy
+        tlsTrustStore tlsTrustStorePassword tlsTrustStoreType
+        topicBundleAssignmentStrategy
         topicFactoryClassName topicFencingTimeoutSeconds topicLevelPoliciesEnabled topicLoadTimeoutSeconds
         topicNameCacheMaxCapacity topicOrderedExecutorThreadNum topicPoliciesServiceClassName
         topicPublisherThrottlingTickTimeMillis topicsPatternRegexImplementation

@@ -16,7 +16,9 @@ from spark_pulsar.broker.turn.config_keys import (
     mebibytes,
     names,
     natural,
+    one_of,
     positive,
+    seconds_or_zero,
     switch,
     times,
     whole,
@@ -35,6 +37,8 @@ def _port_or_none(text: str) -> int | None:
 
 _segment_size: Final = times(1024 * 1024, whole(1, 2048))
 """MB as bytes; a position in a journal segment has 32 bits."""
+TOKEN_ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512")
+"""Algorithms of public keys that sign tokens."""
 
 
 def _fallback(text: str) -> str:
@@ -89,10 +93,34 @@ class ServerConfig:
     authenticate_metrics_endpoint: bool = SECURITY.key(
         "authenticateMetricsEndpoint", switch, False, "AU-6",
         "Asks for credentials at /metrics, too.")
+    token_secret_key: str = SECURITY.key(
+        "tokenSecretKey", str, "", "AU-2",
+        "Secret key of tokens (HS256, HS384, HS512): path or `file:` URL of its bytes, or the key in base64, alone "
+        "or as a `data:;base64,` URL.", unset="", is_secret=True)
+    token_public_key: str = SECURITY.key(
+        "tokenPublicKey", str, "", "AU-2",
+        "Public key of tokens (RS, PS, ES), in DER or PEM form, given in the same ways; the secret key counts alone "
+        "when both are set.", unset="")
+    token_public_algorithm: str = SECURITY.key(
+        "tokenPublicAlg", one_of(TOKEN_ALGORITHMS), "RS256", "AU-2",
+        "Algorithm of the public key, which tells its kind: RSA keys take all RS and PS algorithms, a curve its own.")
+    token_auth_claim: str = SECURITY.key(
+        "tokenAuthClaim", str, "sub", "AU-2",
+        "Claim of a token that names the role.", unset="sub")
+    token_audience_claim: str = SECURITY.key(
+        "tokenAudienceClaim", str, "", "AU-2",
+        "Claim of a token that names its audiences, one of which must be tokenAudience; empty: it does not matter.",
+        unset="")
+    token_audience: str = SECURITY.key(
+        "tokenAudience", str, "", "AU-2",
+        "Name that this broker has in the claim of audiences.", unset="")
+    token_clock_skew_ms: int = SECURITY.key(
+        "tokenAllowedClockSkewSeconds", seconds_or_zero, 0, "AU-2",
+        "Seconds that the clock of a token's issuer may differ.")
     basic_auth_conf: str = SECURITY.key(
         "basicAuthConf", str, "", "AU-4, SEC-21",
         "Users of basic authentication: path or `file:` URL of an htpasswd file (bcrypt, apr1, crypt), which is read "
-        "again when it changes, or its text in base64, alone or as a `data:` URL.", unset="")
+        "again when it changes, or its text in base64, alone or as a `data:` URL.", unset="", is_secret=True)
     tls_port: int | None = TLS.key(
         "brokerServicePortTls", _port_or_none, "", "SEC-42",
         "Port of the binary protocol over TLS, beside the one without; 0 chooses a free one, empty: none.")
