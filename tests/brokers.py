@@ -12,7 +12,7 @@ import os
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, Protocol
 
 import pulsar
@@ -89,11 +89,13 @@ class Broker:
         self._opened.append(connection.close)
         return connection
 
-    def rest(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+    def rest(
+        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
+    ) -> tuple[int, Any]:
         """Status and answer (parsed JSON, else text) of one REST call; `path` begins with a slash."""
         data = None if body is None else json.dumps(body).encode()
-        headers = {} if data is None else {"Content-Type": "application/json"}
-        request = urllib.request.Request(self.admin_url + path, data=data, method=method, headers=headers)
+        sent = ({} if data is None else {"Content-Type": "application/json"}) | dict(headers or {})
+        request = urllib.request.Request(self.admin_url + path, data=data, method=method, headers=sent)
         try:
             with urllib.request.urlopen(request, timeout=60) as answer:
                 status, text = answer.status, answer.read().decode()

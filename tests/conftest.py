@@ -162,8 +162,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @contextmanager
-def started(kind: str, data_dir: Path, conf: Mapping[str, object] | None = None) -> Iterator[Broker]:
-    """A broker of a kind with Pulsar's keys `conf` on top of the suite's own; for fixtures."""
+def started(
+    kind: str, data_dir: Path, conf: Mapping[str, object] | None = None, headers: Mapping[str, str] | None = None
+) -> Iterator[Broker]:
+    """A broker of a kind with Pulsar's keys `conf` on top of the suite's own; for fixtures. `headers`: credentials of
+    requests, for one that asks for them."""
     if kind == "ours":
         from spark_pulsar import broker_process
 
@@ -177,7 +180,7 @@ def started(kind: str, data_dir: Path, conf: Mapping[str, object] | None = None)
     else:
         from tests.apache_pulsar.start import apache_pulsar
 
-        real = apache_pulsar(data_dir, {key: str(value) for key, value in (conf or {}).items()})
+        real = apache_pulsar(data_dir, {key: str(value) for key, value in (conf or {}).items()}, headers)
         try:
             yield Broker("apache-pulsar", real.service_url, real.admin_url, real)
         finally:

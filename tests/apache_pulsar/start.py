@@ -261,10 +261,12 @@ class ApachePulsar:
         raise CannotStart(f"Apache Pulsar did not get ready; the end of {self.log_path}:\n{tail}")
 
 
-def apache_pulsar(data_dir: Path, conf: Mapping[str, str] | None = None) -> ApachePulsar:
-    """A started Apache Pulsar on free ports. The caller calls `stop()`."""
+def apache_pulsar(
+    data_dir: Path, conf: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
+) -> ApachePulsar:
+    """A started Apache Pulsar on free ports. The caller calls `stop()`. `headers`: as of `ApachePulsar`."""
     port, http_port, bookie_port = free_ports(3)
-    server = ApachePulsar(data_dir, port, http_port, bookie_port, conf or {})
+    server = ApachePulsar(data_dir, port, http_port, bookie_port, conf or {}, headers)
     server.start()
     return server
 

@@ -81,7 +81,7 @@ def test_text_of_a_data_url_is_a_key() -> None:
 
 
 def test_algorithms_are_those_of_the_key() -> None:
-    # covers AU-2
+    # covers AU-2, SEC-4
     signed = {
         **{name: _token({"sub": "u"}, SECRET, name) for name in ("HS256", "HS384", "HS512")},
         **{
@@ -108,7 +108,7 @@ def test_algorithms_are_those_of_the_key() -> None:
 
 
 def test_public_key_is_no_secret_key() -> None:
-    # covers AU-2
+    # covers AU-2, SEC-4
     for encoding in (Encoding.PEM, Encoding.DER):
         public = _public(RSA_KEY, encoding)
         forged = _forged({"alg": "HS256"}, {"sub": "admin"}, public)
