@@ -2,22 +2,22 @@
 
 import contextlib
 import os
-import socket
-import ssl
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 import pulsar
 import typer
 
 from spark_pulsar.cli.access import TRUST_HINT, Access, broker_access, credentials_failure
 from spark_pulsar.cli.access_options import AccessOptions
-from spark_pulsar.client.errors import CredentialsError
-from spark_pulsar.model.errors import PulsarError
+from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.connection import Connection
+from spark_pulsar.client.deadlines import Deadline
+from spark_pulsar.client.errors import ConnectionLost, CredentialsError, OperationTimeout, TlsError
+from spark_pulsar.model.errors import AuthenticationError, PulsarError
 
 TYPES = {
     "exclusive": pulsar.ConsumerType.Exclusive,
@@ -27,7 +27,6 @@ TYPES = {
 }
 POSITIONS = {"latest": pulsar.InitialPosition.Latest, "earliest": pulsar.InitialPosition.Earliest}
 OPERATION_TIMEOUT_S = 10
-DEFAULT_PORTS = {"pulsar": 6650, "pulsar+ssl": 6651}
 FOR_EVER_STEP_MS = 500  # so that Ctrl-C is noticed while waiting
 
 
@@ -50,7 +49,7 @@ def _connected(options: AccessOptions) -> Iterator[pulsar.Client]:
         settings = access.client_settings()
     except CredentialsError as error:
         raise _failed(credentials_failure(error)) from error
-    except PulsarError as error:  # certificates that cannot be read
+    except (PulsarError, ValueError) as error:  # certificates that cannot be read, no URL
         raise _failed(str(error)) from error
     # The client's own log would say the same in ten lines.
     logger = pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull)
@@ -68,25 +67,23 @@ def _connected(options: AccessOptions) -> Iterator[pulsar.Client]:
 
 
 def _check_listening(access: Access) -> None:
-    # The client tries a closed port until its time-out, and does not say why it trusts no certificate; a single host
-    # can be asked first.
+    """Shakes hands with the broker once. The official client tries again and again, and says of a closed port, of a
+    certificate and of a refusal the same in the end: that its time is up."""
+    if not access.url.startswith(("pulsar://", "pulsar+ssl://")):
+        return  # look-up over HTTP, or no URL: the client knows
+    timeout_ms = OPERATION_TIMEOUT_S * 1000
     try:
-        parts = urlsplit(access.url)
-        host, port = parts.hostname, parts.port
-    except ValueError:  # several hosts, or not a URL: the client knows
-        return
-    if parts.scheme not in DEFAULT_PORTS or host is None or "," in parts.netloc:
-        return
-    context = access.tls_context()
-    try:
-        address = (host, port or DEFAULT_PORTS[parts.scheme])
-        with socket.create_connection(address, timeout=OPERATION_TIMEOUT_S) as connection:
-            if context is not None:
-                context.wrap_socket(connection, server_hostname=host).close()
-    except ssl.SSLError as error:
-        hint = f"; {TRUST_HINT}" if isinstance(error, ssl.SSLCertVerificationError) else ""
-        raise _failed(f"no TLS with {access.url}: {error}{hint}") from error
-    except OSError as error:
+        config = ClientConfig(
+            access.url, connect_timeout_ms=timeout_ms, authentication=access.authentication, tls=access.tls
+        )
+        if len(config.addresses) == 1:  # of several any may be the one that answers
+            deadline = Deadline(timeout_ms, "connecting", access.url)
+            Connection.open(config.addresses[0], "", config, deadline).close()
+    except AuthenticationError as error:
+        raise _failed(f"{access.url}: {error}; {access.hint}") from error
+    except TlsError as error:
+        raise _failed(f"{access.url}: {error}; {TRUST_HINT}") from error
+    except (ConnectionLost, OperationTimeout) as error:
         raise _failed(f"no broker at {access.url}: {error}") from error
 
 

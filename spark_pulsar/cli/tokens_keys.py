@@ -5,28 +5,22 @@ The libraries for them are loaded when a command needs them.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import os
-import re
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
 
 from spark_pulsar.client.clock import wall_ms
+from spark_pulsar.server.config.reading import InvalidConfiguration
 
 SECRET_KEY_BYTES: Final = {"HS256": 32, "HS384": 48, "HS512": 64}
 """Length of a new secret key; a longer one serves too."""
 RSA_KEY_BITS: Final = {"RS256": 2048, "RS384": 3072, "RS512": 4096, "PS256": 2048, "PS384": 3072, "PS512": 4096}
 CURVES: Final = {"ES256": "secp256r1", "ES384": "secp384r1", "ES512": "secp521r1"}
 KEY_PAIR_ALGORITHMS: Final = (*RSA_KEY_BITS, *CURVES)
-MAX_KEY_BYTES: Final = 64 * 1024
-_DATA_URL: Final = re.compile(r"data:[^,]*?(?P<base64>;base64)?,(?P<data>.*)", re.DOTALL)
-_BASE64: Final = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _ONLY_OWNER: Final = stat.S_IRUSR | stat.S_IWUSR
 _ALL_MAY_READ: Final = _ONLY_OWNER | stat.S_IRGRP | stat.S_IROTH
 
@@ -74,20 +68,13 @@ def new_key_pair(algorithm: str) -> tuple[bytes, bytes]:
 
 
 def read_key(text: str, option: str) -> bytes:
-    """Reads the key that an option names: a `data:` or `file:` URL, the path of a file, or the key itself in base64."""
-    if text.startswith("data:"):
-        match = _DATA_URL.fullmatch(text)
-        if match is None:
-            raise CannotUseKey(f"{option}: expected data:;base64,KEY")
-        return _from_base64(match["data"], option) if match["base64"] else match["data"].encode()
-    if text.startswith("file:"):
-        return _read_file(Path(unquote(urlsplit(text).path)), option)
-    path = Path(text)
-    if _is_there(path):
-        return _read_file(path, option)
-    if _BASE64.fullmatch(text) and len(text) % 4 == 0:
-        return _from_base64(text, option)
-    raise CannotUseKey(f"{option}: there is no such file, and it is neither data:;base64,KEY nor a key in base64")
+    """Reads the key that an option names, as the broker reads `tokenSecretKey` and `tokenPublicKey`."""
+    with needing_security():
+        from spark_pulsar.server.security import token
+    try:
+        return token.read_key(text, option)
+    except InvalidConfiguration as error:
+        raise CannotUseKey(str(error)) from None
 
 
 def algorithm_of_secret(key: bytes, option: str) -> str:
@@ -101,26 +88,31 @@ def algorithm_of_secret(key: bytes, option: str) -> str:
 def private_key(key: bytes, algorithm: str) -> Any:
     """Loads a private key for an algorithm."""
     with needing_security():
-        from cryptography.hazmat.primitives.serialization import load_der_private_key
-    return _fitting(key, lambda der: load_der_private_key(der, None), algorithm, "--private-key")
+        from cryptography.hazmat.primitives.serialization import load_der_private_key, load_pem_private_key
+    load = load_pem_private_key if _is_pem(key) else load_der_private_key
+    return _fitting(lambda: load(key, None), algorithm, "--private-key")
 
 
 def public_key(key: bytes, algorithm: str) -> Any:
     """Loads a public key for an algorithm."""
     with needing_security():
-        from cryptography.hazmat.primitives.serialization import load_der_public_key
-    return _fitting(key, load_der_public_key, algorithm, "--public-key")
+        from cryptography.hazmat.primitives.serialization import load_der_public_key, load_pem_public_key
+    load = load_pem_public_key if _is_pem(key) else load_der_public_key
+    return _fitting(lambda: load(key), algorithm, "--public-key")
 
 
-def _fitting(der: bytes, load: Any, algorithm: str, option: str) -> Any:
+def _is_pem(key: bytes) -> bool:
+    return b"-----BEGIN " in key
+
+
+def _fitting(load: Callable[[], Any], algorithm: str, option: str) -> Any:
     if algorithm not in KEY_PAIR_ALGORITHMS:
         wanted = ", ".join(KEY_PAIR_ALGORITHMS)
         raise CannotUseKey(f"--signature-algorithm {algorithm} is none of key pairs, which are {wanted}")
     try:
-        key = load(der)
+        key = load()
     except (ValueError, TypeError) as error:  # the latter for one with a password
-        hint = "; PEM is turned into it by openssl pkey -outform DER" if der.startswith(b"-----BEGIN") else ""
-        raise CannotUseKey(f"{option}: no such key in DER form{hint}") from error
+        raise CannotUseKey(f"{option}: no such key in DER or PEM form, without a password") from error
     curve = getattr(getattr(key, "curve", None), "name", None)
     of = [name for name, each in CURVES.items() if each == curve] if curve else list(RSA_KEY_BITS)
     if not hasattr(key, "key_size") or algorithm not in of:
@@ -166,28 +158,3 @@ def _write_new(path: Path, data: bytes, mode: int) -> None:
             file.write(data)
     except OSError as error:
         raise CannotUseKey(f"{path} cannot be written: {error.strerror}") from error
-
-
-def _is_there(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):  # too long for a name, or no name at all: the key itself
-        return False
-
-
-def _read_file(path: Path, option: str) -> bytes:
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_KEY_BYTES + 1)
-    except OSError as error:
-        raise CannotUseKey(f"{option}: {path} cannot be read: {error.strerror}") from error
-    if not 0 < len(data) <= MAX_KEY_BYTES:
-        raise CannotUseKey(f"{option}: {path} has {len(data)} bytes, a key has 1 to {MAX_KEY_BYTES}")
-    return data
-
-
-def _from_base64(text: str, option: str) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except binascii.Error as error:
-        raise CannotUseKey(f"{option}: the text is not base64") from error

@@ -68,6 +68,21 @@ class Section:
         return made  # type: ignore[no-any-return]
 
 
+MASK: Final = "*****"
+"""Text in place of a secret."""
+_SECRET_KEYS: Final = re.compile("secret|password|params$|authenticationparameters$|^basicauthconf$", re.IGNORECASE)
+
+
+def holds_secret(key: str) -> bool:
+    """Tells of a key, of this broker or of Apache Pulsar, if its value is or may hold a secret (SEC-85)."""
+    return _SECRET_KEYS.search(key) is not None
+
+
+def shown(key: str, text: str) -> str:
+    """Returns the text of a key for errors and lists, masked if it may hold a secret."""
+    return MASK if text and holds_secret(key) else text
+
+
 ADDRESSES: Final = Section("Addresses")
 STORAGE: Final = Section("Storage")
 CONNECTIONS: Final = Section("Connections")

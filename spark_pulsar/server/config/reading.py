@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from spark_pulsar.broker.turn.config import BrokerConfig
-from spark_pulsar.broker.turn.config_keys import Key, keys_of, setting_text
+from spark_pulsar.broker.turn.config_keys import Key, keys_of, setting_text, shown
 
 from .pulsar_keys import PULSAR_KEYS, REFUSED_KEYS
 from .settings import ServerConfig
@@ -48,7 +48,7 @@ def load_config(path: str | Path | None = None, overrides: Mapping[str, object] 
             try:
                 value = KEYS[key].read(text)
             except ValueError as error:
-                raise InvalidConfiguration(f"{key}={text}: {error}") from error
+                raise InvalidConfiguration(f"{key}={shown(key, text)}: {error}") from error
             if key in _SERVER_KEYS:
                 server[_SERVER_KEYS[key][0]] = value
             else:
@@ -82,7 +82,7 @@ def parse_properties(text: str) -> dict[str, str]:
             continue
         key, separator, value = stripped.partition("=")
         if not separator:
-            raise InvalidConfiguration(f"line {number}: want key=value, got {stripped!r}")
+            raise InvalidConfiguration(f"line {number}: want key=value")  # not quoted: it may be a secret
         settings[key.strip()] = value.strip()
     return settings
 

@@ -1,4 +1,4 @@
-"""`broker_process(tls=True)`: a broker that listens with TLS alone, and the options of its clients."""
+"""`broker_process(token=True, tls=True)`: a secured broker, and the options of its clients."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import jwt
 import pulsar
 import pytest
 from typer.testing import CliRunner
@@ -19,13 +20,22 @@ from typer.testing import CliRunner
 import spark_pulsar
 from spark_pulsar.cli.main import app
 from spark_pulsar.cli.process import BrokerProcess
+from spark_pulsar.client.clock import wall_ms
 
 QUIET = {"logger": pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)}
 
 
 @pytest.fixture(scope="module")
 def over_tls() -> Iterator[BrokerProcess]:
+    """A broker with TLS alone."""
     with spark_pulsar.broker_process(tls=True) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def secured() -> Iterator[BrokerProcess]:
+    """A broker with TLS and tokens."""
+    with spark_pulsar.broker_process(token=True, tls=True) as broker:
         yield broker
 
 
@@ -71,6 +81,52 @@ def test_commands_over_tls(over_tls: BrokerProcess) -> None:
     blind = CliRunner().invoke(app, ["produce", "by-commands", "-m", "hello", "--url", over_tls.service_url])
     assert blind.exit_code == 1
     assert "authorities to trust are given by --tls-trust-cert-path" in blind.stderr
+
+
+def test_tokens_over_tls(secured: BrokerProcess) -> None:
+    # covers SEC-84
+    round_trip(secured.client_options, "with-token")
+    token = secured.security.token("reader")
+    assert jwt.decode(token, options={"verify_signature": False}) == {"sub": "reader"}
+    expiring = secured.security.token("reader", 60)
+    assert jwt.decode(expiring, options={"verify_signature": False})["exp"] > wall_ms() // 1000
+    reader = secured.as_role("reader")
+    assert (reader.token, reader.token_path and reader.token_path.read_text()) == (token, token)
+    assert status_of(secured, reader.admin_headers) != 401
+    assert status_of(secured, secured.as_role("admin").admin_headers) == 200
+    assert status_of(secured, {}) == 401
+    assert status_of(secured, {"Authorization": f"Bearer {token[:-2]}xx"}) == 401
+    secured.restart()
+    round_trip(secured.client_options, "with-token-again")
+
+
+def status_of(broker: BrokerProcess, headers: dict[str, str]) -> int:
+    """Returns the status of a question to the admin API."""
+    request = urllib.request.Request(f"{broker.admin_url}/admin/v2/tenants", headers=headers)
+    try:
+        with urllib.request.urlopen(request, context=broker.as_role("x").tls_context(), timeout=30) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+
+
+def test_commands_with_a_token(secured: BrokerProcess) -> None:
+    # covers SEC-82, SEC-83
+    access = secured.as_role("admin")
+    conf = ("--client-conf", str(access.client_conf_path))
+    sent = CliRunner().invoke(app, ["produce", "by-role", "-m", "hello", *conf])
+    assert (sent.exit_code, sent.stderr) == (0, "1 messages sent to by-role\n")
+    topics = CliRunner().invoke(app, ["admin", *conf, "topics", "list", "public/default"])
+    assert "persistent://public/default/by-role\n" in topics.stdout
+    refused = CliRunner().invoke(app, ["produce", "t", "-m", "x", *conf, "--auth-params", "token:a.b.c"])
+    assert (refused.exit_code, refused.stderr.count("\n")) == (1, 1)
+    assert "Failed to authenticate" in refused.stderr
+    assert "the broker does not accept the credentials of --auth-plugin org.apache" in refused.stderr
+    trusting = ("--url", secured.service_url, "--tls-trust-cert-path", str(access.trust_certs_path))
+    nobody = CliRunner().invoke(app, ["consume", "t", "-s", "s", *trusting])
+    assert (nobody.exit_code, nobody.stderr.count("\n")) == (1, 1)
+    assert "no credentials were given: --auth-plugin and --auth-params" in nobody.stderr
 
 
 def test_a_certificate_for_a_role(over_tls: BrokerProcess) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from spark_pulsar.broker.turn.config import BrokerConfig
+from spark_pulsar.broker.turn.config_keys import holds_secret, shown
 from spark_pulsar.server.config.pulsar_keys import PULSAR_KEYS, REFUSED_KEYS
 from spark_pulsar.server.config.reading import KEYS, InvalidConfiguration, load_config, parse_properties
 from spark_pulsar.server.config.settings import ServerConfig
@@ -111,8 +112,20 @@ def test_no_key_both_has_an_effect_and_has_none() -> None:
 
 
 def test_line_that_is_no_setting() -> None:
-    with pytest.raises(InvalidConfiguration, match="line 2"):
+    # covers SEC-85
+    with pytest.raises(InvalidConfiguration, match="line 2") as error:
         parse_properties("a=1\nnonsense\n")
+    assert "nonsense" not in str(error.value)
+
+
+def test_secrets_are_in_no_text_of_the_configuration() -> None:
+    # covers SEC-85
+    held = [key for key in KEYS if holds_secret(key)]
+    assert {"tokenSecretKey", "basicAuthConf"} <= set(held)
+    assert holds_secret("brokerClientAuthenticationParameters")
+    assert not holds_secret("tokenPublicKey")
+    assert "marked" not in repr(load_config(None, dict.fromkeys(held, "marked")))
+    assert (shown("tokenSecretKey", "marked"), shown("tokenSecretKey", ""), shown("a", "b")) == ("*****", "", "b")
 
 
 def test_namespaces_and_units() -> None:
