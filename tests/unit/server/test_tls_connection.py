@@ -111,8 +111,11 @@ async def serving(
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    while not condition():  # noqa: ASYNC110 - other sides of the loop come first
-        await asyncio.sleep(0)
+    loop = asyncio.get_running_loop()
+    while not condition():
+        turn = loop.create_future()
+        loop.call_soon(turn.set_result, None)
+        await turn
 
 
 async def connected(address: Any, context: ssl.SSLContext) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
