@@ -129,8 +129,8 @@ def build_app(
             return
         request = Request(scope, receive)
         try:
-            allowed.check(request.method, request.headers)
             segments = _segments(request)
+            allowed.check(request.method, request.headers, changes=_changes_by_reading(request, segments))
             principal = UNAUTHENTICATED if authenticate is None else await authenticate(request, segments)
             answer = await _serve(current_gate(), request, segments, principal)
         except PulsarError as error:
@@ -143,6 +143,11 @@ def build_app(
         await answer(scope, receive, send)
 
     return app
+
+
+def _changes_by_reading(request: Request, segments: Sequence[str]) -> bool:
+    """Tells whether a request of a method that reads may change something: create a topic, or delete by its quota."""
+    return "checkAllowAutoCreation" in request.query_params or segments[-1] == "backlog-quota-check"
 
 
 def _segments(request: Request) -> list[str]:

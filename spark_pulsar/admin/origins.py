@@ -1,7 +1,8 @@
-"""Origins of requests: a web page may change nothing here unless it comes from a host that this broker goes by.
+"""Origins of requests: a web page may change nothing here unless it comes from a host that this broker goes by, and
+read nothing under a name that is not this broker's.
 
-The admin API asks for no credentials, and a browser sends requests for any page that is open: a form of another site
-reaches `localhost:8080`, and a name of that site may lead there as well (DNS rebinding). A browser says where a request
+A browser sends requests for any page that is open: a form of another site reaches `localhost:8080`, and a name of that
+site may lead there as well (DNS rebinding), whose pages then read the answers, too. A browser says where a request
 comes from: with `Origin` on all but reading ones, with `Sec-Fetch-Site` in newer versions. Programs say nothing of the
 kind, as Pulsar's clients and `pulsar-admin`, so that they are never refused, whatever name the broker has for them
 (`http://broker:8080` in a network of containers).
@@ -29,9 +30,11 @@ class AllowedHosts:
         named = {name, name.partition(".")[0], host_of(advertised_address), *(each.lower() for each in configured)}
         self._names = named - {""}
 
-    def check(self, method: str, headers: Mapping[str, str]) -> None:
-        """Refuses, with 403, a request that changes something and that a foreign page sends."""
+    def check(self, method: str, headers: Mapping[str, str], *, changes: bool = False) -> None:
+        """Refuses, with 403, a request of a browser by a name that is not this broker's, and one that a foreign page
+        sends and that changes something: `changes` says so of a method that reads, as a rule."""
         if method in _READING:
+            self._check_reading(headers, changes)
             return
         host, origin, site = headers.get("host", ""), headers.get("origin"), headers.get("sec-fetch-site")
         if origin is not None:
@@ -41,6 +44,20 @@ class AllowedHosts:
             raise _refused("a page of another site")
         elif (site is not None or _is_browser(headers)) and not self._may_be_called(host):
             raise _refused(f"a page that calls this broker {host[:200]!r}")
+
+    def _check_reading(self, headers: Mapping[str, str], changes: bool) -> None:
+        """Refuses a page whose own name leads here, which could read the answer (SEC-41). One of another site cannot,
+        but its request has come by then. `Referer` tells where it is from; a page that shows none is foreign."""
+        host, site = headers.get("host", ""), headers.get("sec-fetch-site")
+        if site is None and not _is_browser(headers):
+            return
+        if not self._may_be_called(host):
+            raise _refused(f"a page that calls this broker {host[:200]!r}", "read")
+        if not changes or site in _OWN_SITE:
+            return
+        from_page = headers.get("origin") or headers.get("referer")
+        if from_page is None or not self._is_own_origin(from_page, host):
+            raise _refused("a page of another site")
 
     def _is_own_origin(self, origin: str, host: str) -> bool:
         """Tells whether the page is of this broker itself, or of a host that is allowed. An address is no sign of
@@ -81,9 +98,12 @@ def _is_loopback(name: str) -> bool:
 
 
 def _is_browser(headers: Mapping[str, str]) -> bool:
-    """Tells whether a request without `Origin` looks like one of an old browser."""
-    return "referer" in headers or headers.get("user-agent", "").startswith("Mozilla/")
+    """Tells whether a request without `Sec-Fetch-Site`, which browsers send to loopback and over TLS alone, looks like
+    one of a browser. A page may choose the other headers, but cannot leave out its languages; programs that send some,
+    as Node, send `Sec-Fetch-Mode` with them, which no page can."""
+    is_named = headers.get("user-agent", "").startswith("Mozilla/")
+    return is_named or "referer" in headers or ("accept-language" in headers and "sec-fetch-mode" not in headers)
 
 
-def _refused(who: str) -> Refused:
-    return Refused(403, f"Refused: {who} may change nothing here; webServiceAllowedHosts names hosts whose pages may")
+def _refused(who: str, what: str = "change") -> Refused:
+    return Refused(403, f"Refused: {who} may {what} nothing here; webServiceAllowedHosts names hosts whose pages may")

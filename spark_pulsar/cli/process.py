@@ -41,8 +41,8 @@ class BrokerProcess:
         conf: Mapping[str, object] | str | Path | None = None,
         *,
         host: str = "127.0.0.1",
-        port: int = 0,
-        http_port: int = 0,
+        port: int | None = 0,
+        http_port: int | None = 0,
         token: bool = False,
         tls: bool = False,
     ) -> None:
@@ -60,7 +60,7 @@ class BrokerProcess:
         """The file of `log` until `close`."""
         self._host = host
         binary, http = ("--tls-port", "--tls-http-port") if tls else ("--port", "--http-port")
-        self._ports = {binary: str(port), http: str(http_port)}
+        self._ports = {option: str(each) for option, each in ((binary, port), (http, http_port)) if each is not None}
         self._process: subprocess.Popen[bytes] | None = None
         self.service_url = ""
         self.admin_url = ""
@@ -240,8 +240,8 @@ def broker_process(
     conf: Mapping[str, object] | str | Path | None = None,
     *,
     host: str = "127.0.0.1",
-    port: int = 0,
-    http_port: int = 0,
+    port: int | None = 0,
+    http_port: int | None = 0,
     token: bool = False,
     tls: bool = False,
 ) -> Iterator[BrokerProcess]:
@@ -252,7 +252,7 @@ def broker_process(
 
     `data_dir`: where it keeps its data; by default a fresh temporary directory, removed at the end.
     `conf`: a configuration file, or keys of Pulsar's broker.conf with their values.
-    `port`, `http_port`: 0 chooses free ones.
+    `port`, `http_port`: 0 chooses free ones; None: those of `conf`.
     `token`: clients need a token, and permissions unless their role is `admin`.
     `tls`: the broker listens with TLS alone. Both need the extra `security`.
 

@@ -60,7 +60,7 @@ class Listening:
             _LOG.warning(
                 "LISTENING ON %s WITHOUT AUTHENTICATION: anyone who reaches the ports %s of this machine can read, "
                 "write and delete every topic, and change every policy. Set bindAddress=127.0.0.1 to close them, or "
-                "authenticationEnabled=true and authorizationEnabled=true to let in those who may",
+                "authenticationEnabled=true with authenticationProviders to let in only those with credentials",
                 address or "0.0.0.0",
                 ", ".join(str(each) for each in dataclasses.astuple(self.ports) if each),
             )

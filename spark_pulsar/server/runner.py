@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from shutil import disk_usage
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from spark_pulsar.broker.policies import documents
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
@@ -99,6 +100,13 @@ def _authenticator_of(providers: Providers, config: ServerConfig) -> HttpAuthent
     return HttpAuthenticator(providers, config)
 
 
+def _advertised(config: ServerConfig) -> list[str]:
+    """Lists the hosts of the admin API that listeners advertise."""
+    each = [listener.addresses for listener in config.broker.advertised_listeners]
+    urls = [url for found in each for url in (found.http, found.http_tls) if url is not None]
+    return [urlsplit(url).hostname or "" for url in urls]
+
+
 class _NotReady(asyncio.Protocol):
     """A connection that comes while the core restarts: the client tries again."""
 
@@ -150,7 +158,7 @@ class _Runner:
             _LOG.error("cannot open the data directory: %s%s", error, self._advice(error))
             listening.close()
             return 1
-        hosts = AllowedHosts(config.broker.advertised_address, config.allowed_hosts)
+        hosts = AllowedHosts(config.broker.advertised_address, (*config.allowed_hosts, *_advertised(config)))
         authenticator = None if self._providers is None else _authenticator_of(self._providers, config)
         web = WebServer(lambda: self._engine, self._most.http, hosts, self._memory, authenticator)
         web.start(listening.http)

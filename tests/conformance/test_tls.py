@@ -118,7 +118,7 @@ def secured(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Itera
             real.start()
             running = Broker("apache-pulsar", real.service_url, real.admin_url, real)
         stack.callback(running.close_since, 0)
-        client_files = authority.issue(common_name="somebody")
+        client_files = authority.issue("somebody.example", common_name="somebody")
         yield Secured(running, tls_port, https_port, authority, certificate, key, client_files, stranger)
 
 
@@ -152,7 +152,9 @@ def test_clients_without_tls_are_served_beside(secured: Secured) -> None:
         lambda secured: {"trusted": secured.stranger.path},
         lambda _: {"authentication": None},
         lambda secured: {
-            "authentication": pulsar.AuthenticationTLS(*map(str, secured.stranger.issue(common_name="somebody")))
+            "authentication": pulsar.AuthenticationTLS(
+                *map(str, secured.stranger.issue("somebody.example", common_name="somebody"))
+            )
         },
     ],
     ids=["another name", "unknown authority", "no certificate", "certificate of a stranger"],
@@ -168,7 +170,7 @@ def test_the_official_client_is_refused(secured: Secured, settings: Callable[[Se
 def test_the_admin_api_over_tls(secured: Secured) -> None:
     # covers SEC-42, SEC-43
     assert secured.get("/admin/v2/clusters", secured.client_files) == ["standalone"]
-    for files in (None, secured.stranger.issue(common_name="somebody")):
+    for files in (None, secured.stranger.issue("somebody.example", common_name="somebody")):
         with pytest.raises((urllib.error.URLError, OSError)) as refused:
             secured.get("/admin/v2/clusters", files)
         assert not isinstance(refused.value, urllib.error.HTTPError)
