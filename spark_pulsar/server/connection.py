@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from google.protobuf.message import DecodeError
+
 from spark_pulsar.broker.turn.events import (
     AcksReceived,
     ColumnarSendsReceived,
@@ -65,23 +67,41 @@ _FLAWS: Final[tuple[tuple[int, Flaw], ...]] = (
 )
 
 
-class FirstFrame:
-    """The first frame of a connection, which has a limit of its own: its sender is a stranger."""
+class FirstFrames:
+    """The frames of a connection up to its CONNECT, which have a limit of their own: their sender is a stranger
+    (SEC-26)."""
 
     __slots__ = ("_held",)
 
     def __init__(self) -> None:
         self._held = b""
 
-    def feed(self, data: bytes) -> bytes:
-        """Returns all that has arrived once the frame is whole, empty before. Raises MalformedFrame when it is too
-        large."""
-        self._held += data
-        size = 4 + int.from_bytes(self._held[:4])
-        if len(self._held) >= 4 and size > MAX_FIRST_FRAME_SIZE_BYTES:
-            text = f"a first frame of {size} bytes; a CONNECT has up to {MAX_FIRST_FRAME_SIZE_BYTES}"
-            raise MalformedFrame(text)
-        return self._held if len(self._held) >= max(size, 4) else b""
+    def feed(self, data: bytes) -> tuple[bytes, bool]:
+        """Returns the frames that are whole, and True once CONNECT is among them, with all behind it. Raises
+        MalformedFrame for a frame that is too large."""
+        held = self._held + data
+        start = 0
+        while len(held) - start >= 4:
+            size = 4 + int.from_bytes(held[start : start + 4])
+            if size > MAX_FIRST_FRAME_SIZE_BYTES:
+                text = f"a first frame of {size} bytes; a CONNECT has up to {MAX_FIRST_FRAME_SIZE_BYTES}"
+                raise MalformedFrame(text)
+            if len(held) - start < size:
+                break
+            if _is_connect(held[start : start + size]):
+                self._held = b""
+                return held, True
+            start += size
+        self._held = held[start:]
+        return held[:start], False
+
+
+def _is_connect(frame: bytes) -> bool:
+    """Tells whether a frame is a CONNECT, or none at all, which others are to find out."""
+    try:
+        return BaseCommand.FromString(frame[8 : 8 + int.from_bytes(frame[4:8])]).type == BaseCommand.CONNECT
+    except DecodeError:
+        return True
 
 
 class Connection(asyncio.Protocol):
@@ -96,6 +116,7 @@ class Connection(asyncio.Protocol):
         "held",
         "held_buffer_bytes",
         "is_counted",
+        "is_pending",
         "is_read",
         "is_served",
         "is_waiting",
@@ -116,8 +137,8 @@ class Connection(asyncio.Protocol):
         self.engine = engine
         self.session_id = session_id
         self.splitter = RunSplitter(max_frame_bytes)
-        self.first: FirstFrame | None = FirstFrame()
-        """The first frame while it is unfinished."""
+        self.first: FirstFrames | None = FirstFrames()
+        """Frames before the handshake; None from CONNECT on."""
         self.transport: asyncio.Transport | None = None
         self.pieces: list[bytes | bytearray | memoryview] = []
         """Bytes that this turn sends, in order."""
@@ -146,6 +167,8 @@ class Connection(asyncio.Protocol):
         """Bytes that the held items are cut from."""
         self.is_counted = False
         """The memory of connections has a share for what arrived."""
+        self.is_pending = True
+        """The handshake is not done."""
         self.may_be_read = self.may_get_messages = True
         """There is memory for it."""
 
@@ -163,10 +186,11 @@ class Connection(asyncio.Protocol):
             return
         try:
             if self.first is not None:
-                data = self.first.feed(data)
+                data, is_connect = self.first.feed(data)
+                if is_connect:
+                    self.first = None
                 if not data:
                     return
-                self.first = None
         except MalformedFrame as error:
             self.failure = MalformedFrame(error.message)  # which does not hold the stack
             self.engine.on_malformed(self, self.failure)

@@ -43,16 +43,18 @@ from spark_pulsar.broker.turn.events import (
     SessionOpened,
 )
 from spark_pulsar.ledger.storage import StorageDamaged
-from spark_pulsar.model.errors import AuthenticationError, PulsarError
+from spark_pulsar.model.errors import AuthenticationError, NotAllowed, PulsarError
 from spark_pulsar.model.limits import FRAME_PADDING_BYTES
 from spark_pulsar.server.compaction.running import Compactions
 from spark_pulsar.server.security.audit import write_audit
 from spark_pulsar.server.security.provider import Credentials
+from spark_pulsar.wire import commands
 from spark_pulsar.wire.frames import command_frame
 from spark_pulsar.wire.messages import message_frames
 from spark_pulsar.wire.receipts import receipts
 
 from . import turn_budget
+from .admission import Admission
 from .connection import Connection
 from .connection_memory import DEFAULT_BUDGET_BYTES, ConnectionMemory
 from .core_requests import CoreRequests
@@ -92,9 +94,10 @@ class Engine:
         has_room: Callable[[int], bool] = lambda _count: True,
         memory: ConnectionMemory | None = None,
         providers: Providers | None = None,
+        admission: Admission | None = None,
     ) -> None:
         """`has_room` tells whether one more connection may be served beside so many; `memory` is what they share;
-        `providers` check credentials, while authentication is on."""
+        `providers` check credentials, while authentication is on; `admission` counts connections."""
         self.loop = loop
         self.broker = Broker(state, config, clock())
         self.connections: dict[int, Connection] = {}
@@ -104,6 +107,7 @@ class Engine:
         self._clock = clock
         self._on_stopped = on_stopped
         self._has_room = has_room
+        self._admission = Admission() if admission is None else admission
         self._providers = providers
         self._max_frame_bytes = config.max_message_size_bytes + FRAME_PADDING_BYTES
         self._last_session = 0
@@ -127,7 +131,18 @@ class Engine:
         )
         self._compactions = Compactions(storage.read, self._tell)
         self._check = os.environ.get(CHECK_INVARIANTS) == "1"
-        self._do: dict[type, Callable[..., None]] = {
+        self._do = self._actions()
+        self._to_flush: dict[Connection, None] = {}
+        self._to_close: list[Connection] = []
+        self._may_wait = False
+        """This turn has nothing else to do, so that the loop may wait for a quick disk."""
+        self._put_off: AppendRecords | None = None
+        self._requests = CoreRequests(loop)
+        self.happen([])
+
+    def _actions(self) -> dict[type, Callable[..., None]]:
+        """Names what carries out each effect."""
+        return {
             SendReceipts: self._send_receipts,
             SendColumnarReceipts: self._send_columnar_receipts,
             SendMessages: self._send_messages,
@@ -144,13 +159,6 @@ class Engine:
             WriteAudit: write_audit,
             Authenticate: self._authenticate,
         }
-        self._to_flush: dict[Connection, None] = {}
-        self._to_close: list[Connection] = []
-        self._may_wait = False
-        """This turn has nothing else to do, so that the loop may wait for a quick disk."""
-        self._put_off: AppendRecords | None = None
-        self._requests = CoreRequests(loop)
-        self.happen([])
 
     @property
     def core(self) -> Core:
@@ -206,13 +214,20 @@ class Engine:
         if self._stopped or not self._has_room(len(self.connections)):
             transport.abort()
             return
-        self.connections[connection.session_id] = connection
         peer, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+        refusal = self._admission.enter(connection, peer, connection.abort)
+        if refusal:
+            _LOG.info("connection of %s refused: %s", peer_text(peer), refusal)
+            transport.write(command_frame(commands.error(commands.NO_REQUEST, NotAllowed(refusal))))
+            connection.close()
+            return
+        self.connections[connection.session_id] = connection
         is_tls = transport.get_extra_info("sslcontext") is not None
         self.happen([SessionOpened(connection.session_id, peer_text(peer), local_text(local), is_tls)])
 
     def on_lost(self, connection: Connection) -> None:
         """Tells the core that a connection is gone."""
+        self._admission.leave(connection)
         if self.connections.pop(connection.session_id, None) is not None:
             self.happen([SessionClosed(connection.session_id)])
 
@@ -332,9 +347,16 @@ class Engine:
         return connection.pieces
 
     def _send_command(self, effect: SendCommand) -> None:
-        pieces = self._out(effect.session_id)
-        if pieces is not None:
-            pieces.append(command_frame(effect.command))
+        connection = self.connections.get(effect.session_id)
+        if connection is None:
+            return
+        self._to_flush[connection] = None
+        connection.pieces.append(command_frame(effect.command))
+        if connection.is_pending:
+            session = self.core.sessions.get(effect.session_id)
+            if session is not None and session.connected:
+                connection.is_pending = False
+                self._admission.pending.leave(connection)
 
     def _send_receipts(self, effect: SendReceipts) -> None:
         pieces = self._out(effect.session_id)
@@ -476,6 +498,7 @@ class Engine:
             self._timer.cancel()
         connections, self.connections = self.connections, {}
         for connection in connections.values():
+            self._admission.leave(connection)
             connection.abort()
         self._requests.end()
         self._submitter.close()

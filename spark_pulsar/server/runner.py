@@ -22,6 +22,7 @@ from spark_pulsar.broker.policies import documents
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
 from spark_pulsar.storage.files import FileStorage
 
+from .admission import Admission, Pending
 from .connection_memory import ConnectionMemory
 from .descriptors import ConnectionLimit, most_connections, raise_limit
 from .engine import Engine
@@ -107,6 +108,12 @@ def _advertised(config: ServerConfig) -> list[str]:
     return [urlsplit(url).hostname or "" for url in urls]
 
 
+def _pending(what: str, config: ServerConfig, most_connections: int) -> Pending:
+    """Limits connections that wait for their clients to the half of all at most."""
+    most = min(config.max_pending or most_connections, most_connections // 2)
+    return Pending(what, most, min(config.max_pending_per_ip or most, most))
+
+
 class _NotReady(asyncio.Protocol):
     """A connection that comes while the core restarts: the client tries again."""
 
@@ -135,6 +142,8 @@ class _Runner:
         """Task that looks for changed certificates."""
         self._most = most_connections(raise_limit())
         self._limit = ConnectionLimit(self._most.binary)
+        pending = _pending("handshakes", config, self._most.binary)
+        self._admission = Admission(config.max_connections, config.max_connections_per_ip, pending)
         self._memory = ConnectionMemory(config.connection_buffer_bytes, loop.time, loop.call_later)
         self._providers = None if not config.broker.authentication_enabled else _providers_of(config, self._clock)
         self._opener = ThreadPoolExecutor(1, thread_name_prefix="open")
@@ -160,11 +169,19 @@ class _Runner:
             return 1
         hosts = AllowedHosts(config.broker.advertised_address, (*config.allowed_hosts, *_advertised(config)))
         authenticator = None if self._providers is None else _authenticator_of(self._providers, config)
-        web = WebServer(lambda: self._engine, self._most.http, hosts, self._memory, authenticator)
+        web = WebServer(
+            lambda: self._engine,
+            self._most.http,
+            hosts,
+            self._memory,
+            authenticator,
+            _pending("HTTP connections", config, self._most.http),
+            config.http_max_head_bytes,
+        )
         web.start(listening.http)
         servers = [await self._loop.create_server(self._new_connection, sock=each) for each in listening.binary]
         if tls is not None:
-            handshakes = Handshakes(self._loop, lambda: tls.current, self._has_room_beside)
+            handshakes = Handshakes(self._loop, lambda: tls.current, self._has_room_beside, self._admission.pending)
             over = handshakes.over(self._new_connection)
             servers += [await self._loop.create_server(over, sock=each) for each in listening.binary_tls]
         gc.collect()
@@ -256,7 +273,16 @@ class _Runner:
         self._engine_since_ms = self._clock()
         config, has_room, memory = self._broker_config, self._limit.has_room, self._memory
         self._engine = Engine(
-            self._loop, storage, state, config, self._clock, self._on_stopped, has_room, memory, self._providers
+            self._loop,
+            storage,
+            state,
+            config,
+            self._clock,
+            self._on_stopped,
+            has_room,
+            memory,
+            self._providers,
+            self._admission,
         )
         reason, is_stalled = self._disk_full
         if reason:

@@ -13,6 +13,7 @@ import ssl
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from .admission import Pending
 from .sockets import peer_text
 
 HANDSHAKE_TIMEOUT_S: Final = 10.0
@@ -110,12 +111,15 @@ class Handshakes:
         loop: asyncio.AbstractEventLoop,
         context: Callable[[], ssl.SSLContext],
         has_room: Callable[[int], bool] = lambda _pending: True,
+        waiting: Pending | None = None,
     ) -> None:
-        """`context` returns that of new handshakes; `has_room` tells whether one more may begin beside so many."""
+        """`context` returns that of new handshakes; `has_room` tells whether one more may begin beside so many, and
+        `waiting` ends the oldest of too many."""
         self.loop = loop
         self.context = context
         self.has_room = has_room
         self.pending: set[TlsConnection] = set()
+        self.waiting = Pending("TLS handshakes") if waiting is None else waiting
         self.scratch = memoryview(bytearray(_SCRATCH_BYTES))
         self._lines = 0
         self._lines_since_s = 0.0
@@ -161,6 +165,7 @@ class TlsConnection(asyncio.Protocol):
         self._tls = handshakes.context().wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._transport = TlsTransport(self._tcp, self._tls, self._outgoing)
         handshakes.pending.add(self)
+        handshakes.waiting.enter(self, self._peer, self._tcp.abort)
         self._timer = handshakes.loop.call_later(HANDSHAKE_TIMEOUT_S, self._end_late)
 
     def data_received(self, data: bytes) -> None:
@@ -207,6 +212,7 @@ class TlsConnection(asyncio.Protocol):
 
     def _end_handshake(self) -> None:
         self._handshakes.pending.discard(self)
+        self._handshakes.waiting.leave(self)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

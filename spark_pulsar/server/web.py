@@ -11,9 +11,11 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from spark_pulsar.admin.answers import Refused, refusal
 from spark_pulsar.admin.app import build_app
 from spark_pulsar.admin.origins import AllowedHosts
 
+from .admission import Pending
 from .connection_memory import UNCOUNTED_BYTES, ConnectionMemory
 from .security.provider import CLIENT_CERTIFICATE
 from .sockets import peer_text
@@ -22,6 +24,8 @@ from .tls_connection import Handshakes, client_certificate
 if TYPE_CHECKING:
     import socket
     import ssl
+
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from .engine import Engine
     from .security.http import HttpAuthenticator
@@ -34,6 +38,13 @@ _NO_HTTP: Final = (
     b'{"reason":"Invalid HTTP request received"}'
 )
 """Answer to bytes that are no HTTP."""
+
+
+_TOO_LONG: Final = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    b'Content-Length: 48\r\n\r\n{"reason":"The head of the request is too long"}'
+)
+"""Answer to a request whose line and headers are longer than `httpMaxRequestHeaderSize`."""
 
 
 def _ignore(_unread_bytes: int) -> None:
@@ -70,7 +81,9 @@ class _Connection(H11Protocol):
     """An HTTP connection that waits for its client, but not for ever, and is closed at once when there are too many."""
 
     _most = 1 << 30
+    _most_head_bytes = 1 << 30
     _memory: ConnectionMemory | None = None
+    _waiting = Pending("HTTP connections")
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._counted = _Counted(transport, self._note_unread)
@@ -80,11 +93,14 @@ class _Connection(H11Protocol):
         super().connection_made(cast("asyncio.Transport", self._counted))
         if len(self.connections) > self._most:
             transport.close()
+        else:
+            self._waiting.enter(self, transport.get_extra_info("peername"), transport.abort)
         self._seen: tuple[object, int] | None = None
         self._watch = self.loop.call_later(PATIENCE_S, self._look)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._watch.cancel()
+        self._waiting.leave(self)
         if self._memory is not None:
             self._memory.forget(self)
         super().connection_lost(exc)
@@ -95,13 +111,20 @@ class _Connection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         is_within = self._request_bytes
+        self._head_bytes = is_within + len(data)
         super().data_received(data)
         # What a request has sent so far is kept until it is whole.
         self._request_bytes += len(data)
         if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
+            self._waiting.leave(self)  # it is the broker's turn
             self._request_bytes = len(self.conn.trailing_data[0]) if len(data) > UNCOUNTED_BYTES else 0
         if max(is_within, self._request_bytes) > UNCOUNTED_BYTES and self._memory is not None:
             self._memory.received(self, self._request_bytes, 0)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.conn.their_state in (h11.IDLE, h11.SEND_BODY) and not self.transport.is_closing():
+            self._waiting.enter(self, self.transport.get_extra_info("peername"), self.transport.abort)
 
     def resume_writing(self) -> None:
         super().resume_writing()
@@ -140,7 +163,10 @@ class _Connection(H11Protocol):
             self.cycle.disconnected = True  # what waits for the rest of the request waits no more
             self.cycle.message_event.set()
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            self.transport.write(_NO_HTTP)  # not through h11, which may refuse an answer to HEAD, or any
+            is_long = self._head_bytes > self._most_head_bytes and self.conn.our_state is h11.IDLE
+            self.transport.write(
+                _TOO_LONG if is_long else _NO_HTTP
+            )  # not through h11, which may refuse an answer to HEAD, or any
         self.transport.close()
 
     def _look(self) -> None:
@@ -152,6 +178,22 @@ class _Connection(H11Protocol):
             return
         self._seen = seen
         self._watch = self.loop.call_later(PATIENCE_S, self._look)
+
+
+def _with_bounded_heads(app: ASGIApp, most_bytes: int) -> ASGIApp:
+    """Refuses requests whose head came at once and is longer than what h11 waits for."""
+
+    async def bounded(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            size = len(scope["raw_path"]) + len(scope["query_string"])
+            size += sum(len(name) + len(value) + 4 for name, value in scope["headers"])
+            if size > most_bytes:
+                text = f"The request's line and headers are longer than {most_bytes} bytes (httpMaxRequestHeaderSize)"
+                await refusal(Refused(431, text))(scope, receive, send)
+                return
+        await app(scope, receive, send)
+
+    return bounded
 
 
 class _Uvicorn(uvicorn.Server):
@@ -173,12 +215,18 @@ class WebServer:
         allowed_hosts: AllowedHosts | None = None,
         memory: ConnectionMemory | None = None,
         authenticator: HttpAuthenticator | None = None,
+        waiting: Pending | None = None,
+        most_head_bytes: int = 8192,
     ) -> None:
-        app = build_app(engine, allowed_hosts, authenticator)
+        """`waiting` ends the oldest of too many connections that wait for their clients."""
+        app = _with_bounded_heads(build_app(engine, allowed_hosts, authenticator), most_head_bytes)
+        self._waiting = Pending("HTTP connections") if waiting is None else waiting
         settings: dict[str, Any] = {"loop": "none", "lifespan": "off", "ws": "none", "access_log": False}
         settings |= {"proxy_headers": False, "server_header": False}
         # On h11, because the other one takes a path or headers of any length.
-        settings["http"] = type("Connection", (_Connection,), {"_most": most_connections, "_memory": memory})
+        limits = {"_most": most_connections, "_most_head_bytes": most_head_bytes}
+        settings["http"] = type("Connection", (_Connection,), limits | {"_memory": memory, "_waiting": self._waiting})
+        settings["h11_max_incomplete_event_size"] = most_head_bytes
         # Its log goes where everything else goes; clients' mistakes are not worth a line each.
         self._server = _Uvicorn(uvicorn.Config(app, log_config=None, log_level="error", **settings))
         self._most_connections = most_connections
@@ -201,7 +249,10 @@ class WebServer:
         """Serves these sockets, too, over TLS; after `started`. The limit of connections is one for all."""
         loop, config, state = asyncio.get_running_loop(), self._server.config, self._server.server_state
         handshakes = Handshakes(
-            loop, context, lambda pending: pending + len(state.connections) < self._most_connections
+            loop,
+            context,
+            lambda pending: pending + len(state.connections) < self._most_connections,
+            self._waiting,
         )
 
         def connection() -> asyncio.Protocol:

@@ -42,7 +42,7 @@ PULSAR_KEYS: Final = frozenset(
         brokerDeduplicationEntriesInterval brokerDeduplicationSnapshotFrequencyInSeconds
         brokerDeduplicationSnapshotIntervalSeconds brokerDeleteInactivePartitionedTopicMetadataEnabled
         brokerEntryMetadataInterceptors brokerEntryPayloadProcessors brokerInterceptors brokerInterceptorsDirectory
-        brokerMaxConnections brokerMaxConnectionsPerIp brokerPublisherThrottlingTickTimeMillis
+        brokerPublisherThrottlingTickTimeMillis
         brokerServiceCompactionPhaseOneLoopTimeInSeconds brokerServicePurgeInactiveFrequencyInSeconds
         brokerShutdownTimeoutMs cacheEvictionByMarkDeletedPosition
         clientLibraryVersionCheckEnabled clusterMigrationAutoResourceCreation clusterMigrationCheckDurationSeconds
@@ -68,7 +68,7 @@ PULSAR_KEYS: Final = frozenset(
         exposeTopicLevelMetricsInPrometheus exposingBrokerEntryMetadataToClientEnabled failureDomainsEnabled
         flowOrQpsDifferenceThresholdPercentage forceDeleteNamespaceAllowed forceDeleteTenantAllowed
         functionsWorkerEnabled functionsWorkerEnablePackageManagement functionsWorkerServiceNarPackage
-        globalZookeeperServers haProxyProtocolEnabled healthCheckMetricsUpdateTimeInSeconds httpMaxRequestHeaderSize
+        globalZookeeperServers haProxyProtocolEnabled healthCheckMetricsUpdateTimeInSeconds
         httpMaxRequestSize httpRequestsFailOnUnknownPropertiesEnabled httpRequestsLimitEnabled
         httpRequestsMaxPerSecond httpServerAcceptQueueSize httpServerGzipCompressionExcludedPaths
         httpServerThreadPoolQueueSize inflightSaslContextExpiryMs

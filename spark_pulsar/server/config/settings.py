@@ -83,6 +83,22 @@ class ServerConfig:
         "maxConnectionBufferSizeInMB", mebibytes, 128, "T-27",
         "MB of unfinished frames and of output that clients have not read, of all connections together (ours). Near "
         "it, connections that hold much are not read and get no messages; past it, those that hold most are closed.")
+    max_connections: int = CONNECTIONS.key(
+        "brokerMaxConnections", natural, 0, "SEC-24",
+        "Connections of the binary protocol at a time; 0: no limit but that of open files.")
+    max_connections_per_ip: int = CONNECTIONS.key(
+        "brokerMaxConnectionsPerIp", natural, 0, "SEC-24",
+        "Connections of the binary protocol from one address at a time; 0: no limit.")
+    max_pending: int = CONNECTIONS.key(
+        "maxPendingConnections", natural, 0, "SEC-25",
+        "Connections of each port that may wait for their client's handshake, or for its request; of more, the one "
+        "that has waited longest is closed. 0: half of those that open files allow, which is the most (ours).")
+    max_pending_per_ip: int = CONNECTIONS.key(
+        "maxPendingConnectionsPerIp", natural, 2048, "SEC-25",
+        "The same for one address; 0: no limit of its own (ours).")
+    http_max_head_bytes: int = CONNECTIONS.key(
+        "httpMaxRequestHeaderSize", whole(1024, 1024 * 1024), 8192, "SEC-27",
+        "Bytes of the line and the headers of an HTTP request.")
     authentication_providers: tuple[str, ...] = SECURITY.key(
         "authenticationProviders", names(), "", "AU-1, SEC-1",
         "Providers, separated by commas, of which a client chooses one by its method: token, basic, tls, openid, or "

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from spark_pulsar.broker.turn.config import BrokerConfig
+from spark_pulsar.server.admission import Admission
 from spark_pulsar.server.connection import Connection
 from spark_pulsar.server.engine import Engine
 from spark_pulsar.wire import requests
@@ -79,7 +80,8 @@ class Loop:
 class Peer:
     """The other side of a connection, and the transport in between, which passes nothing on until `take` is called."""
 
-    def __init__(self, engine: Engine, *, reads: bool = True, first: bytes = CONNECT) -> None:
+    def __init__(self, engine: Engine, *, reads: bool = True, first: bytes = CONNECT, host: str = "127.0.0.1") -> None:
+        self.host = host
         self.connection = engine.new_connection()
         self.reads = reads
         self.unread = b""
@@ -97,7 +99,7 @@ class Peer:
         self._high, self._low = high, low
 
     def get_extra_info(self, _name: str) -> tuple[str, int]:
-        return "127.0.0.1", 1
+        return self.host, 1
 
     def is_closing(self) -> bool:
         return self.closing
@@ -147,7 +149,7 @@ class Peer:
 class Scene:
     """An engine and its loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, admission: Admission | None = None) -> None:
         self.loop = Loop()
         storage, state = MemoryStorage.open(MemoryDisk(), on_failed=None, auto=True)
         self.stopped: list[BaseException] = []
@@ -158,10 +160,11 @@ class Scene:
             BrokerConfig(),
             lambda: int(self.loop.now_s * 1000),
             self.stopped.append,
+            admission=admission,
         )
 
-    def connect(self, *, reads: bool = True, first: bytes = CONNECT) -> Peer:
-        peer = Peer(self.engine, reads=reads, first=first)
+    def connect(self, *, reads: bool = True, first: bytes = CONNECT, host: str = "127.0.0.1") -> Peer:
+        peer = Peer(self.engine, reads=reads, first=first, host=host)
         self.loop.settle()
         return peer
 

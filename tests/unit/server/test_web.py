@@ -10,6 +10,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
+from spark_pulsar.server.admission import Pending
 from spark_pulsar.server.sockets import listen
 from spark_pulsar.server.web import WebServer, _Connection
 
@@ -274,3 +275,64 @@ def test_no_bytes_of_a_stranger_are_a_traceback(
 
     asyncio.run(scene())
     assert not [record for record in caplog.records if record.exc_info]
+
+
+def head(path_bytes: int, header_bytes: int) -> bytes:
+    """A request with a path of so many bytes, and a header of so many besides."""
+    return b"GET /" + b"a" * (path_bytes - 1) + b" HTTP/1.1\r\nHost: x\r\nX: " + b"b" * header_bytes + b"\r\n\r\n"
+
+
+@pytest.mark.parametrize("drips", [False, True], ids=["at once", "in pieces"])
+@pytest.mark.parametrize(("path_bytes", "header_bytes"), [(1, 1000), (1000, 1)])
+def test_a_head_at_its_limit_is_served_and_past_it_refused(path_bytes: int, header_bytes: int, drips: bool) -> None:
+    # covers SEC-27
+    async def status_of(request: bytes) -> bytes:
+        (listener,) = listen("127.0.0.2", 0)
+        server = WebServer(lambda: None, most_head_bytes=1024)
+        server.start([listener])
+        await server.started()
+        reader, writer = await asyncio.open_connection(*listener.getsockname())
+        try:
+            answer = asyncio.ensure_future(reader.readline())
+            piece = 100 if drips else len(request)
+            for start in range(0, len(request), piece):
+                writer.write(request[start : start + piece])
+                await asyncio.wait([answer], timeout=0.02)
+                if answer.done():
+                    break
+            return (await asyncio.wait_for(answer, TIMEOUT_S)).split()[1]
+        finally:
+            writer.close()
+            await server.stop()
+
+    assert asyncio.run(status_of(head(path_bytes, header_bytes))) == b"404"
+    assert asyncio.run(status_of(head(path_bytes * 5, header_bytes * 5))) == b"431"
+
+
+def test_of_too_many_that_wait_for_their_clients_the_oldest_is_closed() -> None:
+    # covers SEC-25
+    async def scene() -> None:
+        (listener,) = listen("127.0.0.2", 0)
+        waiting = Pending("HTTP connections", most=3)
+        server = WebServer(lambda: None, waiting=waiting)
+        server.start([listener])
+        await server.started()
+        peers: list[Peer] = []
+        for _ in range(5):
+            peers.append(await asyncio.open_connection(*listener.getsockname()))
+            peers[-1][1].write(b"GET / HT")
+            while len(waiting) < min(len(peers), 3):
+                await asyncio.to_thread(int)
+        assert await ends(peers[0]) == b""
+        assert await ends(peers[1]) == b""
+        fresh = await asyncio.open_connection(*listener.getsockname())
+        for _ in range(3):
+            assert await ask(fresh)
+        assert await ends(peers[2]) == b""
+        assert len(waiting) == 3
+        for _, writer in [*peers, fresh]:
+            writer.close()
+        await server.stop()
+        assert len(waiting) == 0
+
+    asyncio.run(scene())
