@@ -19,7 +19,7 @@ from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.client.publisher import Publisher
 from spark_pulsar.connector.offset_planner import OffsetPlanner
 from spark_pulsar.connector.offsets import SourceOffset
-from spark_pulsar.connector.options import parse_options
+from spark_pulsar.connector.option_parsing import parse_options
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 
 TOPIC = "persistent://public/default/planned"

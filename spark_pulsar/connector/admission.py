@@ -21,7 +21,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from spark_pulsar.connector.offsets import ReadPosition
+from spark_pulsar.connector.positions import ReadPosition
+from spark_pulsar.connector.splitting import Extents
 
 if TYPE_CHECKING:
     import numpy as np
@@ -285,3 +286,10 @@ def earliest(
     np.add.at(more, np.concatenate(owners)[order], taken)
     is_full = whole < len(taken) or left <= int(in_order.sum()) or left_bytes <= int(cost_in_order.sum())
     return {topic: granted[topic] + int(more[number]) for number, topic in enumerate(topics)}, is_full
+
+
+def counted_extents(ahead: Ahead) -> Extents:
+    """Returns the extents of a range that was counted ahead."""
+    import numpy as np
+
+    return Extents(ahead.ledger_ids, ahead.entry_ids, np.ones_like(ahead.counts), ahead.counts, is_exact=True)

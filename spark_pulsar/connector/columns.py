@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from spark_pulsar.connector.errors import SchemaError
 
@@ -155,3 +155,8 @@ def near_names(name: str, known: Iterable[str]) -> str:
     lower = {column.lower(): column for column in known}
     near = difflib.get_close_matches(name.lower(), list(lower), n=2, cutoff=0.6)
     return f"; did you mean {' or '.join(lower[match] for match in near)}?" if near else ""
+
+
+def fields_of(schema: Any) -> list[tuple[str, str, bool]]:
+    """Returns name, Spark type and nullability of each column of a `StructType`, by its public face only."""
+    return [(field.name, field.dataType.simpleString(), bool(field.nullable)) for field in schema.fields]

@@ -7,12 +7,11 @@ itself keeps the latest of each key; what is older, or deleted, goes whenever it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.connector.errors import UnreadableMessageError
-from spark_pulsar.connector.offsets import EARLIEST, ReadPosition
 from spark_pulsar.model.errors import CorruptMessage, MalformedBatch
 
 if TYPE_CHECKING:
@@ -27,12 +26,6 @@ _KEY, _VALUE = "__key", "value"
 _LEAST_ROWS: Final = 100_000
 """Rows after which older ones are let go, if there are not more to keep."""
 _ROWS_A_BATCH: Final = 10_000
-_NO_END: Final = ReadPosition(2**62, 0)
-
-
-def compacted_ends(ends: Mapping[str, ReadPosition]) -> dict[str, ReadPosition]:
-    """Returns the ends of compacted reads: a topic that looks empty may have a view, and is read whole."""
-    return {topic: _NO_END if end == EARLIEST else end for topic, end in ends.items()}
 
 
 class LatestByKey:

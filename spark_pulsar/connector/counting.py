@@ -18,8 +18,8 @@ from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.fetch import Fetch
 from spark_pulsar.connector.admission import Ahead, Wanted
-from spark_pulsar.connector.offsets import EARLIEST, ReadPosition
 from spark_pulsar.connector.planning import TopicRange
+from spark_pulsar.connector.positions import EARLIEST, ReadPosition
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.ids import MessageId
 from spark_pulsar.wire.columns.entries import EntryTable, inspect_block

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.connector.errors import OffsetError
-from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, parse_position
-from spark_pulsar.connector.options import Endpoint, Options, Time
+from spark_pulsar.connector.option_endpoints import Endpoint, Time
+from spark_pulsar.connector.options import Options
+from spark_pulsar.connector.positions import EARLIEST, ReadPosition, parse_position
 from spark_pulsar.model.errors import TopicNotFound
 from spark_pulsar.model.names import TopicName
+
+_NO_END: Final = ReadPosition(2**62, 0)
 
 
 def end_positions(client: PulsarClient, topics: Sequence[str]) -> dict[str, ReadPosition]:
@@ -84,3 +88,8 @@ def _check_names(topics: Sequence[str], named: Collection[str], option: str) -> 
     unknown = sorted(set(named) - set(topics))
     if unknown:
         raise OffsetError(f"{option} names what is not read: {', '.join(unknown)} (read are: {', '.join(topics)})")
+
+
+def compacted_ends(ends: Mapping[str, ReadPosition]) -> dict[str, ReadPosition]:
+    """Returns the ends of compacted reads: a topic that looks empty may have a view, and is read whole."""
+    return {topic: _NO_END if end == EARLIEST else end for topic, end in ends.items()}

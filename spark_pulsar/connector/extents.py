@@ -14,9 +14,8 @@ from typing import Final
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import EndNotReached, OperationTimeout
-from spark_pulsar.connector.admission import Ahead
-from spark_pulsar.connector.offsets import EARLIEST, ReadPosition
 from spark_pulsar.connector.planning import TopicRange
+from spark_pulsar.connector.positions import EARLIEST, ReadPosition
 from spark_pulsar.connector.splitting import Extents
 from spark_pulsar.model.errors import TopicNotFound
 from spark_pulsar.model.ids import MessageId
@@ -31,13 +30,6 @@ _AT_ONCE: Final = 8
 
 Spans = list[tuple[int, int, int]]
 """Ledger, first entry and number of entries, in order."""
-
-
-def counted_extents(ahead: Ahead) -> Extents:
-    """Returns the extents of a range that was counted ahead."""
-    import numpy as np
-
-    return Extents(ahead.ledger_ids, ahead.entry_ids, np.ones_like(ahead.counts), ahead.counts, is_exact=True)
 
 
 def measured_extents(

@@ -16,8 +16,9 @@ from typing import Final
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import EndNotReached
-from spark_pulsar.connector.offsets import EARLIEST, ReadPosition
+from spark_pulsar.connector.options import Options
 from spark_pulsar.connector.planning import TopicRange
+from spark_pulsar.connector.positions import EARLIEST, ReadPosition
 from spark_pulsar.model.errors import TopicNotFound
 
 _AT_ONCE: Final = 8
@@ -94,3 +95,16 @@ def passed_over(
         for work in jumped
         if isinstance(at := there[work.topic], TopicNotFound) or at.position > before[work.topic].position
     }
+
+
+def named_starts_gone(
+    client: PulsarClient, options: Options, ranges: Sequence[TopicRange], first: Mapping[str, ReadPosition]
+) -> list[str]:
+    """Losses between the positions that the user named and what there is."""
+    if not isinstance(options.starting_offsets, Mapping):
+        return []
+    starts = {work.topic: work.start for work in ranges}
+    return [
+        f"startingOffsets of {topic} ({starts[topic]}) is in a ledger that is gone; the first entry after it is {at}"
+        for topic, at in passed_over(client, ranges, first).items()
+    ]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.clock import monotonic_ms
-from spark_pulsar.connector.offsets import ReadPosition, entries_between
+from spark_pulsar.connector.positions import ReadPosition, entries_between
 from spark_pulsar.model.errors import TopicNotFound
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from spark_pulsar.client.errors import OperationTimeout
 from spark_pulsar.connector.admission import Counting, CountMore, Limits, Wanted, admit, has_at_least
 from spark_pulsar.connector.counting import NOTHING_AHEAD, PartitionLookAhead
 from spark_pulsar.connector.endpoints import end_positions_of_each
-from spark_pulsar.connector.offsets import EARLIEST, ReadPosition
+from spark_pulsar.connector.positions import EARLIEST, ReadPosition
 from spark_pulsar.model.errors import TopicNotFound
 
 _ASK_AFTER_MS: Final = 1_000

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from spark_pulsar.client.clock import wall_ms
-from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, entries_between
+from spark_pulsar.connector.positions import EARLIEST, ReadPosition, entries_between
 
 if TYPE_CHECKING:
     from spark_pulsar.connector.counting import PartitionLookAhead

@@ -20,8 +20,8 @@ from spark_pulsar.client.errors import OperationTimeout
 from spark_pulsar.connector.admission import Wanted
 from spark_pulsar.connector.counting import ArrivedRange, PartitionLookAhead, queued_bytes
 from spark_pulsar.connector.gathering import Gathering
-from spark_pulsar.connector.offsets import EARLIEST, ReadPosition
 from spark_pulsar.connector.planning import TopicRange
+from spark_pulsar.connector.positions import EARLIEST, ReadPosition
 from spark_pulsar.model.errors import PulsarError, TopicNotFound
 
 LOG: Final = logging.getLogger("spark_pulsar")

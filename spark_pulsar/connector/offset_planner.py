@@ -1,6 +1,6 @@
 """Offset planning: the start of a query, the end of each micro-batch, and the commit. No Spark classes.
 
-`OffsetPlanner` lives as long as one run of a query, in one process; `plan_batch` answers once.
+`OffsetPlanner` lives as long as one run of a query, in one process.
 """
 
 from __future__ import annotations
@@ -12,19 +12,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.connector.admission import Limits
-from spark_pulsar.connector.compacted import compacted_ends
+from spark_pulsar.connector.admission import Limits, counted_extents
 from spark_pulsar.connector.data_loss import report_losses
-from spark_pulsar.connector.endpoints import end_positions, end_positions_of_each, ending_positions, starting_positions
-from spark_pulsar.connector.errors import OffsetError
-from spark_pulsar.connector.extents import counted_extents, measured_extents
-from spark_pulsar.connector.first_entries import beginning_at, first_entries, passed_over
+from spark_pulsar.connector.endpoints import end_positions, end_positions_of_each, starting_positions
+from spark_pulsar.connector.extents import measured_extents
+from spark_pulsar.connector.first_entries import first_entries, named_starts_gone, passed_over
 from spark_pulsar.connector.lag import Lag
 from spark_pulsar.connector.letters.delays import DelayedLetters
-from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, SourceOffset, recorded_start
+from spark_pulsar.connector.offsets import SourceOffset, recorded_start
 from spark_pulsar.connector.options import Options
 from spark_pulsar.connector.planning import TopicRange, plan, shrunken
 from spark_pulsar.connector.polling import Polling
+from spark_pulsar.connector.positions import EARLIEST, ReadPosition
 from spark_pulsar.connector.pruning import KeyPruning
 from spark_pulsar.connector.splitting import asks_for_parts, cut_points, parts_of
 from spark_pulsar.connector.subscription_start import cursor_positions, subscribe
@@ -50,54 +49,6 @@ _UNKNOWN_LOSS: Final = (
 )
 _FOLLOW_MS: Final = 1_000
 """Time to attach the readers that tell of news; a broker that is slower is asked instead."""
-
-
-@naming(_OPERATION)
-def plan_batch(client: PulsarClient, options: Options) -> list[TopicRange]:
-    """Ranges of a batch read, resolved now, or when all topics exist. Raises OffsetError, TopicNotFound."""
-    return when_they_exist(options, lambda: _plan_batch(client, options))
-
-
-def _plan_batch(client: PulsarClient, options: Options) -> list[TopicRange]:
-    topics = find_partitions(client, options)
-    if options.predefined_subscription is None:
-        start = starting_positions(client, topics, options, "earliest")
-    else:
-        start = cursor_positions(client, topics, options, "earliest")
-    end = ending_positions(client, topics, options)
-    if options.read_compacted:
-        end = compacted_ends(end)
-    for topic in topics:
-        if isinstance(options.ending_offsets, Mapping) and end[topic] < start[topic]:
-            raise OffsetError(
-                f"endingOffsets of {topic} ({end[topic]}) lies before its startingOffsets ({start[topic]})"
-            )
-        end[topic] = max(start[topic], end[topic])  # a start beyond the end of the topic reads nothing
-    pruning = KeyPruning(client, options)
-    ranges = pruning.ranges(plan(SourceOffset(start), SourceOffset(end)).ranges, pruning.partition_counts(topics, {}))
-    if options.read_compacted:
-        return ranges  # from its beginning: the view has entries that the topic has no longer
-    first = first_entries(client, ranges, options.operation_timeout_ms)
-    report_losses(_named_starts_gone(client, options, ranges, first), fail=options.fail_on_data_loss)
-    begun = beginning_at(ranges, first)
-    if not asks_for_parts(begun, options.split):
-        return begun
-    timeout_ms, in_messages = options.operation_timeout_ms, options.split.max_records is not None
-    cuts = cut_points(begun, measured_extents(client, begun, timeout_ms, in_messages=in_messages), options.split)
-    return [part for work in begun for part in parts_of(work, cuts.get(work.topic, ()))]
-
-
-def _named_starts_gone(
-    client: PulsarClient, options: Options, ranges: Sequence[TopicRange], first: Mapping[str, ReadPosition]
-) -> list[str]:
-    """Losses between the positions that the user named and what there is."""
-    if not isinstance(options.starting_offsets, Mapping):
-        return []
-    starts = {work.topic: work.start for work in ranges}
-    return [
-        f"startingOffsets of {topic} ({starts[topic]}) is in a ledger that is gone; the first entry after it is {at}"
-        for topic, at in passed_over(client, ranges, first).items()
-    ]
 
 
 class OffsetPlanner:
@@ -249,7 +200,7 @@ class OffsetPlanner:
         ranges = plan(start, SourceOffset(end)).ranges
         first = first_entries(self._client, ranges, self._options.operation_timeout_ms)
         if start.fresh:
-            self._report_losses(_named_starts_gone(self._client, self._options, ranges, first))
+            self._report_losses(named_starts_gone(self._client, self._options, ranges, first))
         unproved = [work for work in ranges if work.topic in self._unproved]
         for topic, at in passed_over(self._client, unproved, first).items():
             LOG.warning(_UNKNOWN_LOSS, topic, start.positions[topic], at)

@@ -1,8 +1,6 @@
 """Offsets: where a query stands in every topic partition.
 
-A position is the **next message to read**: ledger, entry and index inside the batch, index 0 being the first message of
-the entry. An end is exclusive. So `start == end` is an empty range, the end of one micro-batch is the start of the
-next, and a position may point at an entry that does not exist yet (the one after the last) or no longer.
+Positions are those of `positions`, so the end of one micro-batch is the start of the next.
 
 In a checkpoint an offset is a JSON object whose keys are always in the same order, because Spark compares offsets as
 text:
@@ -34,62 +32,14 @@ refused, for it may mean something else by the same words.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from spark_pulsar.connector.errors import OffsetError
-from spark_pulsar.model.ids import MessageId
+from spark_pulsar.connector.positions import ReadPosition, parse_position
 
 VERSION: Final = 1
-
-_TEXT: Final = re.compile(r"(\d{1,19}):(\d{1,19})(?::(-1|\d{1,10}))?")
-_EARLIEST_TEXT: Final = "earliest"
-
-
-class ReadPosition(NamedTuple):
-    """The next message to read in one topic partition; compares as a tuple."""
-
-    ledger_id: int
-    entry_id: int
-    batch_index: int = 0
-
-    def __str__(self) -> str:
-        if self == EARLIEST:
-            return _EARLIEST_TEXT
-        return f"{self.ledger_id}:{self.entry_id}:{self.batch_index}"
-
-    @property
-    def message_id(self) -> MessageId:
-        """The position as a message id of the wire client (batch index -1: nothing of the entry is read yet)."""
-        return MessageId(self.ledger_id, self.entry_id, -1, self.batch_index or -1)
-
-    @classmethod
-    def of(cls, message_id: MessageId) -> ReadPosition:
-        """Makes a position from a message id of the wire client, where -1:-1 is the start of the topic."""
-        if message_id.ledger_id < 0 or message_id.entry_id < 0:
-            return EARLIEST
-        return cls(message_id.ledger_id, message_id.entry_id, max(message_id.batch_index, 0))
-
-
-EARLIEST: Final = ReadPosition(-1, -1, 0)
-"""Before whatever the topic's first message is."""
-
-
-def parse_position(text: str) -> ReadPosition:
-    """Reads `ledger:entry`, `ledger:entry:batch` or `earliest`. Raises OffsetError."""
-    if text == _EARLIEST_TEXT:
-        return EARLIEST
-    match = _TEXT.fullmatch(text)
-    if match is None:
-        raise OffsetError(f"{text!r} is not a position: expected ledger:entry or ledger:entry:batch")
-    ledger, entry, batch = match.groups()
-    if int(ledger) >= 2**63 or int(entry) >= 2**63:
-        raise OffsetError(f"{text!r} is not a position: numbers must be below 2^63")
-    if int(batch or 0) >= 2**31:
-        raise OffsetError(f"{text!r} is not a position: a batch index must be below 2^31")
-    return ReadPosition(int(ledger), int(entry), max(int(batch or 0), 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,11 +135,3 @@ def recorded_start(fresh: SourceOffset, end: SourceOffset) -> SourceOffset:
     if fresh.fresh and end.initial is not None:
         return SourceOffset(end.initial)
     return fresh
-
-
-def entries_between(position: ReadPosition, end: ReadPosition) -> int:
-    """Counts stored entries: exact while both positions are in one ledger, else at least that many."""
-    if position >= end:
-        return 0
-    whole = end.entry_id + (1 if end.batch_index else 0)
-    return whole - position.entry_id if position.ledger_id == end.ledger_id else max(whole, 1)

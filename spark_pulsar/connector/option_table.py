@@ -560,6 +560,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
     ),
 )
 
+BY_LOWER: Final = {option.name.lower(): option for option in OPTIONS}
+
 # Options other connectors know. Silence would let a job run with another meaning than its author's.
 UNSUPPORTED: Final[Mapping[str, str]] = {
     "subscriptionPrefix": "not needed: without subscriptionName no subscription is made",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -56,6 +57,40 @@ def duration_ms(text: str) -> int:
     if match is None or (match[2] or "ms") not in _MS_OF_UNIT:
         raise ValueError(f"expected a duration such as 15m, with one of the units {', '.join(_MS_OF_UNIT)}")
     return int(match[1]) * _MS_OF_UNIT[match[2] or "ms"]
+
+
+def texts_by_name(text: str) -> tuple[tuple[str, str], ...]:
+    """Reads a JSON object of texts. Raises ValueError."""
+    try:
+        loaded = json.loads(text)
+    except json.JSONDecodeError:
+        loaded = None
+    if not isinstance(loaded, dict) or not all(isinstance(value, str) for value in loaded.values()):
+        raise ValueError('expected a JSON object of texts, for example {"team": "flights"}')
+    return tuple(loaded.items())
+
+
+def integer(low: int, high: int) -> Callable[[str], int]:
+    """Makes a reader of whole numbers from `low` to `high`, which raises ValueError."""
+
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"-?\d{1,19}", text) or not low <= int(text) <= high:
+            raise ValueError(f"expected a whole number from {low} to {high}")
+        return int(text)
+
+    return parse
+
+
+def one_of(*names: str) -> Callable[[str], str]:
+    """Makes a reader of one of these words, in any case, which raises ValueError."""
+    by_lower = {name.lower(): name for name in names}
+
+    def parse(text: str) -> str:
+        if text.lower() not in by_lower:
+            raise ValueError(f"expected one of {', '.join(names)}")
+        return by_lower[text.lower()]
+
+    return parse
 
 
 def _shown(name: str, value: str) -> str:

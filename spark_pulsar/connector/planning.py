@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, SourceOffset, entries_between
+from spark_pulsar.connector.offsets import SourceOffset
+from spark_pulsar.connector.positions import EARLIEST, ReadPosition, entries_between
 
 
 @dataclass(frozen=True, slots=True)

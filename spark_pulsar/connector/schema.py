@@ -18,8 +18,8 @@ from spark_pulsar.connector.columns import (
     NOT_THERE,
     ON_REQUEST,
     READ_COLUMNS,
-    WRITE_COLUMNS,
     Column,
+    fields_of,
     near_names,
     no_doubles,
 )
@@ -39,8 +39,6 @@ READ_DDL: Final = ", ".join(f"{column.name} {column.types[0]}" for column in REA
 """The schema of a read when the user gives none."""
 
 _READ: Final = {column.name: column for column in READ_COLUMNS + METADATA_COLUMNS}
-_WRITE: Final = {column.name: column for column in WRITE_COLUMNS}
-_READ_ONLY: Final = frozenset(_READ) - frozenset(_WRITE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +82,13 @@ class Projection:
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 
-def _fields(schema: Any) -> list[tuple[str, str, bool]]:
-    return [(field.name, field.dataType.simpleString(), bool(field.nullable)) for field in schema.fields]
-
-
 def projection_of(
     schema: Any, definition: Definition | None = None, mode: DecodeMode = FAILING, metadata: Sequence[str] = ()
 ) -> Projection:
     """Checks the schema of a read (the default one, or the user's) against the columns that `definition`, the schema of
     the topic, gives, and the option `metadataColumns` against it. Raises SchemaError naming the nearest column, or
     listing all."""
-    fields = _fields(schema)
+    fields = fields_of(schema)
     if not fields:
         raise SchemaError("the schema names no column")
     names = [name for name, _, _ in fields]
@@ -178,32 +172,3 @@ def read_ddl(definition: Definition | None, mode: DecodeMode = FAILING, metadata
                 "false to read value as bytes"
             )
     return ", ".join([ddl(there), *(f"`{name}` {kind}" for name, kind in added)])
-
-
-def check_writable(schema: Any, topic: str | None, *, has_schema: bool = False) -> None:
-    """Checks the columns of a write; `topic` is the option of that name. With a Pulsar schema only those that begin
-    with `__` are looked at, the others are the schema's. Raises SchemaError."""
-    fields = _fields(schema)
-    no_doubles(name for name, _, _ in fields)
-    names = [name for name, _, _ in fields]
-    read_only = [name for name in names if name in _READ_ONLY]
-    if read_only:
-        raise SchemaError(
-            f"{' and '.join(read_only)} cannot be written, broker and producer set it; drop it from the DataFrame"
-        )
-    for name, kind, _ in fields:
-        if has_schema and not name.startswith("__"):
-            continue
-        if name not in _WRITE:
-            hint = near_names(name, _WRITE) or (
-                "; set schemaType to AVRO or JSON to write a record of all columns, or put them into one: "
-                "struct(...) AS value"
-            )
-            raise SchemaError(f"column {name} cannot be written{hint}; there are {', '.join(_WRITE)}")
-        allowed = _WRITE[name].types
-        if kind not in allowed and not ("struct" in allowed and kind.startswith("struct<")):
-            raise SchemaError(f"column {name} must be {' or '.join(allowed)}, not {kind}")
-    if "value" not in names and not has_schema:
-        raise SchemaError("there is no column value; use for example struct(*) AS value (written as JSON)")
-    if topic is None and "__topic" not in names:
-        raise SchemaError("rows need a topic: give the option topic or a column __topic")

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.connector.offsets import ReadPosition
 from spark_pulsar.connector.options import Options
 from spark_pulsar.connector.planning import TopicRange
+from spark_pulsar.connector.positions import ReadPosition
 from spark_pulsar.connector.schema import Projection
 from spark_pulsar.model.errors import PulsarError
 

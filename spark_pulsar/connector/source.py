@@ -35,18 +35,13 @@ from spark_pulsar.connector.errors import OptionError
 from spark_pulsar.connector.offsets import SourceOffset
 from spark_pulsar.connector.once.attempt import attempt_of
 from spark_pulsar.connector.once.sequence_ids import SEQUENCE_ID
+from spark_pulsar.connector.option_parsing import parse_options
 from spark_pulsar.connector.option_table import BATCH_READ, BATCH_WRITE, STREAM_READ, STREAM_WRITE
-from spark_pulsar.connector.options import (
-    AUTO_PRODUCE_BYTES,
-    EFFECTIVELY_ONCE,
-    KEY_BASED,
-    NO_SCHEMA,
-    Options,
-    parse_options,
-)
+from spark_pulsar.connector.options import AUTO_PRODUCE_BYTES, EFFECTIVELY_ONCE, KEY_BASED, NO_SCHEMA, Options
 from spark_pulsar.connector.planning import TopicRange
-from spark_pulsar.connector.schema import Projection, check_writable, projection_of, read_ddl
+from spark_pulsar.connector.schema import Projection, projection_of, read_ddl
 from spark_pulsar.connector.shipping import loader, shipped_archive
+from spark_pulsar.connector.written_columns import check_writable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -180,7 +175,7 @@ class PulsarReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """One for each topic partition that has messages in the range."""
-        from spark_pulsar.connector.offset_planner import plan_batch
+        from spark_pulsar.connector.batch_read import plan_batch
         from spark_pulsar.connector.worker import own_client
 
         with own_client(self._options) as client:

@@ -15,10 +15,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.connector.offsets import ReadPosition
+from spark_pulsar.connector.options import Split
 from spark_pulsar.connector.planning import TopicRange
+from spark_pulsar.connector.positions import ReadPosition
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,13 +29,6 @@ LOG: Final = logging.getLogger("spark_pulsar")
 
 MOST_TASKS: Final = 4_096
 """Tasks into which the ranges of one read are split at most: each is a position in the checkpoint."""
-
-
-class Split(NamedTuple):
-    """Wishes of the options; None: no such wish."""
-
-    min_partitions: int | None = None
-    max_records: int | None = None
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from google.protobuf.message import DecodeError
 
 from spark_pulsar.connector.errors import OffsetError
-from spark_pulsar.connector.offsets import ReadPosition
+from spark_pulsar.connector.positions import ReadPosition
 from spark_pulsar.model.ids import signed
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire.pulsar_api_pb2 import MessageIdData

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.connector.offsets import ReadPosition
 from spark_pulsar.connector.options import Options
+from spark_pulsar.connector.positions import ReadPosition
 from spark_pulsar.model.errors import ConsumerBusy, SubscriptionNotFound
 
 if TYPE_CHECKING:

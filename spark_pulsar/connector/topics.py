@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.connector.options import Options, split_pattern
+from spark_pulsar.connector.option_topics import split_pattern
+from spark_pulsar.connector.options import Options
 from spark_pulsar.model.errors import TopicNotFound
 from spark_pulsar.model.names import TopicName
 

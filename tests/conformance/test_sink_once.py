@@ -15,11 +15,11 @@ from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.client.errors import OperationTimeout, SequenceIdForgotten
 from spark_pulsar.connector import writing
+from spark_pulsar.connector.batch_read import plan_batch
 from spark_pulsar.connector.errors import DeliveryGuaranteeError, OptionError, SchemaError
-from spark_pulsar.connector.offset_planner import plan_batch
 from spark_pulsar.connector.once.attempt import ROWS_OF_A_BATCH, TaskAttempt
+from spark_pulsar.connector.option_parsing import parse_options
 from spark_pulsar.connector.option_table import BATCH_READ, STREAM_WRITE
-from spark_pulsar.connector.options import parse_options
 from spark_pulsar.connector.reading import read_range
 from spark_pulsar.connector.schema import Projection
 from spark_pulsar.connector.writing import publish

@@ -7,7 +7,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, SourceOffset, parse_position
+from spark_pulsar.connector.offsets import SourceOffset
+from spark_pulsar.connector.positions import EARLIEST, ReadPosition, parse_position
 
 numbers = st.integers(0, 2**63 - 1)
 read_positions = st.one_of(st.just(EARLIEST), st.builds(ReadPosition, numbers, numbers, st.integers(0, 2**31 - 1)))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, SourceOffset
+from spark_pulsar.connector.offsets import SourceOffset
 from spark_pulsar.connector.planning import plan
+from spark_pulsar.connector.positions import EARLIEST, ReadPosition
 
 positions = st.builds(ReadPosition, st.integers(0, 3), st.integers(0, 5), st.integers(0, 3))
 topics = st.sampled_from(["a", "b", "c"])

@@ -10,7 +10,8 @@ import pytest
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.connector.offset_planner import OffsetPlanner
 from spark_pulsar.connector.offsets import SourceOffset
-from spark_pulsar.connector.options import Options, parse_options
+from spark_pulsar.connector.option_parsing import parse_options
+from spark_pulsar.connector.options import Options
 from spark_pulsar.connector.reading import read_range
 from spark_pulsar.connector.schema import Projection
 from tests.spark.flows import BATCHED, Flows, texts, values

@@ -17,9 +17,9 @@ from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.connector.decode_mode import FAILFAST, PERMISSIVE, DecodeMode
 from spark_pulsar.connector.errors import SchemaError, UndecodableMessageError
-from spark_pulsar.connector.offsets import EARLIEST, ReadPosition
-from spark_pulsar.connector.options import parse_options
+from spark_pulsar.connector.option_parsing import parse_options
 from spark_pulsar.connector.planning import TopicRange
+from spark_pulsar.connector.positions import EARLIEST, ReadPosition
 from spark_pulsar.connector.reading import read_range
 from spark_pulsar.connector.schema import Projection
 from spark_pulsar.connector.schemas import lookup

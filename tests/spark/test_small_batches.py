@@ -18,8 +18,10 @@ from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.connector.columns import READ_COLUMNS
 from spark_pulsar.connector.offset_planner import OffsetPlanner
-from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, SourceOffset
-from spark_pulsar.connector.options import Options, parse_options
+from spark_pulsar.connector.offsets import SourceOffset
+from spark_pulsar.connector.option_parsing import parse_options
+from spark_pulsar.connector.options import Options
+from spark_pulsar.connector.positions import EARLIEST, ReadPosition
 from spark_pulsar.connector.schema import Projection
 from spark_pulsar.connector.small_batches import SmallBatches
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata

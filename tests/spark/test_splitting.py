@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 
+from spark_pulsar.connector.batch_read import plan_batch
 from spark_pulsar.connector.errors import DataLossError
-from spark_pulsar.connector.offset_planner import OffsetPlanner, plan_batch
-from spark_pulsar.connector.offsets import ReadPosition, SourceOffset
+from spark_pulsar.connector.offset_planner import OffsetPlanner
+from spark_pulsar.connector.offsets import SourceOffset
+from spark_pulsar.connector.option_parsing import parse_options
 from spark_pulsar.connector.option_table import BATCH_READ
-from spark_pulsar.connector.options import Options, parse_options
+from spark_pulsar.connector.options import Options
 from spark_pulsar.connector.planning import TopicRange
+from spark_pulsar.connector.positions import ReadPosition
 from spark_pulsar.connector.reading import read_range
 from spark_pulsar.connector.schema import Projection
 from spark_pulsar.connector.splitting import parts_of

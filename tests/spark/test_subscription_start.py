@@ -5,8 +5,9 @@ from __future__ import annotations
 import pulsar
 import pytest
 
-from spark_pulsar.connector.offset_planner import OffsetPlanner, plan_batch
-from spark_pulsar.connector.options import parse_options
+from spark_pulsar.connector.batch_read import plan_batch
+from spark_pulsar.connector.offset_planner import OffsetPlanner
+from spark_pulsar.connector.option_parsing import parse_options
 from spark_pulsar.model.errors import ConsumerBusy
 from tests.spark.flows import Flows, texts, values
 

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming import StreamingQuery
 
-from spark_pulsar.connector.offset_planner import OffsetPlanner, plan_batch
-from spark_pulsar.connector.offsets import EARLIEST, SourceOffset
+from spark_pulsar.connector.batch_read import plan_batch
+from spark_pulsar.connector.offset_planner import OffsetPlanner
+from spark_pulsar.connector.offsets import SourceOffset
+from spark_pulsar.connector.option_parsing import parse_options
 from spark_pulsar.connector.option_table import BATCH_READ
-from spark_pulsar.connector.options import parse_options
+from spark_pulsar.connector.positions import EARLIEST
 from spark_pulsar.model.errors import TopicNotFound
 from tests.eventually import eventually
 from tests.spark.flows import Collected, Flows, texts

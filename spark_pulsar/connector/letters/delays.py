@@ -17,7 +17,7 @@ from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.clock import wall_ms
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import EndNotReached
-from spark_pulsar.connector.offsets import EARLIEST, ReadPosition
+from spark_pulsar.connector.positions import EARLIEST, ReadPosition
 from spark_pulsar.model.errors import TopicNotFound
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire.delays import delays_in

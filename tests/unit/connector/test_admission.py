@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from spark_pulsar.connector.admission import Ahead, Counting, CountMore, Limits, Wanted, admit, has_at_least, share
-from spark_pulsar.connector.offsets import EARLIEST, ReadPosition
+from spark_pulsar.connector.positions import EARLIEST, ReadPosition
 
 
 def test_everything_fits() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_pulsar.connector.errors import OptionError
-from spark_pulsar.connector.options import parse_options
+from spark_pulsar.connector.option_parsing import parse_options
 
 URL = "pulsar://h:6650"
 

@@ -9,8 +9,9 @@ import pytest
 
 from spark_pulsar.client.encryption.key_files import KeyFiles
 from spark_pulsar.connector.errors import OptionError
+from spark_pulsar.connector.option_parsing import parse_options
 from spark_pulsar.connector.option_table import BATCH_READ, STREAM_WRITE
-from spark_pulsar.connector.options import Options, parse_options
+from spark_pulsar.connector.options import Options
 
 
 def parse(**options: Any) -> Options:

@@ -14,7 +14,7 @@ from spark_pulsar.client.errors import OperationTimeout
 from spark_pulsar.connector.admission import Limits
 from spark_pulsar.connector.counting import Counted
 from spark_pulsar.connector.lookahead import LookAhead
-from spark_pulsar.connector.offsets import EARLIEST, ReadPosition
+from spark_pulsar.connector.positions import EARLIEST, ReadPosition
 from spark_pulsar.model.ids import MessageId, Position
 from spark_pulsar.wire.commands import success
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand

@@ -12,8 +12,9 @@ from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.client.errors import OperationTimeout
 from spark_pulsar.connector.errors import DataLossError
 from spark_pulsar.connector.offset_planner import OffsetPlanner
-from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, SourceOffset
-from spark_pulsar.connector.options import parse_options
+from spark_pulsar.connector.offsets import SourceOffset
+from spark_pulsar.connector.option_parsing import parse_options
+from spark_pulsar.connector.positions import EARLIEST, ReadPosition
 from spark_pulsar.connector.schema import Projection
 from spark_pulsar.connector.small_batches import SmallBatches
 from spark_pulsar.model.errors import TopicNotFound

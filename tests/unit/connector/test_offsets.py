@@ -9,14 +9,8 @@ from pathlib import Path
 import pytest
 
 from spark_pulsar.connector.errors import OffsetError
-from spark_pulsar.connector.offsets import (
-    EARLIEST,
-    ReadPosition,
-    SourceOffset,
-    entries_between,
-    parse_position,
-    recorded_start,
-)
+from spark_pulsar.connector.offsets import SourceOffset, recorded_start
+from spark_pulsar.connector.positions import EARLIEST, ReadPosition, entries_between, parse_position
 from spark_pulsar.model.ids import MessageId
 
 GOLDEN = Path(__file__).parent / "checkpoints"

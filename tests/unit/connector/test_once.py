@@ -9,7 +9,8 @@ import pytest
 from spark_pulsar.connector.errors import DeliveryGuaranteeError
 from spark_pulsar.connector.once.attempt import ROWS_OF_A_BATCH, TaskAttempt, attempt_of
 from spark_pulsar.connector.once.sequence_ids import SequenceIds
-from spark_pulsar.connector.options import Options, parse_options
+from spark_pulsar.connector.option_parsing import parse_options
+from spark_pulsar.connector.options import Options
 from spark_pulsar.wire.columns.hashes import group_rows
 
 SEEN = {"spark.sql.adaptive.streaming.stateless.enabled": "false"}

@@ -7,8 +7,10 @@ import re
 import pytest
 
 from spark_pulsar.connector.errors import OptionError
+from spark_pulsar.connector.option_parsing import parse_options
 from spark_pulsar.connector.option_table import BATCH_READ, BATCH_WRITE, OPTIONS, REQUIRED, STREAM_READ, UNSUPPORTED
-from spark_pulsar.connector.options import Options, parse_options, split_pattern
+from spark_pulsar.connector.option_topics import split_pattern
+from spark_pulsar.connector.options import Options
 from spark_pulsar.connector.tables import options_table
 
 URL = {"service.url": "pulsar://localhost:6650"}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, SourceOffset
+from spark_pulsar.connector.offsets import SourceOffset
 from spark_pulsar.connector.planning import Plan, TopicRange, plan, shrunken
+from spark_pulsar.connector.positions import EARLIEST, ReadPosition
 
 
 def at(**positions: tuple[int, ...]) -> SourceOffset:

@@ -10,9 +10,11 @@ import pytest
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.connector.offset_planner import OffsetPlanner
-from spark_pulsar.connector.offsets import ReadPosition, SourceOffset
-from spark_pulsar.connector.options import Options, parse_options
+from spark_pulsar.connector.offsets import SourceOffset
+from spark_pulsar.connector.option_parsing import parse_options
+from spark_pulsar.connector.options import Options
 from spark_pulsar.connector.planning import TopicRange
+from spark_pulsar.connector.positions import ReadPosition
 from spark_pulsar.connector.pruning import CHANGED, KeyPruning
 from spark_pulsar.model.ids import MessageId
 from spark_pulsar.wire.commands import partition_metadata

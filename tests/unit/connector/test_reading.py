@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from spark_pulsar.client.errors import OperationTimeout
-from spark_pulsar.connector.offsets import EARLIEST, ReadPosition
+from spark_pulsar.connector.option_parsing import parse_options
 from spark_pulsar.connector.option_table import BATCH_READ
-from spark_pulsar.connector.options import parse_options
 from spark_pulsar.connector.planning import TopicRange
+from spark_pulsar.connector.positions import EARLIEST, ReadPosition
 from spark_pulsar.connector.schema import Projection
 from spark_pulsar.connector.source import PulsarReader, RangePartition
 from spark_pulsar.model.ids import MessageId

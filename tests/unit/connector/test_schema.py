@@ -9,8 +9,9 @@ import pytest
 
 from spark_pulsar.connector.columns import METADATA_COLUMNS, READ_COLUMNS, WRITE_COLUMNS
 from spark_pulsar.connector.errors import SchemaError
-from spark_pulsar.connector.schema import READ_DDL, check_writable, projection_of
+from spark_pulsar.connector.schema import READ_DDL, projection_of
 from spark_pulsar.connector.tables import columns_table
+from spark_pulsar.connector.written_columns import check_writable
 
 
 @dataclass

@@ -9,7 +9,8 @@ import pytest
 from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.client.service_url import Address
 from spark_pulsar.connector.errors import OptionError
-from spark_pulsar.connector.options import Options, parse_options
+from spark_pulsar.connector.option_parsing import parse_options
+from spark_pulsar.connector.options import Options
 from spark_pulsar.connector.worker import client_for
 
 TLS = "pulsar+ssl://broker:6651"

@@ -7,9 +7,11 @@ import logging
 import numpy as np
 import pytest
 
-from spark_pulsar.connector.offsets import EARLIEST, ReadPosition, SourceOffset
+from spark_pulsar.connector.offsets import SourceOffset
+from spark_pulsar.connector.options import Split
 from spark_pulsar.connector.planning import TopicRange
-from spark_pulsar.connector.splitting import Extents, Split, asks_for_parts, cut_points, parts_of
+from spark_pulsar.connector.positions import EARLIEST, ReadPosition
+from spark_pulsar.connector.splitting import Extents, asks_for_parts, cut_points, parts_of
 
 
 def extents(*rows: tuple[int, int, int, int], is_exact: bool = False) -> Extents:

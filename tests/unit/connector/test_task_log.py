@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from spark_pulsar.connector.offsets import EARLIEST, ReadPosition
 from spark_pulsar.connector.planning import TopicRange
+from spark_pulsar.connector.positions import EARLIEST, ReadPosition
 from spark_pulsar.connector.task_log import MOST_RANGES, RecordedWrite, begin_records, record_undecoded, recorded_reads
 
 WORK = TopicRange("persistent://public/default/t", EARLIEST, ReadPosition(1, 2))

@@ -12,8 +12,8 @@ import pytest
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.client.errors import MessageTooLarge, NotSupportedByClient, OperationTimeout
+from spark_pulsar.connector.option_parsing import parse_options
 from spark_pulsar.connector.option_table import BATCH_WRITE
-from spark_pulsar.connector.options import parse_options
 from spark_pulsar.connector.writing import publish
 from spark_pulsar.model.errors import NotAllowed
 from spark_pulsar.model.ids import Position
