@@ -17,7 +17,7 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 
-from spark_pulsar.connector.option_parsing import parse_options
+from spark_pulsar.connector.options.parsing import parse_options
 from spark_pulsar.connector.schemas.decoding.messages import MessageDecoder
 from spark_pulsar.connector.schemas.definition import Definition
 from spark_pulsar.connector.schemas.deriving.avro_definition import derive_record

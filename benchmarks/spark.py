@@ -59,11 +59,11 @@ from rich.table import Table
 
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.config import ClientConfig
-from spark_pulsar.connector.option_parsing import parse_options
-from spark_pulsar.connector.planning import TopicRange
+from spark_pulsar.connector.options.parsing import parse_options
+from spark_pulsar.connector.planning.ranges import TopicRange
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition
-from spark_pulsar.connector.reading import read_range
-from spark_pulsar.connector.schema import READ_COLUMNS, READ_DDL, Projection
+from spark_pulsar.connector.reading.projection import READ_COLUMNS, READ_DDL, Projection
+from spark_pulsar.connector.reading.range_reading import read_range
 
 Results = dict[str, dict[str, float]]
 """Broker → workload → rows a second."""

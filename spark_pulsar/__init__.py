@@ -19,11 +19,11 @@ _LAZY = {
     "broker_process": "spark_pulsar.cli.process",
     "copy_schemas": "spark_pulsar.connector.schemas.copying",
     "dead_letters": "spark_pulsar.connector.letters.frames",
-    "explain": "spark_pulsar.connector.progress",
+    "explain": "spark_pulsar.connector.progress.explain",
     "register": "spark_pulsar.connector.source",
     "replayed_letters": "spark_pulsar.connector.letters.frames",
     "retry_letters": "spark_pulsar.connector.letters.frames",
-    "starting_offsets": "spark_pulsar.connector.starting_offsets",
+    "starting_offsets": "spark_pulsar.connector.offsets.starting_offsets",
 }
 
 

@@ -1,21 +1,24 @@
 """The Spark side: `format("pulsar")` for reading and writing, in pure Python on Spark's Python Data Source API.
 
-Theory of operation. A read takes four steps:
+Theory of operation. A read takes four steps, each a folder or two:
 
-1. `options` turns the strings of `.option(...)` into one checked value; `schema` knows the columns.
-2. `offsets` says what a position means: the *next* message to read, exact inside a batch, ends exclusive.
-   `planning` turns two offsets into ranges, one for each task, `splitting` cuts a range for several tasks, and
-   `admission` decides how far a limited micro-batch goes. All are pure functions.
-3. `offset_planner` plans the offsets of a query: it asks the broker which topics exist (`topics`) and where they begin
-   and end (`endpoints`), has messages counted ahead for a limit (`lookahead`, `gathering`), leaves out
-   partitions that cannot hold a key that is wanted (`pruning`), and moves the cursor of a named subscription.
+1. `options` turns the strings of `.option(...)` into one checked value; `columns` knows the columns there are.
+2. `positions` says what a position means: the *next* message to read, exact inside a batch, ends exclusive. `offsets`
+   holds the start and the end of a read in every partition: the offset in a checkpoint, words and times and a
+   subscription's cursor resolved. `planning` turns two offsets into ranges, one for each task, cuts a range for several
+   tasks, and leaves out partitions that cannot hold a key that is wanted. `admission` decides how far a limited
+   micro-batch goes, by messages that are counted ahead. What they decide is decided by pure functions.
+3. `micro_batches` plans the offsets of a streaming query, call by call of Spark, and moves the cursor of a named
+   subscription; `progress` tells what is left to read. A batch read is planned once (`planning/batch_read`).
 4. `reading` runs in a task: entries of one range come from the wire client in blocks, the columnar kernels turn a block
    into an Arrow record batch, and Spark takes it as it is. No Python object exists for a message.
 
 `data_loss` decides whether a read may have a hole.
 
-A write passes `writing` (Arrow record batches in), `routing` (which partition a row belongs to, equal to the official
-clients' choice), the kernels that encode whole batches, and the client's publishers, which wait for every receipt.
+`writing` takes Arrow record batches: it chooses the partition of each row as the official clients do, encodes whole
+batches with kernels, and waits for every receipt from the client's publishers. `once` names rows, so that an attempt
+of a task leaves out those that an earlier one has written. `schemas` decodes and encodes by the schema of the topic;
+`letters` turns rows into retry letters and dead letters, and back.
 
 `source` holds Spark's classes and nothing else; `discovery` is the module Spark finds by itself as `pyspark_pulsar`.
 

@@ -32,23 +32,23 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from spark_pulsar.connector.errors import OptionError
-from spark_pulsar.connector.offsets import SourceOffset
+from spark_pulsar.connector.offsets.source_offset import SourceOffset
 from spark_pulsar.connector.once.attempt import attempt_of
 from spark_pulsar.connector.once.sequence_ids import SEQUENCE_ID
-from spark_pulsar.connector.option_parsing import parse_options
-from spark_pulsar.connector.option_table import BATCH_READ, BATCH_WRITE, STREAM_READ, STREAM_WRITE
-from spark_pulsar.connector.options import AUTO_PRODUCE_BYTES, EFFECTIVELY_ONCE, KEY_BASED, NO_SCHEMA, Options
-from spark_pulsar.connector.planning import TopicRange
-from spark_pulsar.connector.schema import Projection, projection_of, read_ddl
+from spark_pulsar.connector.options.options import AUTO_PRODUCE_BYTES, EFFECTIVELY_ONCE, KEY_BASED, NO_SCHEMA, Options
+from spark_pulsar.connector.options.parsing import parse_options
+from spark_pulsar.connector.options.table import BATCH_READ, BATCH_WRITE, STREAM_READ, STREAM_WRITE
+from spark_pulsar.connector.planning.ranges import TopicRange
+from spark_pulsar.connector.reading.projection import Projection, projection_of, read_ddl
 from spark_pulsar.connector.shipping import loader, shipped_archive
-from spark_pulsar.connector.written_columns import check_writable
+from spark_pulsar.connector.writing.columns import check_writable
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-    from spark_pulsar.connector.offset_planner import OffsetPlanner
+    from spark_pulsar.connector.micro_batches.offset_planner import OffsetPlanner
     from spark_pulsar.connector.schemas.definition import Definition
     from spark_pulsar.connector.schemas.deriving.row_schema import RowSchema
 
@@ -103,7 +103,7 @@ class PulsarDataSource(DataSource):
         """Returns the schema of the topics to read. It is asked for once: what `schema` has seen travels with this
         object to the planners, so that columns and decoding never differ."""
         if self._planned is None:
-            from spark_pulsar.connector.topic_schemas import definition_of_read
+            from spark_pulsar.connector.schemas.topic_schemas import definition_of_read
 
             self._planned = (definition_of_read(self._parsed),)
         return self._planned[0]
@@ -153,10 +153,10 @@ class RangePartition(InputPartition):
 def _read(options: Options, projection: Projection, partition: InputPartition) -> Iterator[pa.RecordBatch]:
     if partition.value is None:  # Spark's stand-in when a batch read has nothing to do
         return
-    from spark_pulsar.connector.compacted import read_latest
-    from spark_pulsar.connector.reading import read_range
+    from spark_pulsar.connector.options.timeouts import naming
+    from spark_pulsar.connector.reading.compacted import read_latest
+    from spark_pulsar.connector.reading.range_reading import read_range
     from spark_pulsar.connector.task_log import recorded_reads
-    from spark_pulsar.connector.timeouts import naming
     from spark_pulsar.connector.worker import begin_task, client_for
 
     begin_task()
@@ -175,7 +175,7 @@ class PulsarReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """One for each topic partition that has messages in the range."""
-        from spark_pulsar.connector.batch_read import plan_batch
+        from spark_pulsar.connector.planning.batch_read import plan_batch
         from spark_pulsar.connector.worker import own_client
 
         with own_client(self._options) as client:
@@ -196,8 +196,8 @@ class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _planning(self) -> OffsetPlanner:
         if self._planner is None:
-            from spark_pulsar.connector.offset_planner import OffsetPlanner
-            from spark_pulsar.connector.small_batches import SmallBatches
+            from spark_pulsar.connector.micro_batches.offset_planner import OffsetPlanner
+            from spark_pulsar.connector.micro_batches.small_batches import SmallBatches
             from spark_pulsar.connector.source_runner import takes_rows
             from spark_pulsar.connector.worker import client_for
 
@@ -278,9 +278,9 @@ class Written(WriterCommitMessage):
 
 def _row_schema(schema: StructType, options: Options) -> RowSchema | None:
     """Checks the columns of a write, and agrees with the topic, if the options name one, on the schema of the rows."""
-    from spark_pulsar.connector.publishing.encoded_values import check_encoded
+    from spark_pulsar.connector.options.timeouts import naming
     from spark_pulsar.connector.schemas.deriving.row_schema import derive_row_schema
-    from spark_pulsar.connector.timeouts import naming
+    from spark_pulsar.connector.writing.encoded_values import check_encoded
 
     has_schema = options.schema_type not in (NO_SCHEMA, AUTO_PRODUCE_BYTES)
     check_writable(schema, options.topic, has_schema=has_schema)
@@ -306,7 +306,7 @@ def _write(
 ) -> WriterCommitMessage:
     from spark_pulsar.connector.task_log import RecordedWrite
     from spark_pulsar.connector.worker import begin_task, client_for
-    from spark_pulsar.connector.writing import publish
+    from spark_pulsar.connector.writing.task_writing import publish
 
     begin_task()
     attempt, record = None, RecordedWrite(options.topic, batches)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Sequence
 
 from spark_pulsar.connector.columns import METADATA_COLUMNS, READ_COLUMNS, WRITE_COLUMNS, Column
-from spark_pulsar.connector.option_table import ANY, OPTIONS, READ, WRITE
+from spark_pulsar.connector.options.table import ANY, OPTIONS, READ, WRITE
 
 
 def options_table() -> str:

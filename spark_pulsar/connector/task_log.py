@@ -17,7 +17,7 @@ from spark_pulsar.client.clock import monotonic_ms
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from spark_pulsar.connector.planning import TopicRange
+    from spark_pulsar.connector.planning.ranges import TopicRange
 
 LOG: Final = logging.getLogger("spark_pulsar")
 

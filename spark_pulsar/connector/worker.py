@@ -12,7 +12,7 @@ from typing import Final
 
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.config import ClientConfig
-from spark_pulsar.connector.options import Options
+from spark_pulsar.connector.options.options import Options
 from spark_pulsar.connector.task_log import begin_records
 
 _CLIENTS: Final[dict[ClientConfig, PulsarClient]] = {}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from spark_pulsar.connector import tables
 from spark_pulsar.connector.columns import METADATA_COLUMNS, READ_COLUMNS, WRITE_COLUMNS
-from spark_pulsar.connector.option_table import OPTIONS
+from spark_pulsar.connector.options.table import OPTIONS
 from spark_pulsar.server.config.reading import KEYS
 from tests.architecture.sources import (
     PACKAGE,

@@ -14,15 +14,15 @@ import pytest
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.client.errors import OperationTimeout, SequenceIdForgotten
-from spark_pulsar.connector import writing
-from spark_pulsar.connector.batch_read import plan_batch
 from spark_pulsar.connector.errors import DeliveryGuaranteeError, OptionError, SchemaError
 from spark_pulsar.connector.once.attempt import ROWS_OF_A_BATCH, TaskAttempt
-from spark_pulsar.connector.option_parsing import parse_options
-from spark_pulsar.connector.option_table import BATCH_READ, STREAM_WRITE
-from spark_pulsar.connector.reading import read_range
-from spark_pulsar.connector.schema import Projection
-from spark_pulsar.connector.writing import publish
+from spark_pulsar.connector.options.parsing import parse_options
+from spark_pulsar.connector.options.table import BATCH_READ, STREAM_WRITE
+from spark_pulsar.connector.planning.batch_read import plan_batch
+from spark_pulsar.connector.reading.projection import Projection
+from spark_pulsar.connector.reading.range_reading import read_range
+from spark_pulsar.connector.writing import task_writing as writing
+from spark_pulsar.connector.writing.task_writing import publish
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests.brokers import Broker, topic_path
 from tests.eventually import eventually

@@ -13,7 +13,7 @@ import pytest
 
 from spark_pulsar.client.clock import wall_ms
 from spark_pulsar.client.errors import MessageTooLarge
-from spark_pulsar.connector.writing import GATHER_ROWS
+from spark_pulsar.connector.writing.task_writing import GATHER_ROWS
 from tests.brokers import Broker, topic_path
 from tests.conformance.connector_tasks import write
 from tests.conformance.exchange import receive_texts

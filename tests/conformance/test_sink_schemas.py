@@ -12,12 +12,12 @@ import pytest
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.connector.errors import SchemaError
-from spark_pulsar.connector.option_parsing import parse_options
-from spark_pulsar.connector.option_table import BATCH_WRITE
-from spark_pulsar.connector.options import Options
+from spark_pulsar.connector.options.options import Options
+from spark_pulsar.connector.options.parsing import parse_options
+from spark_pulsar.connector.options.table import BATCH_WRITE
 from spark_pulsar.connector.schemas.deriving.registration import agreed_schema
 from spark_pulsar.connector.schemas.deriving.row_schema import RowSchema, derive_row_schema
-from spark_pulsar.connector.writing import publish
+from spark_pulsar.connector.writing.task_writing import publish
 from spark_pulsar.model.schemas import Compatibility, Schema, SchemaType
 from tests.brokers import Broker
 from tests.conformance.schemas import A, fresh_namespace, record, set_policy, topic_in

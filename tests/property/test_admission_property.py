@@ -12,7 +12,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_pulsar.connector.admission import Ahead, Counting, CountMore, Limits, admit, has_at_least, share
+from spark_pulsar.connector.admission.admission import Ahead, Counting, CountMore, Limits, admit, has_at_least, share
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition
 
 backlogs = st.dictionaries(st.text(max_size=3), st.integers(0, 2**40), max_size=12)

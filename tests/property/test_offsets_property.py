@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_pulsar.connector.offsets import SourceOffset
+from spark_pulsar.connector.offsets.source_offset import SourceOffset
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition, parse_position
 
 numbers = st.integers(0, 2**63 - 1)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_pulsar.connector.offsets import SourceOffset
-from spark_pulsar.connector.planning import plan
+from spark_pulsar.connector.offsets.source_offset import SourceOffset
+from spark_pulsar.connector.planning.ranges import plan
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition
 
 positions = st.builds(ReadPosition, st.integers(0, 3), st.integers(0, 5), st.integers(0, 3))

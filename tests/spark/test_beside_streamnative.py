@@ -11,8 +11,8 @@ from pyspark.errors import AnalysisException, PythonException, StreamingQueryExc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_pulsar.connector.offset_planner import OffsetPlanner
-from spark_pulsar.connector.option_parsing import parse_options
+from spark_pulsar.connector.micro_batches.offset_planner import OffsetPlanner
+from spark_pulsar.connector.options.parsing import parse_options
 from tests.brokers import Broker, topic_path
 from tests.eventually import eventually
 from tests.spark.flows import BATCHED, Flows, texts, values

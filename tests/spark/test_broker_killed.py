@@ -17,8 +17,8 @@ from pyspark.sql.streaming import StreamingQuery
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.client.errors import OperationTimeout
-from spark_pulsar.connector.offset_planner import OffsetPlanner
-from spark_pulsar.connector.option_parsing import parse_options
+from spark_pulsar.connector.micro_batches.offset_planner import OffsetPlanner
+from spark_pulsar.connector.options.parsing import parse_options
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests.brokers import Broker, topic_path
 from tests.eventually import eventually

@@ -9,8 +9,8 @@ import pytest
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.clock import wall_ms
 from spark_pulsar.client.config import ClientConfig
-from spark_pulsar.connector.offset_planner import OffsetPlanner
-from spark_pulsar.connector.option_parsing import parse_options
+from spark_pulsar.connector.micro_batches.offset_planner import OffsetPlanner
+from spark_pulsar.connector.options.parsing import parse_options
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests.brokers import Broker
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.connector.offset_planner import OffsetPlanner
-from spark_pulsar.connector.offsets import SourceOffset
-from spark_pulsar.connector.option_parsing import parse_options
-from spark_pulsar.connector.options import Options
-from spark_pulsar.connector.reading import read_range
-from spark_pulsar.connector.schema import Projection
+from spark_pulsar.connector.micro_batches.offset_planner import OffsetPlanner
+from spark_pulsar.connector.offsets.source_offset import SourceOffset
+from spark_pulsar.connector.options.options import Options
+from spark_pulsar.connector.options.parsing import parse_options
+from spark_pulsar.connector.reading.projection import Projection
+from spark_pulsar.connector.reading.range_reading import read_range
 from tests.spark.flows import BATCHED, Flows, texts, values
 
 VALUE = Projection(("value",))

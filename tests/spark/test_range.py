@@ -11,19 +11,19 @@ import pytest
 
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.config import ClientConfig
-from spark_pulsar.connector.admission import Limits
-from spark_pulsar.connector.batch_read import plan_batch
+from spark_pulsar.connector.admission.admission import Limits
+from spark_pulsar.connector.admission.lookahead import LookAhead
 from spark_pulsar.connector.errors import DataLossError, UnreadableMessageError
-from spark_pulsar.connector.lookahead import LookAhead
-from spark_pulsar.connector.offset_planner import OffsetPlanner
-from spark_pulsar.connector.offsets import SourceOffset
-from spark_pulsar.connector.option_parsing import parse_options
-from spark_pulsar.connector.option_table import BATCH_READ
-from spark_pulsar.connector.options import Options
-from spark_pulsar.connector.planning import TopicRange
+from spark_pulsar.connector.micro_batches.offset_planner import OffsetPlanner
+from spark_pulsar.connector.offsets.source_offset import SourceOffset
+from spark_pulsar.connector.options.options import Options
+from spark_pulsar.connector.options.parsing import parse_options
+from spark_pulsar.connector.options.table import BATCH_READ
+from spark_pulsar.connector.planning.batch_read import plan_batch
+from spark_pulsar.connector.planning.ranges import TopicRange
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition
-from spark_pulsar.connector.reading import read_range
-from spark_pulsar.connector.schema import Projection
+from spark_pulsar.connector.reading.projection import Projection
+from spark_pulsar.connector.reading.range_reading import read_range
 from spark_pulsar.model.errors import ConsumerBusy, TopicNotFound
 from spark_pulsar.wire.chunking import split
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata, SingleMessageMetadata

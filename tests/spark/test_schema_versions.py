@@ -15,13 +15,13 @@ import pytest
 
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.config import ClientConfig
-from spark_pulsar.connector.decode_mode import FAILFAST, PERMISSIVE, DecodeMode
 from spark_pulsar.connector.errors import SchemaError, UndecodableMessageError
-from spark_pulsar.connector.option_parsing import parse_options
-from spark_pulsar.connector.planning import TopicRange
+from spark_pulsar.connector.options.decode_mode import FAILFAST, PERMISSIVE, DecodeMode
+from spark_pulsar.connector.options.parsing import parse_options
+from spark_pulsar.connector.planning.ranges import TopicRange
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition
-from spark_pulsar.connector.reading import read_range
-from spark_pulsar.connector.schema import Projection
+from spark_pulsar.connector.reading.projection import Projection
+from spark_pulsar.connector.reading.range_reading import read_range
 from spark_pulsar.connector.schemas import lookup
 from spark_pulsar.connector.schemas.decoding.plan import Decoding
 from spark_pulsar.connector.schemas.definition import Definition

@@ -17,13 +17,13 @@ from pyspark.sql.streaming import StreamingQuery
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.connector.columns import READ_COLUMNS
-from spark_pulsar.connector.offset_planner import OffsetPlanner
-from spark_pulsar.connector.offsets import SourceOffset
-from spark_pulsar.connector.option_parsing import parse_options
-from spark_pulsar.connector.options import Options
+from spark_pulsar.connector.micro_batches.offset_planner import OffsetPlanner
+from spark_pulsar.connector.micro_batches.small_batches import SmallBatches
+from spark_pulsar.connector.offsets.source_offset import SourceOffset
+from spark_pulsar.connector.options.options import Options
+from spark_pulsar.connector.options.parsing import parse_options
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition
-from spark_pulsar.connector.schema import Projection
-from spark_pulsar.connector.small_batches import SmallBatches
+from spark_pulsar.connector.reading.projection import Projection
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests.brokers import Broker
 from tests.eventually import eventually

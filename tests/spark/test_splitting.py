@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.connector.batch_read import plan_batch
 from spark_pulsar.connector.errors import DataLossError
-from spark_pulsar.connector.offset_planner import OffsetPlanner
-from spark_pulsar.connector.offsets import SourceOffset
-from spark_pulsar.connector.option_parsing import parse_options
-from spark_pulsar.connector.option_table import BATCH_READ
-from spark_pulsar.connector.options import Options
-from spark_pulsar.connector.planning import TopicRange
+from spark_pulsar.connector.micro_batches.offset_planner import OffsetPlanner
+from spark_pulsar.connector.offsets.source_offset import SourceOffset
+from spark_pulsar.connector.options.options import Options
+from spark_pulsar.connector.options.parsing import parse_options
+from spark_pulsar.connector.options.table import BATCH_READ
+from spark_pulsar.connector.planning.batch_read import plan_batch
+from spark_pulsar.connector.planning.ranges import TopicRange
+from spark_pulsar.connector.planning.splitting import parts_of
 from spark_pulsar.connector.positions import ReadPosition
-from spark_pulsar.connector.reading import read_range
-from spark_pulsar.connector.schema import Projection
-from spark_pulsar.connector.splitting import parts_of
+from spark_pulsar.connector.reading.projection import Projection
+from spark_pulsar.connector.reading.range_reading import read_range
 from spark_pulsar.wire.chunking import split
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests.spark.flows import BATCHED, Flows, texts, values

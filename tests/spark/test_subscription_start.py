@@ -5,9 +5,9 @@ from __future__ import annotations
 import pulsar
 import pytest
 
-from spark_pulsar.connector.batch_read import plan_batch
-from spark_pulsar.connector.offset_planner import OffsetPlanner
-from spark_pulsar.connector.option_parsing import parse_options
+from spark_pulsar.connector.micro_batches.offset_planner import OffsetPlanner
+from spark_pulsar.connector.options.parsing import parse_options
+from spark_pulsar.connector.planning.batch_read import plan_batch
 from spark_pulsar.model.errors import ConsumerBusy
 from tests.spark.flows import Flows, texts, values
 

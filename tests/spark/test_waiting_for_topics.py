@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming import StreamingQuery
 
-from spark_pulsar.connector.batch_read import plan_batch
-from spark_pulsar.connector.offset_planner import OffsetPlanner
-from spark_pulsar.connector.offsets import SourceOffset
-from spark_pulsar.connector.option_parsing import parse_options
-from spark_pulsar.connector.option_table import BATCH_READ
+from spark_pulsar.connector.micro_batches.offset_planner import OffsetPlanner
+from spark_pulsar.connector.offsets.source_offset import SourceOffset
+from spark_pulsar.connector.options.parsing import parse_options
+from spark_pulsar.connector.options.table import BATCH_READ
+from spark_pulsar.connector.planning.batch_read import plan_batch
 from spark_pulsar.connector.positions import EARLIEST
 from spark_pulsar.model.errors import TopicNotFound
 from tests.eventually import eventually

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from spark_pulsar.connector.errors import DeliveryGuaranteeError
-from spark_pulsar.connector.options import DEFAULT_PRODUCER_NAME, EFFECTIVELY_ONCE, Options
+from spark_pulsar.connector.options.options import DEFAULT_PRODUCER_NAME, EFFECTIVELY_ONCE, Options
 
 ROWS_OF_A_BATCH: Final = 1 << 32
 """Sequence ids of one micro-batch: more than a task can have rows."""

@@ -23,7 +23,7 @@ from spark_pulsar.client.errors import OperationTimeout, SequenceIdForgotten
 from spark_pulsar.client.publisher import Publisher
 from spark_pulsar.connector.errors import DeliveryGuaranteeError
 from spark_pulsar.connector.once.attempt import TaskAttempt
-from spark_pulsar.connector.options import AT_LEAST_ONCE, EFFECTIVELY_ONCE
+from spark_pulsar.connector.options.options import AT_LEAST_ONCE, EFFECTIVELY_ONCE
 from spark_pulsar.model.errors import ProducerBusy
 from spark_pulsar.model.names import TopicName
 

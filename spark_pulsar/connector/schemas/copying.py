@@ -8,8 +8,8 @@ from typing import Final
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.schema_requests import RegisteredSchema
 from spark_pulsar.connector.errors import SchemaError
-from spark_pulsar.connector.option_parsing import parse_options
-from spark_pulsar.connector.timeouts import naming
+from spark_pulsar.connector.options.parsing import parse_options
+from spark_pulsar.connector.options.timeouts import naming
 from spark_pulsar.connector.worker import own_client
 from spark_pulsar.model.errors import TopicNotFound
 

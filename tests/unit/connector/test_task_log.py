@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from spark_pulsar.connector.planning import TopicRange
+from spark_pulsar.connector.planning.ranges import TopicRange
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition
 from spark_pulsar.connector.task_log import MOST_RANGES, RecordedWrite, begin_records, record_undecoded, recorded_reads
 

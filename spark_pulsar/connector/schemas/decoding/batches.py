@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.connector.decode_mode import DEADLETTER, ERROR_COLUMN, FAILFAST, PERMISSIVE
 from spark_pulsar.connector.errors import UndecodableMessageError
+from spark_pulsar.connector.options.decode_mode import DEADLETTER, ERROR_COLUMN, FAILFAST, PERMISSIVE
 from spark_pulsar.connector.schemas.decoding.dead_letters import DeadLetters, told_id
 from spark_pulsar.connector.schemas.decoding.messages import Decoded, MessageDecoder
 from spark_pulsar.connector.schemas.decoding.plan import NO_VERSION, SCHEMA_VERSION, Decoding

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from spark_pulsar.connector.decode_mode import DEADLETTER, DecodeMode
+from spark_pulsar.connector.options.decode_mode import DEADLETTER, DecodeMode
 from spark_pulsar.connector.schemas.definition import Definition, KeyValueEncoding
 from spark_pulsar.model.schemas import SchemaType
 

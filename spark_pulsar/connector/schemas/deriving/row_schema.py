@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.connector.errors import SchemaError
-from spark_pulsar.connector.options import AUTO_PRODUCE_BYTES, NO_SCHEMA, Options
+from spark_pulsar.connector.options.options import AUTO_PRODUCE_BYTES, NO_SCHEMA, Options
 from spark_pulsar.connector.schemas.definition import KEY_VALUE_ENCODING, KeyValueEncoding
 from spark_pulsar.connector.schemas.deriving.avro_definition import derive_record
 from spark_pulsar.model.schemas import Schema, SchemaType, join_key_and_value

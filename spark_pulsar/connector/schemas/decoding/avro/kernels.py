@@ -4,9 +4,7 @@ A program has a column for each field of the writer's record, in order, with the
 two rows for each slot: number and 1, or start and length of bytes; the second is -1 for null.
 """
 
-from spark_pulsar.wire.columns.kernels.compiler import (
-    INT as INT64,
-)
+from spark_pulsar.wire.columns.kernels.compiler import INT as INT64
 from spark_pulsar.wire.columns.kernels.compiler import (
     READ_BYTES,
     READ_INTS,

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 from spark_pulsar.connector.errors import OptionError, SchemaError
-from spark_pulsar.connector.option_parsing import parse_options
-from spark_pulsar.connector.option_table import BATCH_WRITE
-from spark_pulsar.connector.options import SCHEMA_TYPES
+from spark_pulsar.connector.options.options import SCHEMA_TYPES
+from spark_pulsar.connector.options.parsing import parse_options
+from spark_pulsar.connector.options.table import BATCH_WRITE
 from spark_pulsar.connector.schemas.definition import Definition, KeyValueEncoding
 from spark_pulsar.connector.schemas.deriving.avro_definition import derive_record
 from spark_pulsar.connector.schemas.deriving.row_schema import PRIMITIVES, RECORDS, RowSchema, derive_row_schema

@@ -1,0 +1,1 @@
+"""Admission: the end of a limited micro-batch, by messages that are counted ahead."""

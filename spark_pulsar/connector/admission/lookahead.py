@@ -1,0 +1,175 @@
+"""Looking ahead of a position: messages counted for exact limits, entries kept for small micro-batches, and news.
+
+Positions say nothing about how many messages lie between them, so a limited stream reads forward on the driver, with a
+reader for each partition that has something (see `counting`).
+
+The same readers wait at the end of the partitions while a query is idle, so that the broker tells what is new without
+being asked. What they were sent is kept, up to a few bytes, for `small_batches`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.client.deadlines import Deadline
+from spark_pulsar.client.errors import OperationTimeout
+from spark_pulsar.connector.admission.admission import Wanted
+from spark_pulsar.connector.admission.counting import ArrivedRange, PartitionLookAhead, queued_bytes
+from spark_pulsar.connector.admission.gathering import Gathering
+from spark_pulsar.connector.planning.ranges import TopicRange
+from spark_pulsar.connector.positions import EARLIEST, ReadPosition
+from spark_pulsar.model.errors import PulsarError, TopicNotFound
+
+LOG: Final = logging.getLogger("spark_pulsar")
+
+_NEXT_ENTRY_MS: Final = 1_000
+"""Wait for the entries after a micro-batch, which make a loss of them certain; most are there already."""
+_MOST_FOLLOWED: Final = 32
+"""Partitions that are followed at most for news and small micro-batches: each costs a reader."""
+_KEPT_BYTES: Final = 1 << 20
+"""Entries that are kept of one partition, for the next micro-batch if that is a small one."""
+
+
+class LookAhead:
+    """The readers that count ahead in all partitions of a query.
+
+    With `keeps_entries` what they were sent is kept for small micro-batches, while there are few partitions.
+    """
+
+    def __init__(self, client: PulsarClient, timeout_ms: int, *, keeps_entries: bool = True) -> None:
+        self._client = client
+        self._keeps_entries = keeps_entries
+        self._most_kept_bytes = 0
+        self._most_queued_bytes = queued_bytes(1)
+        self._timeout_ms = timeout_ms
+        self._arrived = threading.Event()
+        self._partitions: dict[str, PartitionLookAhead] = {}
+
+    def keep(self, topics: Collection[str]) -> None:
+        """Gives up the readers of all other topics."""
+        for topic in set(self._partitions) - set(topics):
+            self._partitions.pop(topic).close()
+        self._most_kept_bytes = _KEPT_BYTES if self._keeps_entries and len(topics) <= _MOST_FOLLOWED else 0
+        self._most_queued_bytes = queued_bytes(len(topics))
+        for partition in self._partitions.values():
+            partition.most_kept_bytes = self._most_kept_bytes
+
+    def give_up(self, topics: Collection[str]) -> None:
+        """Gives up the readers of topics, and all that is known of these: others have taken their place."""
+        for topic in self._partitions.keys() & set(topics):
+            self._partitions.pop(topic).close()
+
+    def partition(self, topic: str) -> PartitionLookAhead:
+        """Returns the reader of a topic partition, made at the first call."""
+        if topic not in self._partitions:
+            self._partitions[topic] = PartitionLookAhead(self._client, topic, self._arrived)
+            self._partitions[topic].most_kept_bytes = self._most_kept_bytes
+            self._partitions[topic].most_queued_bytes = self._most_queued_bytes
+        return self._partitions[topic]
+
+    def known(self, topic: str) -> PartitionLookAhead | None:
+        """Returns the reader of a topic partition, if there is one."""
+        return self._partitions.get(topic)
+
+    def gathering(self, end: Mapping[str, ReadPosition]) -> Gathering:
+        """Begins to count for one micro-batch, which goes no further than `end`; its time-out begins now."""
+        self.keep(end)
+        return Gathering(self._client, self.partition, self._arrived, end, self._timeout_ms)
+
+    def next_entries(
+        self, position: Mapping[str, ReadPosition], end: Mapping[str, ReadPosition]
+    ) -> dict[str, ReadPosition]:
+        """Returns what is next to read in each partition whose position lies before `end`: of an entry that exists.
+
+        A position after the last entry of a ledger is told by the first entry of the next one. Partitions that do not
+        send it soon are left out.
+        """
+        unread = {topic for topic, at in position.items() if at < end[topic]}
+        deadline = Deadline(
+            min(self._timeout_ms, _NEXT_ENTRY_MS), "waiting for the next entry", self._client.config.service_url
+        )
+        waiting = list(unread)
+        while waiting:
+            self._arrived.clear()
+            waiting = [t for t in waiting if not self._has_next(t, position[t], end[t], deadline)]
+            if waiting and (deadline.passed or not self._arrived.wait(deadline.left_ms() / 1000)):
+                break
+        found = {topic: self.partition(topic).following(position[topic]) for topic in unread}
+        return {topic: at for topic, at in found.items() if at is not None}
+
+    def forget_news(self) -> None:
+        """Waits anew: news is what arrives from now on."""
+        self._arrived.clear()
+
+    def follow(self, positions: Mapping[str, ReadPosition], timeout_ms: int) -> bool:
+        """Attaches a reader at each position; whether the broker now tells what arrives after them."""
+        self.keep(positions)
+        if not positions or len(positions) > _MOST_FOLLOWED:
+            return False
+        deadline = Deadline(timeout_ms, "following a topic", self._client.config.service_url)
+        try:
+            for topic, at in positions.items():
+                self.partition(topic).follow(at, deadline)
+        except PulsarError as error:
+            LOG.info("what is new is asked for: %s", error)
+            return False
+        return True
+
+    def await_news(self, timeout_ms: int) -> bool:
+        """Waits for a message in a partition that is followed, or the loss of its reader; whether there was one."""
+        return self._arrived.wait(timeout_ms / 1000)
+
+    def has_all(
+        self, start: Mapping[str, ReadPosition], end: Mapping[str, ReadPosition], most_messages: int, timeout_ms: int
+    ) -> bool:
+        """Waits for all messages from `start` to `end`, if these are `most_messages` at most; whether all are at hand.
+
+        Raises TopicNotFound, OperationTimeout as `PartitionLookAhead.look`.
+        """
+        begins = {topic: start.get(topic, EARLIEST) for topic, at in end.items() if start.get(topic, EARLIEST) < at}
+        if len(end) > _MOST_FOLLOWED:
+            return False
+        self.keep(end)
+        known = {topic: self.partition(topic).counted(at, end[topic]) for topic, at in begins.items()}
+        if sum(self.partition(topic).backlog(at, end[topic], known[topic]) for topic, at in begins.items()) > (
+            most_messages
+        ):
+            return False
+        deadline = Deadline(timeout_ms, "waiting for the next entry", self._client.config.service_url)
+        wanted = Wanted(most_messages + 1)
+        waiting = list(begins)
+        while waiting:
+            self._arrived.clear()
+            waiting = [t for t in waiting if not self.partition(t).look(begins[t], end[t], wanted, deadline)]
+            if not all(self.partition(topic).has_kept(at) for topic, at in begins.items()):
+                return False
+            if waiting and (deadline.passed or not self._arrived.wait(deadline.left_ms() / 1000)):
+                return False
+        return sum(self.partition(topic).counted(at, end[topic]).total for topic, at in begins.items()) <= most_messages
+
+    def arrived_ranges(self, works: Collection[TopicRange]) -> list[ArrivedRange] | None:
+        """Returns the entries of each range, None if some are not at hand."""
+        found: list[ArrivedRange] = []
+        for work in works:
+            known = self._partitions.get(work.topic)
+            blocks = None if known is None else known.arrived_range(work)
+            if blocks is None:
+                return None
+            found.append(blocks)
+        return found
+
+    def _has_next(self, topic: str, position: ReadPosition, end: ReadPosition, patience: Deadline) -> bool:
+        try:
+            return self.partition(topic).look_past(position, end, patience)
+        except (TopicNotFound, OperationTimeout):
+            return True  # it is left out
+
+    def close(self) -> None:
+        """Gives up all readers."""
+        for partition in self._partitions.values():
+            partition.close()
+        self._partitions.clear()

@@ -1,0 +1,1 @@
+"""Micro-batches of a streaming query: their ends, small ones, polling and held-back triggers."""

@@ -1,0 +1,404 @@
+"""Offset planning: the start of a query, the end of each micro-batch, and the commit. No Spark classes.
+
+`OffsetPlanner` lives as long as one run of a query, in one process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.connector.admission.admission import Limits, counted_extents
+from spark_pulsar.connector.data_loss import report_losses
+from spark_pulsar.connector.letters.delays import DelayedLetters
+from spark_pulsar.connector.micro_batches.polling import Polling
+from spark_pulsar.connector.micro_batches.trigger_delay import TriggerDelay
+from spark_pulsar.connector.offsets.endpoints import end_positions, end_positions_of_each, starting_positions
+from spark_pulsar.connector.offsets.source_offset import SourceOffset, recorded_start
+from spark_pulsar.connector.offsets.subscription_start import cursor_positions, subscribe
+from spark_pulsar.connector.options.options import Options
+from spark_pulsar.connector.options.timeouts import naming
+from spark_pulsar.connector.planning.extents import measured_extents
+from spark_pulsar.connector.planning.first_entries import first_entries, named_starts_gone, passed_over
+from spark_pulsar.connector.planning.pruning import KeyPruning
+from spark_pulsar.connector.planning.ranges import TopicRange, plan, shrunken
+from spark_pulsar.connector.planning.splitting import asks_for_parts, cut_points, parts_of
+from spark_pulsar.connector.planning.topic_partitions import find_partitions, when_they_exist
+from spark_pulsar.connector.positions import EARLIEST, ReadPosition
+from spark_pulsar.connector.progress.lag import Lag
+from spark_pulsar.model.errors import PulsarError, TopicNotFound
+from spark_pulsar.model.names import TopicName
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from spark_pulsar.client.attachments import InitialPosition
+    from spark_pulsar.connector.admission.lookahead import LookAhead
+    from spark_pulsar.connector.micro_batches.small_batches import SmallBatches
+
+LOG: Final = logging.getLogger("spark_pulsar")
+
+_OPERATION: Final = "operationTimeoutMs"
+_UNKNOWN_LOSS: Final = (
+    "%s: the query had read all that was known, up to %s; that ledger is gone now, and the first entry after it is %s. "
+    "What was published and removed while the query did not run cannot be told; a subscriptionName would have held it"
+)
+_FOLLOW_MS: Final = 1_000
+"""Time to attach the readers that tell of news; a broker that is slower is asked instead."""
+
+
+class OffsetPlanner:
+    """Offsets of one streaming query, in the order of calls that Spark makes.
+
+    With `small_batches` their rows are read here; without, by tasks always.
+    """
+
+    def __init__(self, client: PulsarClient, options: Options, small_batches: SmallBatches | None = None) -> None:
+        self._client = client
+        self._options = options
+        self._small_batches = small_batches
+        self._polling = Polling()
+        self._delay = TriggerDelay(options.max_trigger_delay_ms)
+        self._letters = DelayedLetters(client, frozenset(options.retry_letter_topics), options.operation_timeout_ms)
+        self._pruning = KeyPruning(client, options)
+        self._at_hand: Mapping[str, ReadPosition] | None = None
+        """The end of the small micro-batch that was planned last."""
+        self._look_ahead: LookAhead | None = None
+        self._initial: SourceOffset | None = None
+        self._frozen = False
+        self._target: dict[str, ReadPosition] | None = None
+        self._newest: dict[str, ReadPosition] = {}
+        self._due: Mapping[str, ReadPosition] = {}
+        self._lag = Lag()
+        self._planned: Mapping[str, ReadPosition] = {}
+        self._acknowledged: dict[str, ReadPosition] = {}
+        self._held: set[str] = set()
+        self._unproved: set[str] | None = None
+        """Partitions of the first offset of this run, from the checkpoint, as long as nothing of them was planned."""
+        self._before_waiting: dict[str, ReadPosition] | None = None
+
+    @naming(_OPERATION)
+    def initial(self) -> SourceOffset:
+        """Returns the start of a new query; the same answer however often Spark asks in one run."""
+        if self._initial is None:
+            self._initial = when_they_exist(self._options, self._begin, self._begin_waiting)
+        return self._initial
+
+    def _begin(self) -> SourceOffset:
+        options = self._options
+        is_latest = options.starting_time is None and options.starting_offsets in (None, "latest")
+        topics = find_partitions(self._client, options)
+        initial: InitialPosition = "latest" if is_latest and self._before_waiting is None else "earliest"
+        if options.predefined_subscription is not None:
+            positions = cursor_positions(self._client, topics, options, initial)
+        else:
+            # Made before the end is asked for, so that the cursor is never ahead of the query.
+            subscribe(self._client, topics, options, initial)
+            positions = starting_positions(self._client, topics, options, "latest")
+            if is_latest and self._before_waiting is not None:
+                positions = {topic: self._before_waiting.get(topic, EARLIEST) for topic in topics}
+        self._held.update(topics if options.subscription_name is not None else ())
+        return SourceOffset(positions, fresh=True, partition_counts=self._pruning.partition_counts(topics, {}))
+
+    def _begin_waiting(self) -> None:
+        """Notes where the topics that exist end, so that nothing which comes while others are waited for is passed."""
+        topics = find_partitions(self._client, self._options, may_lack=True)
+        self._before_waiting = end_positions_of_each(self._client, topics)
+
+    @naming(_OPERATION)
+    def freeze(self) -> None:
+        """Fixes the end of the whole run at the present end of each partition (Trigger.AvailableNow)."""
+        self._frozen = True
+        self._letters.freeze()
+        with contextlib.suppress(TopicNotFound):
+            # Whether the query has read the topic that is missing, so that it vanished, only `latest` is told.
+            self._target = end_positions(self._client, find_partitions(self._client, self._options))
+
+    @naming(_OPERATION)
+    def latest(
+        self,
+        start: SourceOffset,
+        max_messages: int | None = None,
+        max_bytes: int | None = None,
+        min_messages: int | None = None,
+    ) -> SourceOffset:
+        """Plans the end of the next micro-batch; `start` itself (equal text) if there is nothing new, or not enough.
+
+        What lies before `start` is committed, so the subscription's cursor, if there is one, is moved there. Fewer than
+        `min_messages` are held back for `maxTriggerDelay`, but not at the end of a run with Trigger.AvailableNow.
+        Raises DataLossError if partitions of `start` are gone and `failOnDataLoss` is true.
+        """
+        self._polling.asked()
+        if not start.fresh:
+            self._acknowledge(start)
+        if self._look_ahead is not None:
+            self._look_ahead.forget_news()
+        newest = self._ends(start)
+        self._report_losses(plan(start, SourceOffset(newest)).losses)
+        self._forget_vanished(newest)
+        self._hold(newest)
+        counts = self._pruning.partition_counts(newest, start.partition_counts)
+        newest, passed = self._pruning.split(newest, counts)
+        begins = _existing(start, newest)
+        if self._look_ahead is not None:
+            self._look_ahead.give_up(start.positions.keys() - begins.keys())
+        end: Mapping[str, ReadPosition] = self._letters.due_ends(begins, newest)
+        self._due = end
+        of_read = replace(start, positions=self._pruning.split(start.positions, counts)[0])
+        if min_messages is not None and self._holds_back(of_read, begins, end, min_messages):
+            self._newest, self._planned = newest, begins
+            self._await_news(begins)
+            return start
+        left: dict[str, ReadPosition] = {}
+        limits = Limits(max_messages, max_bytes)
+        if any(limit is not None for limit in limits):
+            end = self._looking_ahead().gathering(end).end_within(begins, limits)
+            newest = self._without_vanished(start, newest, end)
+        if end != newest:
+            following = _exact(self._looking_ahead().next_entries(end, newest), begins, end)
+            end, left = {**end, **following}, {topic: newest[topic] for topic in sorted(following)}
+        whole = {**end, **passed}
+        self._newest, self._planned = {**newest, **passed}, whole
+        if not start.fresh and whole == start.positions and start.newest.keys() <= left.keys():
+            self._await_news(end)
+            return start
+        initial = start.positions if start.fresh else None
+        one_task = self._is_small(start, end)
+        first = self._first_entries(start, end)
+        planned = SourceOffset(whole, initial, newest=left, first=first, one_task=one_task, partition_counts=counts)
+        is_counted = any(limit is not None for limit in limits)
+        return replace(planned, cuts=self._cuts(start, planned, begins if is_counted else None))
+
+    def _holds_back(
+        self,
+        start: SourceOffset,
+        begins: Mapping[str, ReadPosition],
+        newest: Mapping[str, ReadPosition],
+        min_messages: int,
+    ) -> bool:
+        """Tells whether there is too little for a micro-batch, and time to wait for more.
+
+        Partitions that vanished are told in the offset at once, and so are positions of a new query.
+        """
+        if self._delay.is_over() or self._frozen or start.fresh or begins.keys() != start.positions.keys():
+            return False
+        if all(begins.get(topic, EARLIEST) >= at for topic, at in newest.items()):
+            return False
+        if not self._looking_ahead().gathering(newest).has_at_least(begins, min_messages):
+            return True
+        self._delay.begin()
+        return False
+
+    def _first_entries(self, start: SourceOffset, end: Mapping[str, ReadPosition]) -> dict[str, ReadPosition]:
+        """Returns the first entries of the next micro-batch's ranges, where `start` does not say them."""
+        if self._unproved is None:
+            self._unproved = set() if start.fresh else set(start.positions)
+        ranges = plan(start, SourceOffset(end)).ranges
+        first = first_entries(self._client, ranges, self._options.operation_timeout_ms)
+        if start.fresh:
+            self._report_losses(named_starts_gone(self._client, self._options, ranges, first))
+        unproved = [work for work in ranges if work.topic in self._unproved]
+        for topic, at in passed_over(self._client, unproved, first).items():
+            LOG.warning(_UNKNOWN_LOSS, topic, start.positions[topic], at)
+        self._unproved.difference_update(work.topic for work in ranges)
+        return first
+
+    def _cuts(
+        self, start: SourceOffset, planned: SourceOffset, counted_from: Mapping[str, ReadPosition] | None
+    ) -> dict[str, tuple[ReadPosition, ...]]:
+        """Returns where the ranges of the next micro-batch are cut for several tasks each: all counted, or none."""
+        split = self._options.split
+        ranges = self._pruning.ranges(plan(start, planned).ranges, planned.partition_counts)
+        if not asks_for_parts(ranges, split) or self._at_hand is not None:
+            return {}
+        if counted_from is None:
+            timeout_ms, in_messages = self._options.operation_timeout_ms, split.max_records is not None
+            extents = measured_extents(self._client, ranges, timeout_ms, in_messages=in_messages)
+        else:
+            look_ahead = self._looking_ahead()
+            extents = {
+                work.topic: counted_extents(
+                    look_ahead.partition(work.topic).counted(counted_from.get(work.topic, EARLIEST), work.end)
+                )
+                for work in ranges
+            }
+        return cut_points(ranges, extents, split)
+
+    def _await_news(self, positions: Mapping[str, ReadPosition]) -> None:
+        """Nothing is new: waits until the broker tells of something, for a while, if nothing else waits for the
+        answer."""
+        wait_ms = 0 if self._frozen else self._polling.wait_ms()
+        if wait_ms and self._looking_ahead().follow(positions, _FOLLOW_MS):
+            self._looking_ahead().await_news(wait_ms)
+        self._polling.answered()
+
+    def _is_small(self, start: SourceOffset, end: Mapping[str, ReadPosition]) -> bool:
+        """Tells whether one task shall read several partitions, whose messages are few and at hand."""
+        self._at_hand = None
+        begins = _existing(start, end)
+        changed = sum(1 for topic, at in end.items() if begins.get(topic, EARLIEST) < at)
+        small = self._small_batches if changed else None
+        if small is not None and small.is_small(self._looking_ahead(), begins, end):
+            self._at_hand = end
+        return changed > 1 and self._at_hand is not None
+
+    def _without_vanished(
+        self, start: SourceOffset, newest: Mapping[str, ReadPosition], end: Mapping[str, ReadPosition]
+    ) -> dict[str, ReadPosition]:
+        """`newest` without the partitions that were there when it was asked for, and not any more when `end` was."""
+        vanished = newest.keys() - end.keys()
+        read = SourceOffset({topic: at for topic, at in start.positions.items() if topic in vanished})
+        self._report_losses(plan(read, SourceOffset({})).losses)
+        for topic in vanished:
+            if self._target is not None:
+                self._target.pop(topic, None)
+        return {topic: at for topic, at in newest.items() if topic in end}
+
+    def _ends(self, start: SourceOffset) -> dict[str, ReadPosition]:
+        if self._target is None:
+            # A topic whose loss was accepted is no longer known, and may come back.
+            options = self._options
+            known = frozenset(start.positions)
+            may_lack = not options.fail_on_data_loss or options.waiting_for_non_existed_topic
+            topics = find_partitions(self._client, options, known=known, may_lack=may_lack)
+            ends = end_positions_of_each(self._client, topics)
+            if not may_lack and options.topics_pattern is None:
+                _check_found(topics, known.union(ends), options)
+            if self._frozen:
+                self._target = dict(ends)
+        else:
+            if start.fresh:  # asked for after the end was frozen, so it may be younger, and know more partitions
+                for topic, position in start.positions.items():
+                    self._target[topic] = max(self._target.get(topic, EARLIEST), position)
+            ends = dict(self._target)
+        self._report_losses(shrunken(start, ends))
+        for topic, position in start.positions.items():
+            if ends.get(topic) == EARLIEST:  # nothing left in a topic that was read to its end is no loss
+                ends[topic] = position
+        return ends
+
+    def _looking_ahead(self) -> LookAhead:
+        if self._look_ahead is None:
+            # The kernels cost a second of start-up and 100 MB: a batch read plans without them.
+            from spark_pulsar.connector.admission.lookahead import LookAhead
+
+            self._look_ahead = LookAhead(
+                self._client, self._options.operation_timeout_ms, keeps_entries=self._small_batches is not None
+            )
+        return self._look_ahead
+
+    def report(self) -> dict[str, Any] | None:
+        """Returns the newest positions for the progress event, and the lag of the planned end (see `progress.lag`)."""
+        if not self._newest:
+            return None
+        lag = self._lag.to_json(self._planned, self._due, self._newest, self._look_ahead, self._letters)
+        name = self._options.subscription_name
+        by = {} if name is None else {"subscription": name}
+        return {**SourceOffset(self._newest).to_json(), **by, "lag": lag}
+
+    def ranges(self, start: SourceOffset, end: SourceOffset) -> list[TopicRange]:
+        """Returns the ranges that the tasks of a micro-batch read: they depend on the two offsets alone, so a replay
+        reads the same."""
+        planned = plan(recorded_start(start, end), end)
+        report_losses(planned.losses, fail=False)
+        return self._pruning.ranges(planned.ranges, end.partition_counts)
+
+    def tasks(self, start: SourceOffset, end: SourceOffset) -> list[tuple[TopicRange, ...]]:
+        """Returns the ranges of each task, by the two offsets alone: of all in one task, if `end` says so."""
+        ranges = self.ranges(start, end)
+        self._polling.planned(is_empty=not ranges)
+        if end.one_task and ranges:
+            return [tuple(ranges)]
+        return [(part,) for work in ranges for part in parts_of(work, end.cuts.get(work.topic, ()))]
+
+    def rows(self, ranges: Sequence[TopicRange], end: SourceOffset) -> list[pa.RecordBatch] | None:
+        """Returns the rows of the small micro-batch that ends at `end`, None if they are not at hand."""
+        read, _ = self._pruning.split(end.positions, end.partition_counts)
+        if self._small_batches is None or self._look_ahead is None or read != self._at_hand:
+            return None
+        return self._small_batches.rows(self._look_ahead, ranges)
+
+    def commit(self, end: SourceOffset) -> None:
+        """Everything before `end` is done: move the subscription's cursor. Never raises for what the broker says."""
+        self._acknowledge(end)
+
+    def close(self) -> None:
+        """Gives up the readers that look ahead."""
+        if self._look_ahead is not None:
+            self._look_ahead.close()
+
+    def _acknowledge(self, done: SourceOffset) -> None:
+        name = self._options.subscription_name
+        if name is None:
+            return
+        moved = {
+            topic: position
+            for topic, position in done.positions.items()
+            if position > self._acknowledged.get(topic, EARLIEST)
+        }
+        if not moved:
+            return
+        try:
+            self._client.advance_cursors({topic: at.message_id for topic, at in moved.items()}, name)
+        except PulsarError as error:
+            # The cursor only mirrors the checkpoint; it catches up with the next micro-batch.
+            LOG.warning("subscription %s was not moved: %s", name, error)
+        else:
+            self._acknowledged.update(moved)
+            self._held.update(moved)
+
+    def _forget_vanished(self, topics: Collection[str]) -> None:
+        """Forgets partitions that are gone: what is connected for them, and subscriptions, for one that is made again
+        has none."""
+        self._client.forget(self._newest.keys() - set(topics))
+        self._held.intersection_update(topics)
+        self._acknowledged = {topic: at for topic, at in self._acknowledged.items() if topic in topics}
+
+    def _hold(self, topics: Iterable[str]) -> None:
+        """Makes the subscription on partitions that came while the query runs, so that unread messages are not
+        trimmed."""
+        name = self._options.subscription_name
+        new = [] if name is None else sorted(set(topics) - self._held)
+        if name is None or not new:
+            return
+        try:
+            self._client.ensure_subscription(new, name, initial="earliest")
+        except PulsarError as error:
+            # Reading does not depend on it, and the next micro-batch tries again.
+            LOG.warning("subscription %s was not made on %s: %s", name, ", ".join(new), error)
+        else:
+            self._held.update(new)
+
+    def _report_losses(self, losses: Sequence[str]) -> None:
+        report_losses(losses, fail=self._options.fail_on_data_loss)
+
+
+def _existing(start: SourceOffset, ends: Mapping[str, ReadPosition]) -> dict[str, ReadPosition]:
+    """Starts of what still exists; a replaced partition starts over."""
+    return {topic: at for topic, at in start.positions.items() if topic in ends and at <= ends[topic]}
+
+
+def _exact(
+    following: Mapping[str, ReadPosition], begins: Mapping[str, ReadPosition], end: Mapping[str, ReadPosition]
+) -> dict[str, ReadPosition]:
+    """Leaves out partitions of which nothing is read: an end that moves to the next entry would be a range of none."""
+    return {
+        topic: at for topic, at in following.items() if at == end[topic] or end[topic] != begins.get(topic, EARLIEST)
+    }
+
+
+def _check_found(topics: Sequence[str], known: Collection[str], options: Options) -> None:
+    """A named topic that never was is an error, and so is a named partition. One that vanished is a loss, told
+    elsewhere; a partition of a named topic that is not there yet, while partitions are added, is found by the next
+    trigger."""
+    named = options.topics if options.topic is None else (options.topic,)
+    bases = {TopicName.parse(topic).base for topic in known}
+    missing = [
+        topic for topic in topics if topic not in known and (topic in named or TopicName.parse(topic).base not in bases)
+    ]
+    if missing:
+        raise TopicNotFound(f"topic {missing[0]} not found")

@@ -1,0 +1,144 @@
+"""Security options: TLS, authentication, and how brokers behind listeners and proxies are reached."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from spark_pulsar.client.authentication.plugins import Authentication
+from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.secret import Secret
+from spark_pulsar.client.service_url import PLAIN_SCHEME, TLS_SCHEME, parse_service_url, uses_tls
+from spark_pulsar.client.tls import TlsConfig
+from spark_pulsar.connector.errors import OptionError
+from spark_pulsar.connector.options.values import boolean, read
+from spark_pulsar.model.errors import PulsarError
+
+_CLIENT: Final = "pulsar.client."
+USE_TLS: Final = f"{_CLIENT}useTls"
+PLUGIN: Final = f"{_CLIENT}authPluginClassName"
+PARAMS: Final = f"{_CLIENT}authParams"
+TRUST: Final = f"{_CLIENT}tlsTrustCertsFilePath"
+INSECURE: Final = f"{_CLIENT}tlsAllowInsecureConnection"
+VERIFY_HOST: Final = f"{_CLIENT}tlsHostnameVerificationEnable"
+CERTIFICATE: Final = f"{_CLIENT}tlsCertificateFilePath"
+KEY: Final = f"{_CLIENT}tlsKeyFilePath"
+LISTENER: Final = f"{_CLIENT}listenerName"
+PROXY: Final = f"{_CLIENT}proxyServiceUrl"
+PROXY_PROTOCOL: Final = f"{_CLIENT}proxyProtocol"
+_HIDDEN_BY_SPARK: Final = re.compile(r"token|url|^(?:file|env):", re.IGNORECASE)
+_OF_TLS: Final = (TRUST, INSECURE, VERIFY_HOST, CERTIFICATE, KEY, PROXY)
+
+
+@dataclass(frozen=True, slots=True)
+class SecurityOptions:
+    """The part of the client's configuration that makes its connections safe. Shows no secret; picklable."""
+
+    authentication: Authentication
+    tls: TlsConfig
+    listener_name: str
+    sni_proxy_url: str
+
+
+def read_service_url(values: Mapping[str, str]) -> str:
+    """Returns the service URL, `pulsar+ssl://` whenever connections are to be encrypted. Raises OptionError."""
+    url = str(read(values, "service.url", _service_url, ""))
+    use_tls = read(values, USE_TLS, boolean, None)
+    if use_tls is False and uses_tls(url):
+        raise OptionError(f"{USE_TLS} = false contradicts the service.url {url!r}: {TLS_SCHEME}:// is TLS")
+    return url.replace(f"{PLAIN_SCHEME}://", f"{TLS_SCHEME}://") if use_tls and not uses_tls(url) else url
+
+
+def read_security(values: Mapping[str, str], service_url: str) -> SecurityOptions:
+    """Returns what the options say about security, checked together with the service URL. Raises OptionError."""
+    if not uses_tls(service_url) and (given := [name for name in _OF_TLS if name in values]):
+        raise OptionError(f"option {given[0]} needs TLS: service.url pulsar+ssl://host:6651")
+    insecure = read(values, INSECURE, boolean, False)
+    verify_host = read(values, VERIFY_HOST, boolean, None)
+    if insecure and verify_host:
+        raise OptionError(f"{INSECURE} and {VERIFY_HOST} contradict each other: give one of them")
+    plugin = read(values, PLUGIN, _plugin, "")
+    try:
+        tls = TlsConfig(
+            trust_certs_file_path=read(values, TRUST, _text, ""),
+            hostname_verification_enable=verify_host is not False,
+            allow_insecure_connection=insecure,
+            certificate_file_path=read(values, CERTIFICATE, _text, ""),
+            key_file_path=read(values, KEY, _text, ""),
+        )
+        security = SecurityOptions(
+            authentication=read(values, PARAMS, lambda text: _authentication(plugin, text), None)
+            or Authentication(plugin),
+            tls=tls,
+            listener_name=read(values, LISTENER, _text, ""),
+            sni_proxy_url=_sni_proxy(values),
+        )
+        ClientConfig(
+            service_url,
+            authentication=security.authentication,
+            tls=security.tls,
+            sni_proxy_url=security.sni_proxy_url,
+        )
+    except OptionError:
+        raise
+    except (ValueError, PulsarError) as error:
+        raise OptionError(f"options {_CLIENT}*: {error}") from error
+    return security
+
+
+def _sni_proxy(values: Mapping[str, str]) -> str:
+    """Returns the URL of the proxy that all connections go through, empty without one."""
+    url, protocol = str(read(values, PROXY, _proxy_url, "")), str(read(values, PROXY_PROTOCOL, _protocol, ""))
+    if bool(url) != bool(protocol):
+        raise OptionError(
+            f"options {PROXY} and {PROXY_PROTOCOL} need each other: give both, with {PROXY_PROTOCOL} = SNI"
+        )
+    return url
+
+
+def _service_url(text: str) -> str:
+    scheme, separator, rest = text.rstrip("/").partition("://")
+    if separator and "://" in rest:
+        raise ValueError("expected pulsar://host:port,host:port for several, with one scheme for all of them")
+    if not separator or scheme not in (PLAIN_SCHEME, TLS_SCHEME, "http", "https"):
+        raise ValueError("expected pulsar://host:port or pulsar+ssl://host:port")
+    url = f"{scheme}://{','.join(host.strip() for host in rest.split(','))}"
+    parse_service_url(url)
+    return url
+
+
+def _proxy_url(text: str) -> str:
+    if not uses_tls(text):
+        raise ValueError("expected pulsar+ssl://host:port")
+    if len(parse_service_url(text)) > 1:
+        raise ValueError("expected one address")
+    return text
+
+
+def _protocol(text: str) -> str:
+    if text.upper() != "SNI":
+        raise ValueError("expected SNI")
+    return "SNI"
+
+
+def _plugin(text: str) -> str:
+    Authentication.check_supported(text)
+    return text
+
+
+def _authentication(plugin: str, params: str) -> Authentication:
+    found = Authentication(plugin, Secret(params))
+    # Spark hides values that hold a word such as token, password or url; those of the other plugins always do.
+    if plugin and found.credentials().method == "token" and not _HIDDEN_BY_SPARK.search(params):
+        raise ValueError(
+            "write token:TEXT, so that Spark hides it in plans and events; better file:///path or env:NAME"
+        )
+    return found
+
+
+def _text(text: str) -> str:
+    if not text:
+        raise ValueError("expected a text")
+    return text

@@ -1,0 +1,1 @@
+"""Planning: the topic partitions and ranges that the tasks of one read get."""

@@ -1,0 +1,110 @@
+"""First entries of ranges: what there is at, or first after, a start that may not be the position of an entry.
+
+The start of a topic, and the end of a ledger that was read to its end, say nothing about what comes next. What did come
+next is asked for once, when a range is planned, and noted in the offset or the range: if it is gone when the range is
+read, or read again, that is a loss for certain. It costs a reader for each partition, only at the start of a query, for
+new partitions, and where a range crosses into another ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Final
+
+from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.client.deadlines import Deadline
+from spark_pulsar.client.errors import EndNotReached
+from spark_pulsar.connector.options.options import Options
+from spark_pulsar.connector.planning.ranges import TopicRange
+from spark_pulsar.connector.positions import EARLIEST, ReadPosition
+from spark_pulsar.model.errors import TopicNotFound
+
+_AT_ONCE: Final = 8
+"""Readers that look at the same time, on one connection to each broker."""
+
+
+def first_entries(client: PulsarClient, ranges: Sequence[TopicRange], timeout_ms: int) -> dict[str, ReadPosition]:
+    """Returns the first entry of each range whose start says nothing about it (`known_end` is None).
+
+    A range without any, or whose topic is gone, is not in the answer: its task tells what is to be told. To be asked
+    anew for each range; an answer holds for the offset that it is noted in. Raises OperationTimeout when the broker has
+    not sent all of them after `timeout_ms`: a range without its first entry could lose it without a word.
+    """
+    unknown = [work for work in ranges if work.known_end is None]
+    if not unknown:
+        return {}
+    deadline = Deadline(timeout_ms, f"looking for the first entries of {_topics(unknown)}", client.config.service_url)
+    if len(unknown) == 1:
+        found = [_first_entry(client, unknown[0], deadline)]
+    else:
+        with ThreadPoolExecutor(min(_AT_ONCE, len(unknown)), "first-entries") as readers:
+            found = list(readers.map(lambda work: _first_entry(client, work, deadline), unknown))
+    return {work.topic: at for work, at in zip(unknown, found, strict=True) if at is not None}
+
+
+def _topics(ranges: Sequence[TopicRange]) -> str:
+    more = f" and {len(ranges) - 1} more" if len(ranges) > 1 else ""
+    return f"{ranges[0].topic}{more}"
+
+
+def _first_entry(client: PulsarClient, work: TopicRange, deadline: Deadline) -> ReadPosition | None:
+    try:
+        with client.fetch(
+            work.topic, work.start.message_id, work.end.message_id, max_queued_bytes=1, is_shared=True
+        ) as fetch:
+            block = fetch.next_block_by(deadline)
+            if block is None and not fetch.finished:
+                raise deadline.error()
+    except (EndNotReached, TopicNotFound):
+        return None
+    if block is None:
+        return None
+    entry = ReadPosition(block.ledger_ids[0], block.entry_ids[0])
+    return work.start if entry[:2] == work.start[:2] else entry
+
+
+def beginning_at(ranges: Sequence[TopicRange], first: Mapping[str, ReadPosition]) -> list[TopicRange]:
+    """Returns the ranges, those in `first` beginning at what is known to be their first entry."""
+    return [
+        replace(work, start=first[work.topic], known_end=work.end) if work.topic in first else work for work in ranges
+    ]
+
+
+def passed_over(
+    client: PulsarClient, ranges: Sequence[TopicRange], first: Mapping[str, ReadPosition]
+) -> dict[str, ReadPosition]:
+    """Returns the first entries of those ranges of `ranges` whose start is a position of a ledger that is gone.
+
+    Where the ledger of a start has ended there, both it and one that was trimmed are followed by the first entry of
+    another. The entry before the start tells the two apart, as long as it is there.
+    """
+    jumped = [
+        work
+        for work in ranges
+        if work.topic in first and work.start != EARLIEST and first[work.topic].ledger_id != work.start.ledger_id
+    ]
+    before = {
+        work.topic: work.start._replace(entry_id=max(work.start.entry_id - 1, 0), batch_index=0).message_id
+        for work in jumped
+    }
+    there = client.first_available(before) if before else {}
+    return {
+        work.topic: first[work.topic]
+        for work in jumped
+        if isinstance(at := there[work.topic], TopicNotFound) or at.position > before[work.topic].position
+    }
+
+
+def named_starts_gone(
+    client: PulsarClient, options: Options, ranges: Sequence[TopicRange], first: Mapping[str, ReadPosition]
+) -> list[str]:
+    """Losses between the positions that the user named and what there is."""
+    if not isinstance(options.starting_offsets, Mapping):
+        return []
+    starts = {work.topic: work.start for work in ranges}
+    return [
+        f"startingOffsets of {topic} ({starts[topic]}) is in a ledger that is gone; the first entry after it is {at}"
+        for topic, at in passed_over(client, ranges, first).items()
+    ]

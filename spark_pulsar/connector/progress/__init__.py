@@ -1,0 +1,1 @@
+"""Progress of a streaming query: its lag, and lines that explain it."""

@@ -1,1 +1,0 @@
-"""Publishing of a task: rows of one topic on their partitions, in batches, as entries."""

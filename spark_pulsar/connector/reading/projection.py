@@ -1,0 +1,174 @@
+"""Columns of a read: the checks of its schema, and what is made of each record batch for it. Schemas are Spark
+`StructType`s, used here by their public face only, so that this module needs no pyspark.
+
+The read columns are those of StreamNative's JVM connector: `value`, or what the topic's schema has in its place (see
+`schemas`), then those of the metadata. `.schema(...)` on the reader picks some of them, in any order, and is passed
+down to the kernels, so columns that are not asked for are not decoded; `value` and `__key` may be asked for as
+`string`, which then must be valid UTF-8. More metadata comes where `metadataColumns` or that schema names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from spark_pulsar.connector.columns import (
+    METADATA_COLUMNS,
+    NOT_THERE,
+    ON_REQUEST,
+    READ_COLUMNS,
+    Column,
+    fields_of,
+    near_names,
+    no_doubles,
+)
+from spark_pulsar.connector.errors import SchemaError
+from spark_pulsar.connector.options.decode_mode import DecodeMode
+from spark_pulsar.connector.schemas.decoding.plan import Decoding
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from spark_pulsar.connector.schemas.definition import Definition
+
+FAILING: Final = DecodeMode()
+
+
+READ_DDL: Final = ", ".join(f"{column.name} {column.types[0]}" for column in READ_COLUMNS)
+"""The schema of a read when the user gives none."""
+
+_READ: Final = {column.name: column for column in READ_COLUMNS + METADATA_COLUMNS}
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """Columns of one read in order, which of them are wanted as text, which must not hold nulls."""
+
+    names: tuple[str, ...]
+    as_string: frozenset[str] = frozenset()
+    not_null: frozenset[str] = frozenset()
+    decoding: Decoding | None = None
+    """Columns that are decoded by the topic's schema; None when none is."""
+
+    @property
+    def read_names(self) -> tuple[str, ...]:
+        """Columns that the kernels must make for `fit`, or for the decoding before it."""
+        return self.names if self.decoding is None else self.decoding.needed(self.names)
+
+    def fit(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """`batch`, whose columns are the ones named, all nullable, in exactly the schema Spark expects.
+
+        Raises SchemaError for text that is no UTF-8 and for a null where the user's schema allows none.
+        """
+        if not self.as_string and not self.not_null:
+            return batch
+        import pyarrow as pa
+
+        fields, arrays = [], []
+        for name in self.names:
+            array = batch.column(name)
+            if name in self.as_string:
+                try:
+                    array = array.cast(pa.string())
+                except pa.ArrowInvalid as error:
+                    raise SchemaError(
+                        f"column {name} was asked for as string but holds bytes that are no UTF-8; read it as binary"
+                    ) from error
+            if name in self.not_null and array.null_count:
+                raise SchemaError(f"column {name} was declared NOT NULL, but a message without it was read")
+            fields.append(pa.field(name, array.type, name not in self.not_null))
+            arrays.append(array)
+        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def projection_of(
+    schema: Any, definition: Definition | None = None, mode: DecodeMode = FAILING, metadata: Sequence[str] = ()
+) -> Projection:
+    """Checks the schema of a read (the default one, or the user's) against the columns that `definition`, the schema of
+    the topic, gives, and the option `metadataColumns` against it. Raises SchemaError naming the nearest column, or
+    listing all."""
+    fields = fields_of(schema)
+    if not fields:
+        raise SchemaError("the schema names no column")
+    names = [name for name, _, _ in fields]
+    no_doubles(names)
+    if missing := [name for name in metadata if name not in names]:
+        raise SchemaError(
+            f"metadataColumns names {' and '.join(missing)}, and the schema of the read does not: add it there, or "
+            "leave the option out"
+        )
+    if definition is not None or mode.columns() or mode.dead_letter_topic:
+        return _decoded_projection(schema, definition, mode)
+    for name, kind, _ in fields:
+        _check_plain(name, kind, _READ)
+    return Projection(
+        names=tuple(name for name, _, _ in fields),
+        as_string=frozenset(name for name, kind, _ in fields if kind == "string" and name in ("value", "__key")),
+        not_null=frozenset(name for name, _, nullable in fields if not nullable),
+    )
+
+
+def _check_plain(name: str, kind: str, known: Mapping[str, Column]) -> None:
+    if name in NOT_THERE:
+        raise SchemaError(f"there is no column {name}: {NOT_THERE[name]}")
+    if name not in known:
+        raise SchemaError(f"no column {name} can be read{near_names(name, known)}; there are {', '.join(known)}")
+    if kind not in known[name].types:
+        raise SchemaError(
+            f"column {name} is {' or '.join(known[name].types)}, it cannot be read as {kind}; cast it afterwards"
+        )
+
+
+def _decoded_projection(schema: Any, definition: Definition | None, mode: DecodeMode) -> Projection:
+    """Checks the schema of a read of a topic with a schema: `value` is the raw payload where it is asked for as bytes
+    and the topic's schema has no such column."""
+    from spark_pulsar.connector.schemas.types.columns import value_columns
+    from spark_pulsar.connector.schemas.types.spark_types import asked_for, spark_name
+
+    there = {} if definition is None else {each.name: each.type for each in value_columns(definition)}
+    plain = {name: column for name, column in _READ.items() if name not in there}
+    plain |= {name: Column(name, (kind,), meaning) for name, kind, meaning in mode.columns()}
+    known = dict.fromkeys([*there, *plain])
+    wanted, as_string = [], []
+    for field in schema.fields:
+        name, kind = field.name, field.dataType.simpleString()
+        if name not in known:
+            of = "no schema" if definition is None else f"the schema {definition.type.name}"
+            near = near_names(name, known)
+            raise SchemaError(f"no column {name} can be read{near}; the topic has {of}, there are {', '.join(known)}")
+        if name in plain:
+            _check_plain(name, kind, plain)
+            if kind == "string" and name in ("value", "__key"):
+                as_string.append(name)
+        elif name != "value" or kind != "binary" or spark_name(there[name]) == "binary":
+            wanted.append((name, asked_for(field.dataType, there[name], name)))
+    if not wanted and mode.mode != FAILING.mode:
+        wanted = list(there.items())  # which rows decode decides about the others
+    return Projection(
+        names=tuple(field.name for field in schema.fields),
+        as_string=frozenset(as_string),
+        not_null=frozenset(field.name for field in schema.fields if not field.nullable),
+        decoding=Decoding(definition, tuple(wanted), mode),
+    )
+
+
+def read_ddl(definition: Definition | None, mode: DecodeMode = FAILING, metadata: Sequence[str] = ()) -> str:
+    """Returns the schema of a read when the user gives none, of topics with this schema; `metadata` names columns of
+    METADATA_COLUMNS."""
+    asked = [(name, ON_REQUEST[name].types[0]) for name in metadata]
+    if definition is None and not mode.columns():
+        return ", ".join([READ_DDL, *(f"{name} {kind}" for name, kind in asked)])
+    from spark_pulsar.connector.schemas.types.columns import value_columns
+    from spark_pulsar.connector.schemas.types.spark_types import ddl
+
+    there = value_columns(definition)
+    added = [(name, kind) for name, kind, _ in mode.columns()]
+    added += [(column.name, column.types[0]) for column in READ_COLUMNS[1:]] + asked
+    for name, _ in added:
+        if name in there.names:
+            raise SchemaError(
+                f"the topic's schema has a field {name}, which is a column of the connector; set useTopicSchema to "
+                "false to read value as bytes"
+            )
+    return ", ".join([ddl(there), *(f"`{name}` {kind}" for name, kind in added)])

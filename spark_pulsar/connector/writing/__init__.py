@@ -1,0 +1,1 @@
+"""Writing in a task: rows routed to the partitions of their topics, in batches, as entries."""

@@ -1,0 +1,81 @@
+"""Values that are encoded already: `schemaType` AUTO_PRODUCE_BYTES, as the official clients' schema of that name.
+
+The producer attaches with the newest schema of the topic, and each message names a version of it: the newest, or that
+of the column `__schemaVersion`. Rows of one version stand together in the batches, since a batch has one version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.connector.errors import SchemaError
+from spark_pulsar.connector.options.options import AUTO_PRODUCE_BYTES, Options
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from spark_pulsar.model.schemas import Schema
+
+SCHEMA_VERSION: Final = "__schemaVersion"
+_VERSION_BYTES: Final = 8
+
+
+def topic_schema(client: PulsarClient, options: Options, topic: str) -> Schema | None:
+    """Returns the schema with which producers of encoded values attach; None where values have no schema."""
+    if options.schema_type != AUTO_PRODUCE_BYTES:
+        return None
+    found = client.schema_of(topic)
+    return None if found is None else found.schema
+
+
+def runs_of_versions(table: pa.Table) -> Iterator[tuple[int | None, pa.Table]]:
+    """Yields the rows in their order, cut where another version of the schema begins; None: the topic's newest."""
+    import numpy as np
+
+    if SCHEMA_VERSION not in table.column_names:
+        yield None, table
+        return
+    column = table.column(SCHEMA_VERSION).combine_chunks()
+    versions = column.fill_null(-1).to_numpy(zero_copy_only=False)
+    cuts = np.flatnonzero(versions[1:] != versions[:-1]) + 1
+    bounds = [0, *cuts.tolist(), len(versions)]
+    for first, last in pairwise(bounds):
+        if first < last:
+            yield column[first].as_py(), table.slice(first, last - first)
+
+
+class KnownVersions:
+    """Versions of one topic's schema that rows may name: each is asked for once."""
+
+    def __init__(self, client: PulsarClient, topic: str) -> None:
+        self._client = client
+        self._topic = topic
+        self._known: dict[int, bytes] = {}
+
+    def encoded(self, version: int | None) -> bytes:
+        """Returns a version as metadata have it, empty for None. Raises SchemaError for one that the topic lacks."""
+        if version is None:
+            return b""
+        if version not in self._known:
+            data = version.to_bytes(_VERSION_BYTES, "big", signed=True)
+            if version < 0 or self._client.schema_of(self._topic, data) is None:
+                raise SchemaError(
+                    f"{SCHEMA_VERSION} is {version}, and {self._topic} has no such version of a schema: register it "
+                    "first (spark_pulsar.copy_schemas), or leave the column out"
+                )
+            self._known[version] = data
+        return self._known[version]
+
+
+def check_encoded(schema: Any, options: Options) -> None:
+    """Checks that values are bytes, and that only encoded values name versions. Raises SchemaError."""
+    kinds = {field.name: field.dataType.simpleString() for field in schema.fields}
+    if options.schema_type != AUTO_PRODUCE_BYTES:
+        if SCHEMA_VERSION in kinds:
+            raise SchemaError(f"{SCHEMA_VERSION} can be written with schemaType {AUTO_PRODUCE_BYTES} only; drop it")
+    elif kinds.get("value") != "binary":
+        told = kinds.get("value", "not there")
+        raise SchemaError(f"schemaType {AUTO_PRODUCE_BYTES} takes value as binary, encoded already; it is {told}")

@@ -1,0 +1,208 @@
+"""Rows of one topic in one task: routed to its partitions, encoded as batches, sent by a publisher for each."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.client.clock import wall_ms
+from spark_pulsar.client.publisher import Publisher
+from spark_pulsar.connector.errors import SchemaError
+from spark_pulsar.connector.once.attempt import TaskAttempt
+from spark_pulsar.connector.once.resuming import Resuming, refusing_what_is_forgotten
+from spark_pulsar.connector.once.sequence_ids import SEQUENCE_ID, SequenceIds
+from spark_pulsar.connector.options.options import KEY_BASED, Options
+from spark_pulsar.connector.schemas.deriving.registration import agreed_schema, refused
+from spark_pulsar.connector.writing.batching import grouped_by_key
+from spark_pulsar.connector.writing.delivery_times import delivery_times_ms
+from spark_pulsar.connector.writing.encoded_values import KnownVersions, runs_of_versions, topic_schema
+from spark_pulsar.connector.writing.entry_sender import EntrySender
+from spark_pulsar.connector.writing.routing import KeylessRouter
+from spark_pulsar.connector.writing.struct_values import struct_to_json
+from spark_pulsar.model.errors import IncompatibleSchema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from spark_pulsar.connector.schemas.deriving.row_schema import RowSchema
+    from spark_pulsar.model.schemas import Schema
+    from spark_pulsar.wire.columns.encode import MessageColumns
+    from spark_pulsar.wire.columns.hashes import RowGroups
+
+PENDING_BYTES: Final = 64 * 1024 * 1024
+LEAST_PENDING_BYTES: Final = 256 * 1024
+"""Bytes that may be without receipt: of one topic, shared by its partitions, and at least of each partition."""
+
+
+@dataclass(slots=True)
+class TopicWriter:
+    """Publishes the rows of one topic in one task: one publisher for each partition that gets any."""
+
+    client: PulsarClient
+    options: Options
+    topic: str
+    schema: RowSchema | None = None
+    attempt: TaskAttempt | None = None
+    _partitions: list[str] = field(init=False)
+    _publishers: dict[int, Publisher] = field(init=False, default_factory=dict)
+    _sequence_ids: SequenceIds = field(init=False)
+    _resuming: Resuming | None = field(init=False, default=None)
+    _router: KeylessRouter = field(init=False)
+    _sender: EntrySender = field(init=False)
+    _attached: Schema | None = field(init=False)
+    """Schema of the producers, if they have one."""
+    _versions: KnownVersions = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._sender = EntrySender(self.options, self.topic)
+        self._partitions = self.client.partitions_of(self.topic, create=True)
+        if self.schema is not None and self.options.topic is None:  # else the driver has done so
+            self.schema = agreed_schema(self.client, self.topic, self.schema)
+        attempt, count = self.attempt, len(self._partitions)
+        if attempt is not None:
+            self._resuming = Resuming(attempt, self.topic, count)
+        self._sequence_ids = SequenceIds(self._partitions, None if attempt is None else attempt.last_sequence_id)
+        if self.schema is None:
+            self._attached = topic_schema(self.client, self.options, self.topic)
+        else:
+            self._attached = self.schema.schema if self.schema.is_registered else None
+        self._versions = KnownVersions(self.client, self.topic)
+        self._router = KeylessRouter(
+            count,
+            self.options.message_routing_mode,
+            self.options.batching_max_messages,
+            first=random.randrange(count) if attempt is None else attempt.first_partition(count),
+        )
+
+    def write(self, table: pa.Table) -> None:
+        """Encodes and sends rows; returns when everything is on its way, which may wait for earlier receipts."""
+        for version, part in runs_of_versions(table):
+            self._write(part, self._versions.encoded(version))
+
+    def _write(self, table: pa.Table, schema_version: bytes) -> None:
+        from spark_pulsar.wire.columns.encode import message_columns
+        from spark_pulsar.wire.columns.flat import NO_BYTES
+        from spark_pulsar.wire.columns.hashes import group_rows, text_keys
+
+        key = _column(table, "__key")
+        if self.schema is None:
+            value = _value(table.column("value"))
+        else:
+            value, schema_key = self.schema.encode(table)
+            key = key if schema_key is None else schema_key
+        keys = None if key is None else text_keys(key)
+        columns = message_columns(
+            value,
+            keys=keys,
+            ordering_keys=_column(table, "__orderingKey"),
+            properties=_column(table, "__messageProperties"),
+            event_times=_column(table, "__eventTime"),
+            deliver_at_times=delivery_times_ms(table, wall_ms()),
+        )
+        partitions = self._route(keys, _column(table, "__partition"), table.num_rows)
+        groups, cuts = group_rows(partitions, len(self._partitions)), NO_BYTES
+        if self.options.batcher_builder == KEY_BASED:
+            groups, cuts = grouped_by_key(columns, groups)
+        for index in (groups.offsets[1:] - groups.offsets[:-1]).nonzero()[0].tolist():
+            self._open_once(index)
+        named_ids = _column(table, SEQUENCE_ID)
+        ids = self._sequence_ids.counted(groups) if named_ids is None else self._sequence_ids.given(named_ids, groups)
+        if self._resuming is None:
+            self._send_all(columns, groups, ids, cuts, schema_version)
+            return
+        with refusing_what_is_forgotten():
+            for part, part_ids in self._resuming.parts(groups, ids, self._publishers):
+                self._send_all(columns, part, part_ids, NO_BYTES, schema_version)
+
+    def _send_all(self, columns: MessageColumns, groups: RowGroups, ids: Any, cuts: Any, schema_version: bytes) -> None:
+        from spark_pulsar.wire.columns.encode import encode_batches
+
+        for batch in encode_batches(
+            columns,
+            groups=groups,
+            sequence_ids=ids,
+            cuts=cuts,
+            max_messages=self.options.batching_max_messages,
+            max_bytes=self._sender.batch_bytes(self._publishers.values()),
+        ):
+            self._sender.send(self._publishers[batch.group], batch, schema_version)
+
+    def _route(self, keys: Any, named: Any, row_count: int) -> Any:
+        """Returns the partition of each row: the one that it names, else that of its key, else by routing mode."""
+        import numpy as np
+
+        from spark_pulsar.wire.columns.hashes import partition_of
+
+        count = len(self._partitions)
+        if count == 1 or keys is None:
+            partitions = np.full(row_count, 0 if count == 1 else -1, np.int64)
+        else:
+            partitions = partition_of(keys, count, self.options.hashing_scheme)  # type: ignore[arg-type]
+        if named is not None:
+            self._route_named(named, partitions)
+        self._router.fill(partitions)
+        return partitions
+
+    def _route_named(self, named: Any, partitions: Any) -> None:
+        """Sets the partitions that rows name. Raises SchemaError for one that the topic does not have."""
+        import numpy as np
+
+        column = named.combine_chunks()
+        numbers = column.fill_null(0).to_numpy(zero_copy_only=False)
+        is_named = column.is_valid().to_numpy(zero_copy_only=False)
+        wrong = is_named & ((numbers < 0) | (numbers >= len(self._partitions)))
+        if wrong.any():
+            last = len(self._partitions) - 1
+            raise SchemaError(f"__partition is {numbers[np.argmax(wrong)]}, and {self.topic} has 0 to {last}")
+        partitions[is_named] = numbers[is_named]
+
+    def _open_once(self, index: int) -> None:
+        if index not in self._publishers:
+            publisher = self._publishers[index] = self._open(self._partitions[index])
+            first = publisher.next_sequence_id if self.attempt is None else self.attempt.first_sequence_id
+            self._sequence_ids.begin(index, first)
+
+    def _open(self, partition: str) -> Publisher:
+        create = self.client.publisher if self._resuming is None else partial(self._resuming.open, self.client)
+        try:
+            return create(
+                partition,
+                max_pending_bytes=max(LEAST_PENDING_BYTES, PENDING_BYTES // len(self._partitions)),
+                receipt_timeout_ms=self.options.send_timeout_ms,
+                schema=self._attached,
+                properties=dict(self.options.producer_properties),
+                encrypted=bool(self.options.encryption_keys),
+            )
+        except IncompatibleSchema as refusal:
+            if self.schema is None:
+                raise
+            raise refused(self.client, self.topic, self.schema, refusal) from None
+
+    def flush(self) -> None:
+        """Waits for the receipts of everything sent; names that the next attempt or task needs are free then."""
+        with refusing_what_is_forgotten():
+            for publisher in self._publishers.values():
+                publisher.flush()
+        if self._resuming is not None:
+            for publisher in self._publishers.values():
+                publisher.close()
+
+    def close(self) -> None:
+        """Gives up the producers, and whatever has no receipt."""
+        for publisher in self._publishers.values():
+            publisher.abort()
+
+
+def _value(column: Any) -> Any:
+    import pyarrow as pa
+
+    if not pa.types.is_struct(column.type):
+        return column
+    return pa.chunked_array([struct_to_json(chunk) for chunk in column.chunks], pa.large_string())
+
+
+def _column(table: pa.Table, name: str) -> Any:
+    return table.column(name) if name in table.column_names else None

@@ -1,0 +1,128 @@
+"""Offsets in checkpoints: canonical text, golden files, the recorded start."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from spark_pulsar.connector.errors import OffsetError
+from spark_pulsar.connector.offsets.source_offset import SourceOffset, recorded_start
+from spark_pulsar.connector.positions import EARLIEST, ReadPosition, entries_between, parse_position
+from spark_pulsar.model.ids import MessageId
+
+GOLDEN = Path(__file__).parent / "checkpoints"
+T = "persistent://public/default/t-partition-"
+
+
+def golden(name: str) -> SourceOffset:
+    return SourceOffset.from_json(json.loads((GOLDEN / name).read_text()))
+
+
+def test_positions_as_text() -> None:
+    assert str(ReadPosition(12, 34, 5)) == "12:34:5"
+    assert parse_position("12:34") == ReadPosition(12, 34, 0) == parse_position("12:34:-1")
+    assert str(EARLIEST) == "earliest"
+    assert parse_position("earliest") == EARLIEST
+    assert parse_position(f"1:2:{2**31 - 1}").batch_index == 2**31 - 1
+    for wrong in ("", "latest", "1", "1:2:3:4", "-1:2", "a:b", f"{2**63}:0", "1:2:", " 1:2", f"1:2:{2**31}"):
+        with pytest.raises(OffsetError):
+            parse_position(wrong)
+
+
+def test_positions_in_the_clients_words() -> None:
+    assert ReadPosition.of(MessageId(1, 2, 3, -1)) == ReadPosition(1, 2, 0)
+    assert ReadPosition.of(MessageId(1, 2, 3, 4)) == ReadPosition(1, 2, 4)
+    assert ReadPosition.of(MessageId(-1, -1, 0)) == EARLIEST
+    assert ReadPosition(1, 2, 4).message_id == MessageId(1, 2, -1, 4)
+    assert ReadPosition(1, 2).message_id.batch_index == -1
+    assert EARLIEST.message_id[:2] == (-1, -1)
+
+
+def test_the_next_message_orders_before_the_next_entry() -> None:
+    assert EARLIEST < ReadPosition(0, 0) < ReadPosition(0, 0, 1) < ReadPosition(0, 1) < ReadPosition(1, 0)
+
+
+def test_equal_offsets_give_equal_text_with_a_thousand_partitions() -> None:
+    # covers case 2 of spark-connectors.md 6.2
+    names = [f"{T}{index}" for index in range(1000)]
+    texts = set()
+    for seed in range(5):
+        shuffled = random.Random(seed).sample(names, len(names))
+        offset = SourceOffset({name: ReadPosition(1, int(name.rsplit("-", 1)[1])) for name in shuffled})
+        texts.add(json.dumps(offset.to_json()))
+        assert SourceOffset.from_json(json.loads(json.dumps(offset.to_json()))) == offset
+    assert len(texts) == 1
+
+
+def test_golden_offset_of_version_1() -> None:
+    positions = {f"{T}0": ReadPosition(12, 34), f"{T}1": EARLIEST, f"{T}2": ReadPosition(7, 0, 5)}
+    assert golden("offset-v1.json") == SourceOffset(positions)
+
+
+def test_golden_first_offset_of_version_1() -> None:
+    offset = golden("offset-v1-first.json")
+    assert offset.initial == {f"{T}0": ReadPosition(3, 4, 5)}
+    assert json.loads((GOLDEN / "offset-v1-first.json").read_text()) == offset.to_json()
+
+
+def test_golden_offset_with_what_was_known() -> None:
+    offset = golden("offset-v1-with-newest.json")
+    assert offset.newest == {f"{T}1": ReadPosition(15, 7)}
+    assert offset.first == {f"{T}0": ReadPosition(11, 0)}
+    assert json.loads((GOLDEN / "offset-v1-with-newest.json").read_text()) == offset.to_json()
+
+
+def test_entries_between_two_positions() -> None:
+    assert entries_between(ReadPosition(1, 5), ReadPosition(1, 9)) == 4
+    assert entries_between(ReadPosition(1, 5), ReadPosition(1, 9, 2)) == 5
+    assert entries_between(ReadPosition(1, 5), ReadPosition(3, 0)) == 1
+    assert entries_between(ReadPosition(1, 5), ReadPosition(3, 7)) == 7
+    assert entries_between(ReadPosition(1, 5), ReadPosition(1, 5)) == 0
+
+
+def test_a_minor_addition_of_the_future_is_ignored() -> None:
+    assert golden("offset-v1-with-future-fields.json").positions == {f"{T}0": ReadPosition(12, 34)}
+
+
+def test_a_version_of_the_future_is_refused() -> None:
+    reason = "offsets of version 9, this spark-pulsar reads up to version 1: use a newer one"
+    with pytest.raises(OffsetError, match=reason):
+        golden("offset-v9.json")
+
+
+@pytest.mark.parametrize(
+    "loaded",
+    [
+        None,
+        [],
+        "x",
+        {},
+        {"version": "1"},
+        {"version": True},
+        {"version": 0},
+        {"version": 1},
+        {"version": 1, "positions": []},
+        {"version": 1, "positions": {"t": 5}},
+        {"version": 1, "positions": {"t": "x"}},
+        {"version": 1, "positions": {}, "initial": 3},
+        {"version": 1, "positions": {}, "newest": 3},
+        {"version": 1, "positions": {}, "first": {"t": "x"}},
+    ],
+)
+def test_what_is_no_offset_is_refused(loaded: object) -> None:
+    with pytest.raises(OffsetError):
+        SourceOffset.from_json(loaded)
+
+
+def test_the_recorded_start_wins_over_a_start_asked_again() -> None:
+    # covers case 1 of spark-connectors.md 6.2: restart between offsets/0 and commits/0 with a moving latest
+    recorded = {f"{T}0": ReadPosition(1, 7)}
+    asked_again = SourceOffset({f"{T}0": ReadPosition(1, 30)}, fresh=True)
+    end = SourceOffset({f"{T}0": ReadPosition(1, 40)}, initial=recorded)
+    assert recorded_start(asked_again, end).positions == recorded
+    committed = SourceOffset({f"{T}0": ReadPosition(1, 35)}, initial=recorded)
+    assert recorded_start(committed, end) == committed
+    assert recorded_start(asked_again, SourceOffset({})) == asked_again

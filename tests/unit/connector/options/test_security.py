@@ -1,0 +1,119 @@
+"""Security options: StreamNative's names, checked where the user stands, shown nowhere."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.service_url import Address
+from spark_pulsar.connector.errors import OptionError
+from spark_pulsar.connector.options.options import Options
+from spark_pulsar.connector.options.parsing import parse_options
+from spark_pulsar.connector.worker import client_for
+
+TLS = "pulsar+ssl://broker:6651"
+JAVA = "org.apache.pulsar.client.impl.auth."
+S3CRET = "s3cret-value"
+
+
+def parse(url: str = TLS, **client: str) -> Options:
+    return parse_options({"service.url": url, "topic": "t"} | {f"pulsar.client.{k}": v for k, v in client.items()})
+
+
+def config(url: str = TLS, **client: str) -> ClientConfig:
+    return client_for(parse(url, **client)).config
+
+
+def test_defaults() -> None:
+    plain = config("pulsar://broker")
+    assert (plain.uses_tls, plain.authentication.plugin, plain.listener_name, plain.sni_proxy) == (False, "", "", None)
+    tls = config()
+    assert tls.uses_tls
+    assert tls.tls.hostname_verification_enable
+    assert not tls.tls.allow_insecure_connection
+
+
+def test_all_of_them() -> None:
+    given = config(
+        authPluginClassName=f"{JAVA}AuthenticationToken",
+        authParams="token:abc",
+        tlsTrustCertsFilePath="/ca.pem",
+        tlsHostnameVerificationEnable="false",
+        tlsCertificateFilePath="/c.pem",
+        tlsKeyFilePath="/k.pem",
+        listenerName="outside",
+        proxyServiceUrl="pulsar+ssl://proxy",
+        proxyProtocol="sni",
+    )
+    assert given.authentication.params.reveal() == "token:abc"
+    assert (given.tls.trust_certs_file_path, given.tls.hostname_verification_enable) == ("/ca.pem", False)
+    assert (given.tls.certificate_file_path, given.tls.key_file_path) == ("/c.pem", "/k.pem")
+    assert (given.listener_name, given.sni_proxy) == ("outside", Address("proxy", 6651))
+
+
+def test_use_tls_is_the_same_as_the_scheme() -> None:
+    assert config("pulsar://a:1,b", useTls="true") == config("pulsar+ssl://a:1,b:6651".replace(":6651", ""))
+    assert config("pulsar://b", useTls="true").addresses == (Address("b", 6651),)
+    assert not config("pulsar://b", useTls="false").uses_tls
+    with pytest.raises(OptionError, match="useTls = false contradicts"):
+        parse(TLS, useTls="false")
+
+
+@pytest.mark.parametrize(
+    ("url", "client", "reason"),
+    [
+        (TLS, {"tlsAllowInsecureConnection": "true", "tlsHostnameVerificationEnable": "true"}, "contradict"),
+        (TLS, {"tlsKeyFilePath": "/k"}, "both tlsCertificateFilePath and tlsKeyFilePath"),
+        (TLS, {"tlsTrustCertsFilePath": ""}, "tlsTrustCertsFilePath = '': expected a text"),
+        ("pulsar://b", {"tlsTrustCertsFilePath": "/ca"}, "tlsTrustCertsFilePath needs TLS"),
+        ("pulsar://b", {"authPluginClassName": "tls", "authParams": "tlsCertFile:/c,tlsKeyFile:/k"}, "needs TLS"),
+        (TLS, {"authPluginClassName": "tls"}, "needs one"),
+        (TLS, {"authPluginClassName": "token"}, "expected token:TEXT"),
+        (TLS, {"authPluginClassName": f"{JAVA}AuthenticationDisabled", "authParams": "token:a"}, "shows none"),
+        (TLS, {"authPluginClassName": f"{JAVA}AuthenticationAthenz"}, "AuthenticationAthenz' is not supported; supp"),
+        (TLS, {"proxyServiceUrl": "pulsar+ssl://p:1"}, "proxyServiceUrl and .*proxyProtocol need each other"),
+        (TLS, {"proxyProtocol": "SNI"}, "need each other"),
+        (TLS, {"proxyProtocol": "SOCKS5"}, "expected SNI"),
+        (TLS, {"proxyServiceUrl": "pulsar://p:1", "proxyProtocol": "SNI"}, r"expected pulsar\+ssl://"),
+        (TLS, {"authPluginClassName": "token", "authParams": "eyJhbGciOi"}, "write token:TEXT, so that Spark hides it"),
+        (TLS, {"useKeyStoreTls": "true"}, "use PEM files"),
+        ("pulsar+ssl://a:1,pulsar+ssl://b:1", {}, "one scheme for all"),
+    ],
+)
+def test_what_cannot_be_is_refused(url: str, client: dict[str, str], reason: str) -> None:
+    with pytest.raises(OptionError, match=reason):
+        parse(url, **client)
+
+
+@pytest.mark.parametrize(
+    "client",
+    [
+        {"authParams": S3CRET},
+        {"authPluginClassName": "token", "authParams": f"{S3CRET} {S3CRET}"},
+        {"authPluginClassName": "token", "authParams": S3CRET},
+        {"authPluginClassName": "basic", "authParams": f"me:{S3CRET}"},
+        {"authPluginClassName": "oauth2", "authParams": f'{{"issuerUrl": "https://me:{S3CRET}@a"}}'},
+        {"proxyServiceUrl": f"pulsar+ssl://me:{S3CRET}@p", "proxyProtocol": "SNI"},
+    ],
+)
+def test_errors_quote_no_secret(client: dict[str, str]) -> None:
+    with pytest.raises(OptionError) as caught:
+        parse(**client)
+    error: BaseException | None = caught.value
+    while error is not None:
+        assert S3CRET not in repr(error)
+        error = error.__cause__ or error.__context__
+
+
+def test_a_password_in_the_service_url_is_refused_unseen() -> None:
+    with pytest.raises(OptionError, match="do not belong there") as caught:
+        parse(f"pulsar://me:{S3CRET}@broker")
+    assert S3CRET not in str(caught.value)
+
+
+def test_options_carry_the_secret_to_the_executors_and_never_show_it() -> None:
+    options = pickle.loads(pickle.dumps(parse(authPluginClassName="token", authParams=f"token:{S3CRET}")))
+    assert S3CRET not in repr(options)
+    assert options.security.authentication.params.reveal() == f"token:{S3CRET}"

@@ -1,0 +1,93 @@
+"""Writing in a task, against a peer that says how much it takes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.errors import MessageTooLarge, NotSupportedByClient, OperationTimeout
+from spark_pulsar.connector.options.parsing import parse_options
+from spark_pulsar.connector.options.table import BATCH_WRITE
+from spark_pulsar.connector.writing.task_writing import publish
+from spark_pulsar.model.errors import NotAllowed
+from spark_pulsar.model.ids import Position
+from spark_pulsar.wire import commands
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
+from tests import entry_commands
+from tests.conformance.key_pairs import rsa_pair
+from tests.unit.client.peer import Peer
+
+LIMIT_BYTES = 10_000
+
+
+@pytest.fixture
+def peer() -> Iterator[Peer]:
+    """A broker that the test plays."""
+    one = Peer()
+    yield one
+    one.close()
+
+
+def _publish(peer: Peer, *sizes: int, **settings: str) -> list[int]:
+    """Write rows of these sizes; how many messages each entry had."""
+    peer.handlers[BaseCommand.CONNECT] = lambda caller, command, _: caller.send(
+        commands.connected(command.connect.protocol_version, "peer", LIMIT_BYTES)
+    )
+    peer.handlers[BaseCommand.SEND] = lambda caller, command, _: caller.send(
+        entry_commands.send_receipt(
+            command.send.producer_id, command.send.sequence_id, Position(1, command.send.sequence_id)
+        )
+    )
+    options = parse_options({"service.url": peer.url, "topic": "t", **settings}).for_write(BATCH_WRITE)
+    rows = pa.RecordBatch.from_pydict({"value": [bytes(size) for size in sizes]})
+    with PulsarClient(ClientConfig(peer.url)) as client:
+        assert publish(client, options, iter([rows])) == len(sizes)
+    return [command.send.num_messages for command in peer.of(BaseCommand.SEND)]
+
+
+def test_batches_stay_below_what_the_broker_takes(peer: Peer) -> None:
+    assert _publish(peer, *[1_000] * 50) == [8] * 6 + [2]
+
+
+def test_a_receipt_that_never_comes_is_an_error_in_time(peer: Peer) -> None:
+    options = parse_options({"service.url": peer.url, "topic": "t", "sendTimeoutMs": "150"}).for_write(BATCH_WRITE)
+    rows = pa.RecordBatch.from_pydict({"value": [b"x"]})
+    with PulsarClient(ClientConfig(peer.url)) as client, pytest.raises(OperationTimeout, match="after 150 ms waiting"):
+        publish(client, options, iter([rows]))
+
+
+def test_encrypting_producers_say_so_and_have_their_properties(peer: Peer, tmp_path: Path) -> None:
+    # covers CONN-41, CONN-44
+    place = str(rsa_pair(tmp_path).public)
+    settings = {"encryptionKeys": "a,b", "encryptionPublicKeys": place, "producerProperties": '{"team": "flights"}'}
+    assert _publish(peer, *[1_000] * 50, **settings) == [8] * 6 + [2]
+    (command,) = peer.of(BaseCommand.PRODUCER)
+    assert command.producer.encrypted
+    assert [(each.key, each.value) for each in command.producer.metadata] == [("team", "flights")]
+
+
+def test_encryption_needs_a_library(peer: Peer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = str(rsa_pair(tmp_path).public)
+    for name in list(sys.modules):
+        if name.split(".")[0] == "cryptography" or name.startswith("spark_pulsar.client.encryption."):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    with pytest.raises(NotSupportedByClient, match=r"library cryptography.*pip install 'spark-pulsar\[encryption\]'"):
+        _publish(peer, 10, encryptionKeys="a", encryptionPublicKeys=place)
+
+
+def test_chunks_that_hold_nothing_are_refused(peer: Peer) -> None:
+    # covers CONN-42
+    with pytest.raises(NotAllowed, match=r"metadata of a message take .* \(chunkMaxMessageSize sets"):
+        _publish(peer, 20_000, chunkingEnabled="true", chunkMaxMessageSize="10")
+
+
+def test_a_row_above_it_is_refused(peer: Peer) -> None:
+    with pytest.raises(MessageTooLarge, match="maximum of 10000"):
+        _publish(peer, 20_000)
