@@ -77,7 +77,7 @@ def test_a_chunked_message_has_the_bytes_of_all_its_chunks(flows: Flows) -> None
 def test_a_micro_batch_waits_for_the_least_but_not_for_ever(flows: Flows, monkeypatch: pytest.MonkeyPatch) -> None:
     # covers CONN-51
     topic, now_ms = flows.broker.topic("least"), 1_000_000
-    monkeypatch.setattr("spark_pulsar.connector.trigger_delay.monotonic_ms", lambda: now_ms)
+    monkeypatch.setattr("spark_pulsar.connector.micro_batches.trigger_delay.monotonic_ms", lambda: now_ms)
     flows.send(topic, texts(2))
     run = Run(flows, topic, minMessagesPerTrigger=5, maxTriggerDelay="10s", maxMessagesPerTrigger=6)
     assert run.next() == texts(2)  # the first of a run does not wait
