@@ -9,42 +9,22 @@ other jobs read what this one writes. A flight that is not stored ends the job w
 """
 
 import argparse
-import json
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import asdict
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from flights import FLIGHT_COUNT, VALUE_FIELDS, Flight, read_flights
+from partitioned_topics import create_topic
 from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from weather import Reading, read_weather
 
-CREATED, EXISTS = 204, 409
 TICK_S = 1.0
 EVENT_TIME = pa.timestamp("us", tz="UTC")
-
-
-def create_topic(admin_url: str, topic: str, partitions: int) -> None:
-    """Makes the partitioned topic public/default/`topic`; fine when it exists with as many partitions."""
-    url = f"{admin_url}/admin/v2/persistent/public/default/{topic}/partitions"
-    request = urllib.request.Request(url, data=str(partitions).encode(), method="PUT")
-    request.add_header("Content-Type", "application/json")
-    try:
-        with urllib.request.urlopen(request, timeout=30):
-            return
-    except urllib.error.HTTPError as error:
-        if error.code != EXISTS:
-            raise SystemExit(f"cannot create topic {topic}: {error.code} {error.read().decode()}") from error
-    with urllib.request.urlopen(url, timeout=30) as answer:
-        found = json.load(answer)["partitions"]
-    if found != partitions:
-        raise SystemExit(f"topic {topic} exists with {found} partitions, not {partitions}")
 
 
 def flight_rows(flights: list[Flight]) -> pa.Table:

@@ -18,12 +18,11 @@ Ends with status 1 when they are not.
 import argparse
 import json
 import sys
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pulsar
+from partitioned_topics import create_topic
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from rich.console import Console
@@ -33,7 +32,6 @@ import spark_pulsar
 
 METADATA = "__orderingKey,__schemaVersion,__partition"
 CONTENT = ("value", "__key", "__orderingKey", "__eventTime", "__messageProperties")
-EXISTS = 409
 
 
 def partition_count(service_url: str, topic: str) -> int:
@@ -51,15 +49,7 @@ def make_target(args: argparse.Namespace, topic: str) -> None:
     partitions, or cannot be made."""
     wanted = partition_count(args.source_url, topic)
     if args.target_admin_url is not None and wanted:
-        tenant, namespace, name = ("public/default/" + topic).split("://")[-1].split("/")[-3:]
-        url = f"{args.target_admin_url}/admin/v2/persistent/{tenant}/{namespace}/{name}/partitions"
-        request = urllib.request.Request(url, data=str(wanted).encode(), method="PUT")
-        request.add_header("Content-Type", "application/json")
-        try:
-            urllib.request.urlopen(request, timeout=30).close()
-        except urllib.error.HTTPError as error:
-            if error.code != EXISTS:
-                raise SystemExit(f"cannot create {topic}: {error.code} {error.read().decode()}") from error
+        create_topic(args.target_admin_url, topic, wanted)
     found = partition_count(args.target_url, topic)
     if found != wanted:
         raise SystemExit(

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pulsar
-from flight_replay import create_topic
+from partitioned_topics import create_topic
 from pulsar.schema import AvroSchema, Integer, Record, String
 
 import spark_pulsar
