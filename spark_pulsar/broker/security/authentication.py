@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 NO_METHOD: Final = "none"
 """Method of a client that names none."""
+_METHODS: Final = frozenset({NO_METHOD, "token", "basic", "tls", "oauth2", "sasl", "athenz", "ycav1"})
+"""Methods of Pulsar's clients."""
 REFRESH: Final = b"PulsarAuthRefresh"
 """Data of a challenge that asks for fresh credentials."""
 REFUSED: Final = "Failed to authenticate"
@@ -153,7 +155,9 @@ class Authentications:
         """Answers ERROR with AuthenticationError and closes the connection (AU-1)."""
         state = self._awaited(event.session_id, event.number)
         if state is not None:
-            audit(self._core, state.session, "authenticate", state.method, is_allowed=False, reason=event.reason)
+            # A method that is none of Pulsar's is not shown: it may be a secret in the wrong place (AU-12).
+            method = state.method if state.method in _METHODS else "unknown"
+            audit(self._core, state.session, "authenticate", method, is_allowed=False, reason=event.reason)
             self._core.fail(state.session, commands.NO_REQUEST, AuthenticationError(REFUSED))
             self._end(self._core, state.session, f"not authenticated: {event.reason}")
 

@@ -1,0 +1,202 @@
+"""A broker with a marked secret in every key that may hold one, and nothing of them in what it says (AU-12)."""
+
+from __future__ import annotations
+
+import base64
+import os
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import jwt
+import pytest
+from passlib.hash import bcrypt
+from typer.testing import CliRunner
+
+from spark_pulsar.admin.app import ROUTES
+from spark_pulsar.broker.turn.config_keys import holds_secret
+from spark_pulsar.cli.main import app
+from spark_pulsar.cli.process import BrokerProcess
+from spark_pulsar.server.config.pulsar_keys import PULSAR_KEYS
+from spark_pulsar.server.config.reading import KEYS
+from tests.raw import RawConnection
+
+KEY = b"marked-key-" + os.urandom(24).hex().encode()
+PASSWORD = "marked-password-5b1d"
+FIXED = {
+    "{tenant}": "public",
+    "{namespace}": "default",
+    "{domain}": "persistent",
+    "{topic}": "t",
+    "{cluster}": "standalone",
+}
+
+
+@dataclass(frozen=True)
+class Said:
+    """A broker with secrets, and everything that it has said so far."""
+
+    broker: BrokerProcess
+    token: str
+    secrets: dict[str, bytes]
+    texts: list[tuple[str, bytes]]
+
+    def ask(self, method: str, path: str, headers: dict[str, str]) -> int:
+        """Sends a request, keeps the answer with its headers, and returns the status."""
+        request = urllib.request.Request(self.broker.admin_url + path, method=method, headers=headers)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                status, text = answer.status, str(answer.headers).encode() + answer.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                status, text = error.code, str(error.headers).encode() + error.read()
+        self.texts.append((f"{method} {path}", text))
+        return int(status)
+
+    def check(self) -> None:
+        """Fails when a secret, or what it looks like in base64, is in anything that was said."""
+        for place, text in self.texts:
+            for name, secret in self.secrets.items():
+                assert secret not in text, f"{name} is in {place}"
+
+
+def conf_with_secrets(directory: Path) -> tuple[dict[str, str], dict[str, bytes]]:
+    """Makes a configuration with a secret in each key that may hold one, and the marks to look for."""
+    hashed = bcrypt.using(rounds=4).hash(PASSWORD)
+    key, users = (base64.b64encode(each).decode() for each in (KEY, f"user:{hashed}\n".encode()))
+    conf = {name: f"marked-{name}" for name in sorted({*PULSAR_KEYS, *KEYS}) if holds_secret(name)}
+    secrets = {name: text.encode() for name, text in conf.items()}
+    conf |= {
+        "authenticationEnabled": "true",
+        "authenticationProviders": "token,basic",
+        "tokenSecretKey": f"data:;base64,{key}",
+        "basicAuthConf": f"data:;base64,{users}",
+        "passwordOfNoBroker": "marked-unknown",
+    }
+    secrets |= {"key": KEY, "key in base64": key.encode(), "users": users.encode(), "hash": hashed.encode()}
+    return conf, secrets | {"unknown key": b"marked-unknown", "password": PASSWORD.encode()}
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Said]:
+    conf, secrets = conf_with_secrets(tmp_path_factory.mktemp("secrets"))
+    token = jwt.encode({"sub": "admin"}, KEY, "HS256")
+    for name, text in {"token": token, "forged": token[:-4] + "AAAA"}.items():
+        secrets[name] = text.encode()
+        secrets[f"signature of {name}"] = text.rpartition(".")[2].encode()
+    with BrokerProcess(conf=conf) as broker:
+        yield Said(broker, token, secrets, [])
+
+
+def credentials(said: Said) -> list[dict[str, str]]:
+    """Lists headers that are good, bad, and no credentials at all."""
+    basic = base64.b64encode(f"user:{PASSWORD}".encode()).decode()
+    wrong = base64.b64encode(f"nobody:{PASSWORD}".encode()).decode()
+    said.secrets.update({"basic": basic.encode(), "wrong basic": wrong.encode()})
+    forged = said.secrets["forged"].decode()
+    lines = [
+        f"Bearer {said.token}",
+        f"Basic {basic}",
+        f"Bearer {forged}",
+        f"Basic {wrong}",
+        said.token,
+        f"Basic {said.token}",
+    ]
+    return [{"Authorization": line} for line in lines] + [
+        {"X-Pulsar-Auth-Method-Name": said.token, "Authorization": f"Bearer {said.token}"},
+        {"X-Original-Principal": "admin", "Authorization": f"Bearer {forged}"},
+        {"Cookie": f"session={said.token}"},
+    ]
+
+
+def test_answers_of_the_admin_api(said: Said) -> None:
+    # covers AU-12, SEC-85
+    good, *others = credentials(said)
+    statuses = set()
+    for path, methods in ROUTES:
+        for name, value in FIXED.items():
+            path = path.replace(name, value)
+        statuses.update(said.ask(method, f"/{path}", good) for method in methods if method == "GET")
+    for path in ("configuration", "configuration/runtime", "configuration/values", "internal-configuration"):
+        statuses.add(said.ask("GET", f"/admin/v2/brokers/{path}", good))
+    assert 200 in statuses
+    assert 401 not in statuses
+    for headers in others:
+        said.ask("GET", "/admin/v2/tenants", headers)
+        said.ask("PUT", "/admin/v2/tenants/x", headers)
+        said.ask("GET", "/metrics", headers)
+    assert said.ask("GET", f"/admin/v2/tenants?token={said.token}", {}) == 401
+    said.check()
+
+
+def test_answers_on_the_wire(said: Said) -> None:
+    # covers AU-12
+    parts = urlsplit(said.broker.service_url)
+    forged, basic = said.secrets["forged"], f"user:{PASSWORD}".encode()
+    shown = [("token", said.token.encode()), ("token", forged), ("basic", basic), ("basic", basic + b"x")]
+    for method, data in [*shown, ("tls", forged), ("", forged), (said.token, b""), ("token", b"\xff" + forged)]:
+        connection = RawConnection(parts.hostname or "", parts.port or 0)
+        fields = {"client_version": "test", "auth_method_name": method, "auth_data": data, "protocol_version": 21}
+        connection.send("CONNECT", **fields)
+        said.texts.append((f"CONNECT {method[:5]}", repr(connection.next_frame(30)).encode()))
+        connection.close()
+    said.check()
+
+
+def test_logs(said: Said) -> None:
+    # covers AU-12, SEC-85
+    test_answers_of_the_admin_api(said)
+    test_answers_on_the_wire(said)
+    log = said.broker.log
+    assert "tokenSecretKey" not in log
+    assert "brokerClientAuthenticationParameters" in log, "keys without effect are named"
+    assert 'action="authenticate"' in log
+    said.texts.append(("the log", log.encode()))
+    for path in said.broker.data_dir.rglob("*"):
+        if path.is_file():
+            said.texts.append((path.name, path.read_bytes()))
+    said.check()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "tokenSecretKey=marked-secret!",
+        "tokenSecretKey=data:;base64,marked-secret",
+        "tokenSecretKey=data:,marked-secret",
+        "tokenSecretKey marked-secret",
+        "tokenSecretKey=data:;base64,QUFB\n  marked-secret",
+        "tokenPublicKey=data:,marked-secret-that-is-no-public-key",
+        "tokenPublicKey=marked-secret",
+        "authenticationProviders=basic\nbasicAuthConf=marked-secret",
+        "authenticationProviders=basic\nbasicAuthConf=data:;base64,marked-secret",
+        "authenticationProviders=basic\nbasicAuthConf=data:,marked-secret",
+        f"authenticationProviders=basic\nbasicAuthConf={base64.b64encode(b'user marked-secret').decode()}",
+        f"authenticationProviders=basic\nbasicAuthConf={base64.b64encode(b'user:marked-secret').decode()}",
+    ],
+)
+def test_errors_of_a_start(tmp_path: Path, line: str) -> None:
+    # covers AU-12, SEC-85
+    conf = tmp_path / "broker.conf"
+    conf.write_text(f"authenticationEnabled=true\nauthenticationProviders=token\n{line}\n")
+    command = [sys.executable, "-m", "spark_pulsar.cli.main", "broker", "--conf", str(conf)]
+    command += ["--port", "0", "--http-port", "0", "--data-dir", str(tmp_path / "data")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "marked-secret" not in done.stderr
+    assert base64.b64encode(b"user:marked-secret").decode() not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_help_shows_no_value_of_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    # covers AU-12
+    monkeypatch.setenv("TOKEN", "marked-secret")
+    for words in (["broker"], ["produce"], ["admin"], ["tokens", "show"], ["tokens", "validate"]):
+        text = CliRunner().invoke(app, [*words, "--help"]).output
+        assert "marked-secret" not in text
+        assert "Usage" in text
