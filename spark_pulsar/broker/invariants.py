@@ -31,6 +31,8 @@ def check(broker: Broker) -> None:
 
 
 def _check_session(core: Core, session: Session) -> None:
+    is_known = session.principal.role is not None
+    assert is_known or not (session.connected and core.config.authentication_enabled), "a role for each client (AU-1)"
     assert session.pending_publishes >= 0
     assert session.pending_publish_bytes >= 0
     assert session.producer_rows.keys() == session.producers.keys()

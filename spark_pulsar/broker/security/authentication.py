@@ -205,7 +205,7 @@ class Authentications:
             state.timer = None
         if expires_ms is not None:
             interval_ms = self._core.config.authentication_refresh_check_ms
-            checks = max(0, expires_ms - state.connected_ms) // interval_ms + 1
+            checks = (max(expires_ms, self._core.now_ms) - state.connected_ms) // interval_ms + 1
             state.timer = self._core.at(state.connected_ms + checks * interval_ms, lambda: self._challenge(state))
 
     def _challenge(self, state: _State) -> None:
