@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +16,7 @@ from spark_pulsar.connector.admission.admission import Limits, counted_extents
 from spark_pulsar.connector.data_loss import report_losses
 from spark_pulsar.connector.letters.delays import DelayedLetters
 from spark_pulsar.connector.micro_batches.polling import Polling
+from spark_pulsar.connector.micro_batches.query_subscription import QuerySubscription
 from spark_pulsar.connector.micro_batches.trigger_delay import TriggerDelay
 from spark_pulsar.connector.offsets.endpoints import end_positions, end_positions_of_each, starting_positions
 from spark_pulsar.connector.offsets.source_offset import SourceOffset, recorded_start
@@ -27,11 +28,10 @@ from spark_pulsar.connector.planning.first_entries import first_entries, named_s
 from spark_pulsar.connector.planning.pruning import KeyPruning
 from spark_pulsar.connector.planning.ranges import TopicRange, plan, shrunken
 from spark_pulsar.connector.planning.splitting import asks_for_parts, cut_points, parts_of
-from spark_pulsar.connector.planning.topic_partitions import find_partitions, when_they_exist
+from spark_pulsar.connector.planning.topic_partitions import check_found, find_partitions, when_they_exist
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition
 from spark_pulsar.connector.progress.lag import Lag
-from spark_pulsar.model.errors import PulsarError, TopicNotFound
-from spark_pulsar.model.names import TopicName
+from spark_pulsar.model.errors import TopicNotFound
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,8 +75,7 @@ class OffsetPlanner:
         self._due: Mapping[str, ReadPosition] = {}
         self._lag = Lag()
         self._planned: Mapping[str, ReadPosition] = {}
-        self._acknowledged: dict[str, ReadPosition] = {}
-        self._held: set[str] = set()
+        self._subscription = QuerySubscription(client, options.subscription_name)
         self._unproved: set[str] | None = None
         """Partitions of the first offset of this run, from the checkpoint, as long as nothing of them was planned."""
         self._before_waiting: dict[str, ReadPosition] | None = None
@@ -101,7 +100,7 @@ class OffsetPlanner:
             positions = starting_positions(self._client, topics, options, "latest")
             if is_latest and self._before_waiting is not None:
                 positions = {topic: self._before_waiting.get(topic, EARLIEST) for topic in topics}
-        self._held.update(topics if options.subscription_name is not None else ())
+        self._subscription.made_on(topics)
         return SourceOffset(positions, fresh=True, partition_counts=self._pruning.partition_counts(topics, {}))
 
     def _begin_waiting(self) -> None:
@@ -134,13 +133,13 @@ class OffsetPlanner:
         """
         self._polling.asked()
         if not start.fresh:
-            self._acknowledge(start)
+            self._subscription.acknowledge(start.positions)
         if self._look_ahead is not None:
             self._look_ahead.forget_news()
         newest = self._ends(start)
         self._report_losses(plan(start, SourceOffset(newest)).losses)
-        self._forget_vanished(newest)
-        self._hold(newest)
+        self._client.forget(self._newest.keys() - newest.keys())
+        self._subscription.follow(newest)
         counts = self._pruning.partition_counts(newest, start.partition_counts)
         newest, passed = self._pruning.split(newest, counts)
         begins = _existing(start, newest)
@@ -267,7 +266,7 @@ class OffsetPlanner:
             topics = find_partitions(self._client, options, known=known, may_lack=may_lack)
             ends = end_positions_of_each(self._client, topics)
             if not may_lack and options.topics_pattern is None:
-                _check_found(topics, known.union(ends), options)
+                check_found(topics, known.union(ends), options)
             if self._frozen:
                 self._target = dict(ends)
         else:
@@ -323,55 +322,13 @@ class OffsetPlanner:
         return self._small_batches.rows(self._look_ahead, ranges)
 
     def commit(self, end: SourceOffset) -> None:
-        """Everything before `end` is done: move the subscription's cursor. Never raises for what the broker says."""
-        self._acknowledge(end)
+        """Everything before `end` is done: moves the subscription's cursor. Never raises for what the broker says."""
+        self._subscription.acknowledge(end.positions)
 
     def close(self) -> None:
         """Gives up the readers that look ahead."""
         if self._look_ahead is not None:
             self._look_ahead.close()
-
-    def _acknowledge(self, done: SourceOffset) -> None:
-        name = self._options.subscription_name
-        if name is None:
-            return
-        moved = {
-            topic: position
-            for topic, position in done.positions.items()
-            if position > self._acknowledged.get(topic, EARLIEST)
-        }
-        if not moved:
-            return
-        try:
-            self._client.advance_cursors({topic: at.message_id for topic, at in moved.items()}, name)
-        except PulsarError as error:
-            # The cursor only mirrors the checkpoint; it catches up with the next micro-batch.
-            LOG.warning("subscription %s was not moved: %s", name, error)
-        else:
-            self._acknowledged.update(moved)
-            self._held.update(moved)
-
-    def _forget_vanished(self, topics: Collection[str]) -> None:
-        """Forgets partitions that are gone: what is connected for them, and subscriptions, for one that is made again
-        has none."""
-        self._client.forget(self._newest.keys() - set(topics))
-        self._held.intersection_update(topics)
-        self._acknowledged = {topic: at for topic, at in self._acknowledged.items() if topic in topics}
-
-    def _hold(self, topics: Iterable[str]) -> None:
-        """Makes the subscription on partitions that came while the query runs, so that unread messages are not
-        trimmed."""
-        name = self._options.subscription_name
-        new = [] if name is None else sorted(set(topics) - self._held)
-        if name is None or not new:
-            return
-        try:
-            self._client.ensure_subscription(new, name, initial="earliest")
-        except PulsarError as error:
-            # Reading does not depend on it, and the next micro-batch tries again.
-            LOG.warning("subscription %s was not made on %s: %s", name, ", ".join(new), error)
-        else:
-            self._held.update(new)
 
     def _report_losses(self, losses: Sequence[str]) -> None:
         report_losses(losses, fail=self._options.fail_on_data_loss)
@@ -389,16 +346,3 @@ def _exact(
     return {
         topic: at for topic, at in following.items() if at == end[topic] or end[topic] != begins.get(topic, EARLIEST)
     }
-
-
-def _check_found(topics: Sequence[str], known: Collection[str], options: Options) -> None:
-    """A named topic that never was is an error, and so is a named partition. One that vanished is a loss, told
-    elsewhere; a partition of a named topic that is not there yet, while partitions are added, is found by the next
-    trigger."""
-    named = options.topics if options.topic is None else (options.topic,)
-    bases = {TopicName.parse(topic).base for topic in known}
-    missing = [
-        topic for topic in topics if topic not in known and (topic in named or TopicName.parse(topic).base not in bases)
-    ]
-    if missing:
-        raise TopicNotFound(f"topic {missing[0]} not found")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from typing import Final, TypeVar
 
 from spark_pulsar.client.client import PulsarClient
@@ -44,6 +44,19 @@ def find_partitions(
         if not was_read and not may_lack:
             raise partitions
     return sorted(set(found))
+
+
+def check_found(topics: Sequence[str], known: Collection[str], options: Options) -> None:
+    """Refuses a named topic that never was, and a named partition. One that vanished is a loss, told elsewhere; a
+    partition of a named topic that is not there yet, while partitions are added, is found by the next trigger. Raises
+    TopicNotFound."""
+    named = options.topics if options.topic is None else (options.topic,)
+    bases = {TopicName.parse(topic).base for topic in known}
+    missing = [
+        topic for topic in topics if topic not in known and (topic in named or TopicName.parse(topic).base not in bases)
+    ]
+    if missing:
+        raise TopicNotFound(f"topic {missing[0]} not found")
 
 
 def _retry_letter_partitions(client: PulsarClient, options: Options) -> list[str]:
