@@ -20,6 +20,7 @@ from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.principals import UNAUTHENTICATED, Principal
 
 from . import (
+    access,
     backlogs,
     broker_stats,
     brokers,
@@ -28,6 +29,7 @@ from . import (
     managed_info,
     messages,
     namespaces,
+    permissions,
     policies,
     schemas,
     subscriptions,
@@ -96,6 +98,7 @@ ROUTES: Final[Routes] = (
     *_BROKER_ROUTES,
     *clusters.ROUTES,
     *namespaces.ROUTES,
+    *permissions.ROUTES,
     *policies.ROUTES,
     *lookups.ROUTES,
     *topic_routes.ROUTES,
@@ -109,7 +112,8 @@ ROUTES: Final[Routes] = (
 )
 """Paths with their methods; the first that fits serves."""
 
-_COMPILED: Final = tuple((tuple(path.split("/")), methods) for path, methods in ROUTES)
+access.check_complete(ROUTES)
+_COMPILED: Final = tuple((tuple(path.split("/")), methods, path) for path, methods in ROUTES)
 
 
 Authenticator = Callable[[Request, Sequence[str]], Awaitable[Principal]]
@@ -156,10 +160,9 @@ def _segments(request: Request) -> list[str]:
 
 
 async def _serve(gate: Gate | None, request: Request, segments: list[str], principal: Principal) -> Response:
-    methods, parts = find_route(segments, request.method)
-    handler = methods.get(request.method)
-    if handler is None and request.method == "HEAD":
-        handler = methods.get("GET")
+    method = "GET" if request.method == "HEAD" else request.method
+    methods, parts, path = find_route(segments, method)
+    handler = methods.get(method)
     if handler is None:
         refused = refusal(Refused(405, f"{request.method} is not for this path"))
         refused.headers["Allow"] = ", ".join(sorted(methods))
@@ -167,18 +170,19 @@ async def _serve(gate: Gate | None, request: Request, segments: list[str], princ
     if gate is None:
         raise Refused(503, "The broker is restarting its core")
     host = request.headers.get("host") or "localhost:8080"
-    schema_bytes = gate.core.config.max_schema_bytes if segments[2:3] == ["schemas"] else 0
-    body = await _body(request, MAX_BODY_BYTES + 2 * schema_bytes)  # JSON in JSON: each quote is two characters
     call = Call(
         gate,
         parts,
         request.query_params,
-        body,
+        b"",
         host=host,
         is_tls=request.scope.get("scheme") == "https",
         headers=request.headers,
         principal=principal,
     )
+    access.check(call, method, path)
+    schema_bytes = gate.core.config.max_schema_bytes if segments[2:3] == ["schemas"] else 0
+    call.body = await _body(request, MAX_BODY_BYTES + 2 * schema_bytes)  # JSON in JSON: each quote is two characters
     return await handler(call)
 
 
@@ -191,16 +195,17 @@ async def _body(request: Request, limit_bytes: int) -> bytes:
     return bytes(body)
 
 
-def find_route(segments: list[str], method: str) -> tuple[dict[str, Handler], dict[str, Any]]:
-    """Returns the methods of a path and its named parts. Of several routes that fit, one that takes the method wins."""
-    fitting: list[tuple[dict[str, Handler], dict[str, Any]]] = []
-    for pattern, methods in _COMPILED:
+def find_route(segments: list[str], method: str) -> tuple[dict[str, Handler], dict[str, Any], str]:
+    """Returns the methods of a path, its named parts and its route. Of several routes that fit, one that takes the
+    method wins."""
+    fitting: list[tuple[dict[str, Handler], dict[str, Any], str]] = []
+    for pattern, methods, path in _COMPILED:
         parts = _match(pattern, segments)
         if parts is not None:
-            fitting.append((methods, parts))
-    for methods, parts in fitting:
-        if method in methods:
-            return methods, parts
+            fitting.append((methods, parts, path))
+    for each in fitting:
+        if method in each[0]:
+            return each
     if fitting:
         return fitting[0]
     if len(segments) > 2 and segments[:2] == ["admin", "v2"] and segments[2] in _NOT_BUILT:

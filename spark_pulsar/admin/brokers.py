@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Final
 from spark_pulsar.ledger.records.documents import CLUSTERS
 
 from .answers import Refused
-from .calls import NAMESPACE_PATH, TOPIC_PATH, reads
-from .namespaces import existing
-from .topics import is_known
+from .calls import reads
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
@@ -43,17 +41,6 @@ def _isolation(core: Core, call: Call) -> object:
     raise Refused(404, f"NamespaceIsolationPolicies for cluster {cluster} does not exist")
 
 
-def _permissions(core: Core, call: Call) -> object:
-    existing(core, call.namespace)
-    return {}
-
-
-def _topic_permissions(core: Core, call: Call) -> object:
-    if not is_known(core, call.topic):
-        raise Refused(404, f"Topic {call.topic.full} not found")
-    return {}
-
-
 _CLUSTER: Final = "admin/v2/clusters/{cluster}"
 
 ROUTES: Final[Routes] = (
@@ -69,8 +56,5 @@ ROUTES: Final[Routes] = (
     ("admin/v2/resourcegroups", {"GET": _always([])}),
     (f"{_CLUSTER}/failureDomains", {"GET": _always({})}),
     (f"{_CLUSTER}/namespaceIsolationPolicies", {"GET": reads(_isolation)}),
-    (f"{NAMESPACE_PATH}/permissions", {"GET": reads(_permissions)}),
-    (f"{NAMESPACE_PATH}/permissions/subscription", {"GET": reads(_permissions)}),
-    (f"{TOPIC_PATH}/permissions", {"GET": reads(_topic_permissions)}),
 )
 """Paths that stand behind those of other modules: their names under `brokers/` are no clusters."""

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from spark_pulsar.broker.security import revocation
 from spark_pulsar.ledger.records.documents import CLUSTERS, TENANTS, DocumentDeleted, DocumentSet
 from spark_pulsar.model.errors import InvalidTopicName
 from spark_pulsar.model.names import check_entity
@@ -134,6 +135,7 @@ def _update_tenant(core: Core, call: Call) -> None:
     if own not in info["allowedClusters"] and namespaces_of(core, name):
         raise Refused(409, f"Cluster {own} cannot be taken away: the tenant has namespaces on it")
     core.append(DocumentSet(TENANTS, name, json.dumps(info)))
+    revocation.close_revoked(core, name)
 
 
 def _delete_tenant(core: Core, call: Call) -> None:

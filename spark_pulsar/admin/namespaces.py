@@ -21,6 +21,7 @@ from spark_pulsar.ledger.records.documents import TENANTS
 from spark_pulsar.model.errors import InvalidTopicName, NotAllowed
 from spark_pulsar.model.json_values import MalformedPolicy, members
 from spark_pulsar.model.names import NON_PERSISTENT, PERSISTENT, TopicName, check_entity
+from spark_pulsar.model.permissions import AUTH_POLICIES, SUBSCRIPTION_AUTH_MODE, Permissions, auth_mode
 from spark_pulsar.model.policies import QUOTA_TYPES, BacklogQuota, TooManyPartitions
 from spark_pulsar.model.policy_table import (
     AUTO_TOPIC_CREATION,
@@ -51,8 +52,14 @@ if TYPE_CHECKING:
 
 DEFAULT_BUNDLES: Final = 4
 MAX_BUNDLES: Final = 4096
-_KEPT: Final[Mapping[str, Callable[[Any, str], Any]]] = {"properties": text_map, "auth_policies": members}
-"""Readers of the members that are stored as they are."""
+
+
+def _permissions(value: Any, _member: str) -> Any:
+    return Permissions.from_json(value).to_json()
+
+
+_KEPT: Final[Mapping[str, Callable[[Any, str], Any]]] = {"properties": text_map, AUTH_POLICIES: _permissions}
+"""Readers of the members that are no policies of the table."""
 _FRESH: Final[dict[str, Any]] = {
     "auth_policies": {"namespace_auth": {}, "destination_auth": {}, "subscription_auth_roles": {}},
     "replication_clusters": [],
@@ -162,6 +169,8 @@ def _wanted(core: Core, namespace: str, body: Mapping[str, Any]) -> dict[str, An
                 wanted["bundles"] = {"numBundles": number}
         elif member == "replication_clusters":
             _check_clusters(value, allowed, namespace.partition("/")[0])
+        elif member == SUBSCRIPTION_AUTH_MODE:
+            wanted[member] = auth_mode(value)
         elif member in _KEPT:
             wanted[member] = _KEPT[member](value, member)
         elif member in _BY_CLUSTER:

@@ -36,6 +36,8 @@ from .lifetime import compaction, delayed_delivery
 from .policies import documents
 from .publishing import deduplication, encryption, opening, publish_rates, storing
 from .schemas import requests as schema_requests
+from .security import commands as security_commands
+from .security import revocation
 from .security.authentication import Authentications
 from .subscriptions import acks, consumer_stats, last_message_id, seek, subscribing
 from .topic_log import damage, disk_full, retention, termination
@@ -137,6 +139,7 @@ class Broker:
         self.core.append(CounterSet(_INSTANCE_COUNTER, instance + 1))
         for record in documents.records_of_a_new_broker(state, config):
             self.core.append(record)
+        revocation.begin(self.core)
         deduplication.begin(self.core)
         compaction.begin(self.core)
         self.core.monitors.start()
@@ -213,6 +216,8 @@ def _on_command_received(core: Core, session: Session, event: events.CommandRece
     content = getattr(command, FIELD_OF[kind])
     try:
         name_limits.check_command(kind, content)
+        if core.config.authorization_enabled:
+            security_commands.CHECKS[kind](core, session, content)
         handler(core, session, content)
     except PulsarError as error:
         _refuse(core, session, command, error)

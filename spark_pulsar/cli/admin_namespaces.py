@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from spark_pulsar.cli.admin_permissions import add_namespace_commands
 from spark_pulsar.cli.admin_policies import Target, add_policy_commands
 from spark_pulsar.cli.admin_rest import NO_BODY, Command, add_commands
 from spark_pulsar.cli.admin_values import namespace_path, pairs, show
@@ -93,3 +94,4 @@ add_commands(
     Command("clear-properties", "DELETE", "/properties", "Remove all properties of a namespace."),
 )
 add_policy_commands(app, Target("NAMESPACE", namespace_path, is_topic=False))
+add_namespace_commands(app)

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from spark_pulsar.cli import admin_messages, admin_subscriptions
+from spark_pulsar.cli.admin_permissions import add_topic_commands
 from spark_pulsar.cli.admin_policies import Target, add_policy_commands
 from spark_pulsar.cli.admin_rest import Command, add_commands
 from spark_pulsar.cli.admin_values import TOPIC_ARGUMENT, Topic, namespace_path, show, topic_name, topic_path
@@ -190,3 +191,4 @@ add_commands(
 app.registered_commands += [*admin_subscriptions.app.registered_commands, *admin_messages.app.registered_commands]
 add_policy_commands(app, TOPIC)
 add_policy_commands(policies, TOPIC)
+add_topic_commands(app)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spark_pulsar.ledger.records.base import NamespaceSet
 from spark_pulsar.ledger.records.documents import CLUSTERS, GLOBAL_TOPIC_POLICIES, TENANTS, TOPIC_POLICIES, DocumentSet
 from spark_pulsar.model.json_values import members
+from spark_pulsar.model.permissions import AUTH_POLICIES, SUBSCRIPTION_AUTH_MODE, Permissions, auth_mode
 from spark_pulsar.model.policies import DESTINATION_STORAGE, MESSAGE_AGE, EffectivePolicies
 from spark_pulsar.model.policy_table import (
     BACKLOG_QUOTAS,
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
 
 _READERS: Final = {
     **{policy.member: policy.kind.parts or policy.kind.read for policy in POLICIES},
-    **{member: partial(members, what=member) for member in ("properties", "auth_policies")},
+    "properties": partial(members, what="properties"),
+    AUTH_POLICIES: Permissions.from_json,
+    SUBSCRIPTION_AUTH_MODE: auth_mode,
 }
 
 

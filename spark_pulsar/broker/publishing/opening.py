@@ -8,9 +8,10 @@ from spark_pulsar.broker.connections import handshake
 from spark_pulsar.broker.entities import exclusive_access
 from spark_pulsar.broker.entities.producer import Producer
 from spark_pulsar.broker.schemas import registry
+from spark_pulsar.broker.security import revocation
 from spark_pulsar.broker.topic_log import damage, disk_full, termination
 from spark_pulsar.broker.topics import auto_creation, lifecycle
-from spark_pulsar.model.errors import NotAllowed, ProducerBusy, PulsarError, ServiceNotReady
+from spark_pulsar.model.errors import AuthorizationError, NotAllowed, ProducerBusy, PulsarError, ServiceNotReady
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire import commands
 from spark_pulsar.wire.pulsar_api_pb2 import CommandCloseProducer, CommandProducer, ProducerAccessMode
@@ -52,7 +53,7 @@ def on_producer(core: Core, session: Session, command: CommandProducer) -> None:
 
 
 def _open(core: Core, session: Session, command: CommandProducer, topic: Topic, *, may_check: bool) -> None:
-    _check_open(core, topic, command)
+    _check_open(core, session, topic, command)
     mode, epoch = command.producer_access_mode, exclusive_access.epoch_of(command)
     fences = mode == ProducerAccessMode.ExclusiveWithFencing
     name = command.producer_name or _fresh_name(core, topic)
@@ -68,8 +69,10 @@ def _open(core: Core, session: Session, command: CommandProducer, topic: Topic, 
     _join(core, session, command, topic, name)
 
 
-def _check_open(core: Core, topic: Topic, command: CommandProducer) -> None:
+def _check_open(core: Core, session: Session, topic: Topic, command: CommandProducer) -> None:
     """Refuses a producer that may not be opened now."""
+    if not revocation.may_produce(core, session, topic):  # any more, after a wait
+        raise AuthorizationError("Client is not authorized to Produce")
     if core.topics.get(topic.full_name) is not topic:  # while something else was waited for
         raise ServiceNotReady(f"{topic.name} is being deleted")
     core.encryption.admit_producer(topic, command)
@@ -109,7 +112,7 @@ def _wait(core: Core, session: Session, command: CommandProducer, topic: Topic, 
 
     def grant() -> None:
         disk_full.admit_producer(core)
-        _check_open(core, topic, command)
+        _check_open(core, session, topic, command)
         exclusive_access.check_epoch(topic, exclusive_access.epoch_of(command))
         _join(core, session, command, topic, name)
 

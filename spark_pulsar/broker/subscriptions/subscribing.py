@@ -11,11 +11,13 @@ from spark_pulsar.broker.entities.consumer import Consumer
 from spark_pulsar.broker.entities.subscription import Subscription, check_subscription_name, disconnect, type_name
 from spark_pulsar.broker.lifetime import compaction
 from spark_pulsar.broker.schemas import registry
+from spark_pulsar.broker.security import revocation
 from spark_pulsar.broker.topic_log import damage, disk_full, retention, termination
 from spark_pulsar.broker.topics import auto_creation, lifecycle
 from spark_pulsar.ledger.records.cursors import CursorDeleted
 from spark_pulsar.ledger.state.cursor import Cursor
 from spark_pulsar.model.errors import (
+    AuthorizationError,
     ConsumerAssignFailed,
     ConsumerBusy,
     MetadataError,
@@ -147,6 +149,8 @@ def _join(
     if subscription.topic.subscriptions.get(command.subscription) is not subscription:
         raise MetadataError("The subscription was removed meanwhile")
     topic = subscription.topic
+    if not revocation.may_consume(core, session, topic, subscription.name):  # any more, after a wait
+        raise AuthorizationError("Client is not authorized to subscribe")
     limits = core.policies_of(topic.name)
     if subscription.consumers:
         if subscription.type != command.subType:

@@ -53,6 +53,8 @@ _COMPACTION: Final = Section("Compaction")
 _CONSUMERS: Final = Section("Consumers")
 _STATISTICS: Final = Section("Statistics")
 
+AUTHORIZATION_PROVIDER: Final = "org.apache.pulsar.broker.authorization.PulsarAuthorizationProvider"
+
 _entry_size: Final = whole(1, MAX_SUBMIT_BYTES // 4)
 """Size of one entry: with all that a turn takes in besides, it has to fit into one submit."""
 _compatibility: Final = one_of(tuple(each.value for each in Compatibility if each is not Compatibility.UNDEFINED))
@@ -391,6 +393,18 @@ class BrokerConfig:
     authenticate_original_auth_data: bool = SECURITY.key(
         "authenticateOriginalAuthData", switch, False, "AU-10",
         "Checks the credentials that a proxy forwards, instead of believing the role that it names.")
+    authorization_enabled: bool = SECURITY.key(
+        "authorizationEnabled", switch, False, "AU-7",
+        "Lets roles do only what they are permitted to; needs authenticationEnabled.")
+    authorization_provider: str = SECURITY.key(
+        "authorizationProvider", one_of((AUTHORIZATION_PROVIDER,)), AUTHORIZATION_PROVIDER, "SEC-62",
+        "Class of the rules for roles: there are those of Pulsar's default.")
+    super_user_roles: tuple[str, ...] = SECURITY.key(
+        "superUserRoles", names(), "", "AU-7",
+        "Roles, separated by commas, that may do everything.", unset=())
+    authorization_wildcards: bool = SECURITY.key(
+        "authorizationAllowWildcardsMatching", switch, False, "AU-9",
+        "Takes a role `PREFIX*` or `*SUFFIX` of a permission for all roles that begin or end so.")
     audit_log: bool = SECURITY.key(
         "auditLogEnabled", switch, True, "SEC-20",
         "Writes a line of the log `spark_pulsar.audit` for each authentication, each refused request and each change "

@@ -14,8 +14,7 @@ PULSAR_KEYS: Final = frozenset(
         """
         additionalServletDirectory additionalServlets additionalSystemCursorNames
         aggregatePublisherStatsByProducerName allowAclChangesOnNonExistentTopics allowOverrideEntryFilters
-        authorizationAllowWildcardsMatching
-        authorizationEnabled authorizationProvider autoSkipNonRecoverableData backlogQuotaDefaultLimitGB
+        autoSkipNonRecoverableData backlogQuotaDefaultLimitGB
         bindAddresses bookkeeperClientAuthenticationParameters bookkeeperClientAuthenticationParametersName
         bookkeeperClientAuthenticationPlugin bookkeeperClientEnforceMinNumRacksPerWriteQuorum
         bookkeeperClientExposeStatsToPrometheus bookkeeperClientGetBookieInfoIntervalSeconds
@@ -156,7 +155,7 @@ PULSAR_KEYS: Final = frozenset(
         statsUpdateInitialDelayInSecs statusFilePath strictBookieAffinityEnabled strictlyVerifySubscriptionName
         strictTopicNameEnabled subscriptionBacklogScanMaxEntries subscriptionBacklogScanMaxTimeMs
         subscriptionExpiryCheckIntervalInMinutes subscriptionRedeliveryTrackerEnabled
-        subscriptionSharedUseClassicPersistentImplementation superUserRoles supportedNamespaceBundleSplitAlgorithms
+        subscriptionSharedUseClassicPersistentImplementation supportedNamespaceBundleSplitAlgorithms
         systemTopicEnabled systemTopicSchemaCompatibilityStrategy tlsEnabled tlsEnabledWithKeyStore
         tlsHostnameVerificationEnabled tlsKeyStore tlsKeyStorePassword tlsKeyStoreType tlsProvider
         tlsTrustStore tlsTrustStorePassword tlsTrustStoreType
@@ -183,6 +182,3 @@ PULSAR_KEYS: Final = frozenset(
         """,
     )
 )
-
-REFUSED_KEYS: Final = ("authorizationEnabled",)
-"""Keys that must not be true: they rely on the broker to refuse strangers, which this one does not do."""

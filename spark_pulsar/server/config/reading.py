@@ -14,7 +14,7 @@ from typing import Any, Final
 from spark_pulsar.broker.turn.config import BrokerConfig
 from spark_pulsar.broker.turn.config_keys import Key, keys_of, setting_text, shown
 
-from .pulsar_keys import PULSAR_KEYS, REFUSED_KEYS
+from .pulsar_keys import PULSAR_KEYS
 from .settings import ServerConfig
 
 _SERVER_KEYS: Final = keys_of(ServerConfig)
@@ -41,8 +41,6 @@ def load_config(path: str | Path | None = None, overrides: Mapping[str, object] 
     unknown: list[str] = []
     for key, text in settings.items():
         if key not in KEYS:
-            if key in REFUSED_KEYS and text.lower() == "true":
-                raise InvalidConfiguration(f"{key}={text}: want false, this broker cannot refuse a client yet")
             (unsupported if key in PULSAR_KEYS else unknown).append(key)
         elif text or KEYS[key].takes_empty:  # `key=` in broker.conf means otherwise: not set
             try:
@@ -53,6 +51,10 @@ def load_config(path: str | Path | None = None, overrides: Mapping[str, object] 
                 server[_SERVER_KEYS[key][0]] = value
             else:
                 broker[_BROKER_KEYS[key][0]] = value
+    if broker.get("authorization_enabled") and not broker.get("authentication_enabled"):
+        raise InvalidConfiguration(
+            "authorizationEnabled=true: want authenticationEnabled=true too, without it nobody has a role"
+        )
     if "keep_alive_interval_ms" in broker:
         broker["handshake_timeout_ms"] = broker["keep_alive_interval_ms"]
     core = BrokerConfig(**broker)

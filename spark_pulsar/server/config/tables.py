@@ -12,17 +12,15 @@ from typing import Final
 
 from spark_pulsar.broker.turn.config_keys import Key
 
-from .pulsar_keys import REFUSED_KEYS
 from .reading import KEYS
 
 BEGIN: Final = "<!-- keys -->"
 END: Final = "<!-- /keys -->"
 """Marks around the table in docs/broker.md."""
 
-_HEAD: Final = f"""\
+_HEAD: Final = """\
 Configuration of the broker: every key that it acts upon, with its default. Names and meanings are those of Apache \
-Pulsar's broker.conf unless "(ours)" says otherwise. Other keys of Apache Pulsar are accepted and named in a warning, \
-except {" and ".join(REFUSED_KEYS)}: with one of them the broker does not start, because it cannot refuse anyone yet."""
+Pulsar's broker.conf unless "(ours)" says otherwise. Other keys of Apache Pulsar are accepted and named in a warning."""
 _USE: Final = """\
 #
 #     spark-pulsar broker --conf conf/broker.conf

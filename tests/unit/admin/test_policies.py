@@ -38,7 +38,16 @@ def body(value: object) -> bytes:
         ("POST", f"{OWN}/deduplication", "maybe", 400, "want true or false"),
         ("POST", f"{OWN}/encryptionRequired", None, 400, "want true or false"),
         # What has no effect here is refused, not kept.
-        ("PUT", f"{NAMESPACES}/public/n", {"subscription_auth_mode": "Prefix"}, 501, "subscription_auth_mode is not"),
+        ("PUT", f"{NAMESPACES}/public/n", {"subscription_auth_mode": "Suffix"}, 400, "want one of None, Prefix"),
+        ("PUT", f"{NAMESPACES}/public/n", {"auth_policies": {"namespace_auth": {"a": ["x"]}}}, 400, "'x' is no action"),
+        ("POST", f"{OWN}/permissions/a", ["nonsense"], 400, "'nonsense' is no action: want some of produce, consume"),
+        ("POST", f"{OWN}/permissions/a", None, 400, "Actions should not be null"),
+        ("POST", f"{OWN}/permissions/a", {}, 400, "want a list of actions"),
+        ("POST", f"{OWN}/subscriptionAuthMode", "nonsense", 400, "want one of None, Prefix"),
+        ("POST", f"{OWN}/permissions/subscription/s", "a", 400, "want a list of texts"),
+        ("DELETE", f"{OWN}/permissions/s/a", None, 404, "Subscription s has no permissions of its own"),
+        ("POST", f"{NAMESPACES}/public/nope/permissions/a", ["produce"], 404, "Topic's namespace does not exist"),
+        ("POST", f"{NAMESPACES}/public/nope/subscriptionAuthMode", "None", 404, "Namespace does not exist"),
         ("PUT", f"{NAMESPACES}/public/n", {"offload_policies": {}}, 501, "offload_policies is not"),
         ("PUT", f"{NAMESPACES}/public/n", {"bundles": {"numBundles": 99_999_999}}, 412, "Too many bundles"),
         ("PUT", f"{NAMESPACES}/public/n", {"message_ttl_in_seconds": -1}, 412, "message TTL must >= 0"),
@@ -104,7 +113,8 @@ def test_a_namespace_may_be_made_with_any_policy_that_has_an_effect() -> None:
     assert shown["deduplicationEnabled"] is True
     assert shown["encryption_required"] is True
     assert shown["backlog_quota_map"]["message_age"]["limitTime"] == 5
-    assert shown["auth_policies"] == made["auth_policies"]
+    granted = {"namespace_auth": {"anonymous": ["produce", "consume"]}}
+    assert shown["auth_policies"] == granted | {"destination_auth": {}, "subscription_auth_roles": {}}
     assert "unknown" not in shown
 
 

@@ -131,7 +131,7 @@ def test_a_server_of_something_else() -> None:
         (b"# fine\nkeepAliveIntervalSeconds=often\n", "keepAliveIntervalSeconds=often: want a whole number from 1 to"),
         (b"# fine\n# \xff\n", "line 2: want UTF-8"),
         (b"nonsense\n", "line 1: want key=value"),
-        (b"authorizationEnabled=true\n", "authorizationEnabled=true: want false"),
+        (b"authorizationEnabled=true\n", "authorizationEnabled=true: want authenticationEnabled"),
         (b"authenticationEnabled=true\n", "authenticationEnabled=true: want authenticationProviders"),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 
 from spark_pulsar.broker.turn.config import BrokerConfig
 from spark_pulsar.broker.turn.config_keys import holds_secret, shown
-from spark_pulsar.server.config.pulsar_keys import PULSAR_KEYS, REFUSED_KEYS
+from spark_pulsar.server.config.pulsar_keys import PULSAR_KEYS
 from spark_pulsar.server.config.reading import KEYS, InvalidConfiguration, load_config, parse_properties
 from spark_pulsar.server.config.settings import ServerConfig
 
@@ -82,7 +82,7 @@ def test_value_that_cannot_be_read_names_key_and_value_and_what_is_allowed(key: 
 TEXTS = {"bindAddress", "dataDirectory", "clusterName", "advertisedAddress", "webServiceAllowedHosts", "basicAuthConf"}
 TEXTS |= {"tlsCertificateFilePath", "tlsKeyFilePath", "tlsTrustCertsFilePath", "tlsCiphers"}
 TEXTS |= {"tokenSecretKey", "tokenPublicKey", "tokenAuthClaim", "tokenAudienceClaim", "tokenAudience"}
-TEXTS |= {"anonymousUserRole", "authenticationProviders", "proxyRoles"}
+TEXTS |= {"anonymousUserRole", "authenticationProviders", "proxyRoles", "superUserRoles"}
 TEXTS |= {"openIDAllowedTokenIssuers", "openIDAllowedAudiences", "openIDTokenIssuerTrustCertsFilePath"}
 TEXTS |= {"openIDRoleClaim", "openIDIssuerKeyFiles"}
 
@@ -99,16 +99,18 @@ def test_addresses_to_advertise(address: str) -> None:
     assert load_config(None, {"advertisedAddress": address}).broker.advertised_address == address
 
 
-@pytest.mark.parametrize("key", REFUSED_KEYS)
-def test_who_relies_on_strangers_being_kept_out_is_told_that_they_are_not(key: str) -> None:
-    with pytest.raises(InvalidConfiguration, match=f"{key}=true: want false, this broker cannot refuse a client"):
-        load_config(None, {key: True})
-    assert load_config(None, {key: False}).unsupported_keys == (key,)
+def test_authorization_needs_authentication() -> None:  # covers SEC-63
+    with pytest.raises(InvalidConfiguration, match="authorizationEnabled=true: want authenticationEnabled=true too"):
+        load_config(None, {"authorizationEnabled": True})
+
+
+def test_another_authorization_provider_is_refused_by_name() -> None:  # covers SEC-62
+    with pytest.raises(InvalidConfiguration, match=r"authorizationProvider=com\.example\.Rules: want one of org"):
+        load_config(None, {"authorizationProvider": "com.example.Rules"})
 
 
 def test_no_key_both_has_an_effect_and_has_none() -> None:
     assert not PULSAR_KEYS & set(KEYS)
-    assert set(REFUSED_KEYS) <= PULSAR_KEYS
 
 
 def test_line_that_is_no_setting() -> None:

@@ -1,0 +1,437 @@
+"""Rules for roles at the admin API: the operation that each path and method asks for, and Apache Pulsar's words of
+refusal (AU-7, AU-8, SEC-60).
+
+`RULES` has a rule for every route, by path and method; a route without one makes the import of `app` fail. All rules
+are asked before the body is read and before the resource is looked for: a role without rights learns nothing of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from spark_pulsar.broker.security import authorization
+from spark_pulsar.ledger.records.documents import TENANTS
+from spark_pulsar.model.errors import AuthorizationError
+from spark_pulsar.model.policy_table import (
+    ALLOW_SCHEMA_UPDATES,
+    AUTO_SUBSCRIPTION_CREATION,
+    AUTO_TOPIC_CREATION,
+    BACKLOG_QUOTAS,
+    COMPACTION_THRESHOLD,
+    DEDUPLICATION,
+    DEDUPLICATION_SNAPSHOT_INTERVAL,
+    DELAYED_DELIVERY,
+    DISPATCH_RATE,
+    ENCRYPTION_REQUIRED,
+    ENFORCE_SCHEMAS,
+    INACTIVE_TOPIC,
+    MAX_CONSUMERS,
+    MAX_CONSUMERS_PER_SUBSCRIPTION,
+    MAX_PRODUCERS,
+    MAX_SUBSCRIPTIONS,
+    MAX_TOPICS,
+    MAX_UNACKED_PER_CONSUMER,
+    MAX_UNACKED_PER_SUBSCRIPTION,
+    MESSAGE_TTL,
+    PERSISTENCE,
+    POLICIES,
+    PUBLISH_RATE,
+    RETENTION,
+    SCHEMA_AUTO_UPDATE,
+    SCHEMA_COMPATIBILITY,
+    SUBSCRIBE_RATE,
+    SUBSCRIPTION_DISPATCH_RATE,
+    SUBSCRIPTION_EXPIRATION,
+    SUBSCRIPTION_POLICIES,
+    SUBSCRIPTION_TYPES,
+)
+
+from .answers import Refused
+from .calls import NAMESPACE_PATH, TOPIC_PATH
+from .topics import topic_name
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.entities.core import Core
+
+    from .calls import Call, Routes
+
+Rule = Callable[["Core", "Call"], None]
+"""Refuses a call that its role may not make."""
+Rules = Mapping[tuple[str, str], Rule]
+"""Rules by path and method."""
+
+_POLICY_NAMES: Final[Mapping[str, str]] = {
+    RETENTION: "RETENTION",
+    MESSAGE_TTL: "TTL",
+    BACKLOG_QUOTAS: "BACKLOG",
+    PERSISTENCE: "PERSISTENCE",
+    **dict.fromkeys(
+        (PUBLISH_RATE, DISPATCH_RATE, SUBSCRIPTION_DISPATCH_RATE, SUBSCRIPTION_POLICIES, SUBSCRIBE_RATE), "RATE"
+    ),
+    DEDUPLICATION: "DEDUPLICATION",
+    DEDUPLICATION_SNAPSHOT_INTERVAL: "DEDUPLICATION_SNAPSHOT",
+    COMPACTION_THRESHOLD: "COMPACTION",
+    SUBSCRIPTION_EXPIRATION: "SUBSCRIPTION_EXPIRATION_TIME",
+    INACTIVE_TOPIC: "INACTIVE_TOPIC",
+    DELAYED_DELIVERY: "DELAYED_DELIVERY",
+    MAX_PRODUCERS: "MAX_PRODUCERS",
+    **dict.fromkeys((MAX_CONSUMERS, MAX_CONSUMERS_PER_SUBSCRIPTION), "MAX_CONSUMERS"),
+    MAX_SUBSCRIPTIONS: "MAX_SUBSCRIPTIONS",
+    **dict.fromkeys((MAX_UNACKED_PER_CONSUMER, MAX_UNACKED_PER_SUBSCRIPTION), "MAX_UNACKED"),
+    SUBSCRIPTION_TYPES: "SUBSCRIPTION_AUTH_MODE",
+    MAX_TOPICS: "MAX_TOPICS",
+    AUTO_TOPIC_CREATION: "AUTO_TOPIC_CREATION",
+    AUTO_SUBSCRIPTION_CREATION: "AUTO_SUBSCRIPTION_CREATION",
+    **dict.fromkeys(
+        (SCHEMA_COMPATIBILITY, SCHEMA_AUTO_UPDATE, ALLOW_SCHEMA_UPDATES, ENFORCE_SCHEMAS),
+        "SCHEMA_COMPATIBILITY_STRATEGY",
+    ),
+    ENCRYPTION_REQUIRED: "ENCRYPTION",
+}
+"""Apache Pulsar's names of policies in refusals, by member."""
+
+
+# ---- forms of rules ---------------------------------------------------------------------------------------------
+
+
+def _open(_core: Core, _call: Call) -> None:
+    """Refuses nobody."""
+
+
+def _who(call: Call) -> str:
+    principal = call.principal
+    return f"for originalPrincipal [{principal.original or 'null'}] and clientAppId [{principal.role}]"
+
+
+def _super_user(core: Core, call: Call) -> None:
+    if not authorization.is_super_user(core, call.principal):
+        raise Refused(401, "This operation requires super-user access")
+
+
+def _broker(operation: str) -> Rule:
+    def check(core: Core, call: Call) -> None:
+        if not authorization.is_super_user(core, call.principal):
+            broker = call.admin_url.partition("://")[2]
+            raise Refused(
+                401,
+                f"Unauthorized to validateBothSuperuserAndBrokerOperation {_who(call)} about operation [{operation}] "
+                f"on broker [{broker}]",
+            )
+
+    return check
+
+
+def _cluster(operation: str, form: str = "ClusterOperation") -> Rule:
+    def check(core: Core, call: Call) -> None:
+        if not authorization.is_super_user(core, call.principal):
+            raise Refused(
+                401,
+                f"Unauthorized to validateBothSuperuserAnd{form} {_who(call)} about operation [{operation}] on cluster "
+                f"[{call.parts['cluster']}]",
+            )
+
+    return check
+
+
+def _all_tenants(core: Core, call: Call) -> None:
+    if not authorization.is_super_user(core, call.principal):
+        raise Refused(401, f"{_OF_TENANTS} {_who(call)} about operation [LIST_TENANTS] ")
+
+
+_OF_TENANTS: Final = "Unauthorized to validateBothTenantOperationAndSuperUser"
+
+
+def _tenant(operation: str) -> Rule:
+    def check(core: Core, call: Call) -> None:
+        if not authorization.is_administrator(core, call.principal, call.parts["tenant"]):
+            raise Refused(401, f"{_OF_TENANTS} {_who(call)} about operation [{operation}] ")
+
+    return check
+
+
+def _is_administrator(core: Core, call: Call) -> bool:
+    """Tells whether the role administrates the tenant of the call. Raises Refused: 404, to all but super users, when
+    there is no such tenant."""
+    tenant = call.parts["tenant"]
+    if authorization.is_administrator(core, call.principal, tenant):
+        return True
+    if tenant not in core.state.documents[TENANTS]:
+        raise Refused(404, "Tenant does not exist")
+    return False
+
+
+def _administrator(core: Core, call: Call) -> None:
+    if not _is_administrator(core, call):
+        raise Refused(401, "Don't have permission to administrate resources on this tenant")
+
+
+def _in_tenant(operation: str) -> Rule:
+    def check(core: Core, call: Call) -> None:
+        if not _is_administrator(core, call):
+            raise Refused(
+                401,
+                f"Unauthorized to validateTenantOperation {_who(call)} about operation [{operation}] on tenant "
+                f"[{call.parts['tenant']}]",
+            )
+
+    return check
+
+
+def _namespace(operation: str) -> Rule:
+    def check(core: Core, call: Call) -> None:
+        if not _is_administrator(core, call) and not authorization.may_use_namespace(
+            core, call.principal, operation, call.namespace
+        ):
+            raise Refused(
+                403,
+                f"Unauthorized to validateNamespaceOperation for operation [{operation}] on namespace "
+                f"[{call.namespace}]",
+            )
+
+    return check
+
+
+def _namespace_policy(policy: str, operation: str) -> Rule:
+    def check(core: Core, call: Call) -> None:
+        if not _is_administrator(core, call):
+            raise Refused(
+                403,
+                f"Unauthorized to validateNamespacePolicyOperation for operation [{operation}] on namespace "
+                f"[{call.namespace}] on policy [{policy}]",
+            )
+
+    return check
+
+
+def _topic_policy(policy: str, operation: str) -> Rule:
+    def check(core: Core, call: Call) -> None:
+        if not _is_administrator(core, call):
+            raise Refused(
+                403,
+                f"Unauthorized to validateTopicPolicyOperation for operation [{operation}] on topic [{call.topic}] "
+                f"on policy [{policy}]",
+            )
+
+    return check
+
+
+def _topic(operation: str) -> Rule:
+    def check(core: Core, call: Call) -> None:
+        parts = call.parts
+        domain = parts.get("domain", "persistent")
+        name = topic_name(domain, parts["tenant"], parts["namespace"], parts["topic"])
+        if _is_administrator(core, call):
+            return
+        try:
+            is_allowed = authorization.may_use_topic(core, call.principal, operation, name, parts.get("subscription"))
+        except AuthorizationError as error:  # the subscription's name
+            raise Refused(401, error.message) from error
+        if not is_allowed:
+            raise Refused(401, f"Unauthorized to validateTopicOperation for operation [{operation}] on topic [{name}]")
+
+    return check
+
+
+def _both(*rules: Rule) -> Rule:
+    def check(core: Core, call: Call) -> None:
+        for rule in rules:
+            rule(core, call)
+
+    return check
+
+
+# ---- the table --------------------------------------------------------------------------------------------------
+
+
+def _policy_rules() -> Iterator[tuple[tuple[str, str], Rule]]:
+    for policy in POLICIES:
+        name = _POLICY_NAMES[policy.member]
+        for level, base, make in (
+            (policy.namespace, NAMESPACE_PATH, _namespace_policy),
+            (policy.topic, TOPIC_PATH, _topic_policy),
+        ):
+            if level is not None and policy.kind.store is not None:
+                yield ("GET", f"{base}/{level.path}"), make(name, "READ")
+                yield (level.method, f"{base}/{level.path}"), make(name, "WRITE")
+                yield ("DELETE", f"{base}/{level.path}"), make(name, "WRITE")
+    for base, make in ((NAMESPACE_PATH, _namespace_policy), (TOPIC_PATH, _topic_policy)):
+        yield ("GET", f"{base}/backlogQuotaMap"), make("BACKLOG", "READ")
+        for method in ("POST", "DELETE"):
+            yield (method, f"{base}/backlogQuota"), make("BACKLOG", "WRITE")
+    for method in ("GET", "POST", "DELETE"):
+        operation = "READ" if method == "GET" else "WRITE"
+        yield (method, f"{TOPIC_PATH}/{{subscription}}/dispatchRate"), _topic_policy("RATE", operation)
+
+
+def _of(path: str, **methods: Rule) -> Iterator[tuple[tuple[str, str], Rule]]:
+    for method, rule in methods.items():
+        yield (method, path), rule
+
+
+_ADMIN: Final = "admin/v2"
+_LOOKUP: Final = "lookup/v2/topic/{domain}/{tenant}/{namespace}/{topic}"
+_SUBSCRIPTION: Final = f"{TOPIC_PATH}/subscription/{{subscription}}"
+_SCHEMA: Final = f"{_ADMIN}/schemas/{{tenant}}/{{namespace}}/{{topic}}"
+
+
+def _rules() -> Iterator[tuple[tuple[str, str], Rule]]:
+    yield from _of("metrics", GET=_open)
+    for path, rule in (
+        ("brokers/health", _broker("HEALTH_CHECK")),
+        ("brokers/ready", _open),
+        ("brokers/version", _open),
+        ("brokers/backlog-quota-check", _broker("CHECK_BACKLOG_QUOTA")),
+        ("brokers", _broker("LIST_BROKERS")),
+        ("brokers/leaderBroker", _broker("GET_LEADER_BROKER")),
+        ("brokers/configuration", _broker("LIST_DYNAMIC_CONFIGURATIONS")),
+        ("brokers/internal-configuration", _broker("GET_INTERNAL_CONFIGURATION_DATA")),
+        ("brokers/configuration/values", _broker("LIST_DYNAMIC_CONFIGURATIONS")),
+        ("brokers/{cluster}", _broker("LIST_BROKERS")),
+        ("broker-stats/topics", _super_user),
+        ("resourcegroups", _super_user),
+        ("clusters", _open),
+        ("clusters/{cluster}/failureDomains", _cluster("GET_FAILURE_DOMAIN")),
+        ("clusters/{cluster}/namespaceIsolationPolicies", _cluster("READ", "ClusterPolicyOperation")),
+        ("tenants", _all_tenants),
+    ):
+        yield from _of(f"{_ADMIN}/{path}", GET=rule)
+    yield from _of(
+        f"{_ADMIN}/clusters/{{cluster}}",
+        GET=_cluster("GET_CLUSTER"),
+        PUT=_cluster("CREATE_CLUSTER"),
+        POST=_cluster("UPDATE_CLUSTER"),
+        DELETE=_cluster("DELETE_CLUSTER"),
+    )
+    yield from _of(
+        f"{_ADMIN}/tenants/{{tenant}}",
+        GET=_tenant("GET_TENANT"),
+        PUT=_tenant("CREATE_TENANT"),
+        POST=_tenant("UPDATE_TENANT"),
+        DELETE=_tenant("DELETE_TENANT"),
+    )
+
+
+def _namespace_rules() -> Iterator[tuple[tuple[str, str], Rule]]:
+    path = NAMESPACE_PATH
+    yield from _of(f"{_ADMIN}/namespaces/{{tenant}}", GET=_in_tenant("LIST_NAMESPACES"))
+    yield from _of(
+        path,
+        GET=_namespace_policy("ALL", "READ"),
+        PUT=_in_tenant("CREATE_NAMESPACE"),
+        DELETE=_in_tenant("DELETE_NAMESPACE"),
+    )
+    yield from _of(f"{path}/topics", GET=_namespace("GET_TOPICS"))
+    yield from _of(f"{path}/bundles", GET=_namespace("GET_BUNDLE"))
+    for bundle in ("", "/{bundle}"):
+        yield from _of(f"{path}{bundle}/unload", PUT=_super_user)
+        yield from _of(f"{path}{bundle}/clearBacklog", POST=_namespace("CLEAR_BACKLOG"))
+        yield from _of(f"{path}{bundle}/clearBacklog/{{subscription}}", POST=_namespace("CLEAR_BACKLOG"))
+    yield from _of(f"{path}/unsubscribe/{{subscription}}", POST=_namespace("UNSUBSCRIBE"))
+    yield from _of(f"{path}/properties", GET=_administrator, PUT=_administrator, DELETE=_administrator)
+    yield from _of(f"{path}/property/{{key}}", GET=_administrator, DELETE=_administrator)
+    yield from _of(f"{path}/property/{{key}}/{{value}}", PUT=_administrator)
+    yield from _of(
+        f"{path}/replication",
+        GET=_namespace_policy("REPLICATION", "READ"),
+        POST=_namespace_policy("REPLICATION", "WRITE"),
+    )
+    yield from _of(f"{path}/delayedDelivery", POST=_super_user, DELETE=_super_user)
+    yield from _of(f"{path}/permissions", GET=_namespace("GET_PERMISSION"))
+    yield from _of(f"{path}/permissions/subscription", GET=_namespace("GET_PERMISSION"))
+    yield from _of(
+        f"{path}/permissions/{{role}}", POST=_namespace("GRANT_PERMISSION"), DELETE=_namespace("REVOKE_PERMISSION")
+    )
+    yield from _of(f"{path}/permissions/subscription/{{subscription}}", POST=_namespace("GRANT_PERMISSION"))
+    yield from _of(f"{path}/permissions/{{subscription}}/{{role}}", DELETE=_namespace("REVOKE_PERMISSION"))
+    yield from _of(
+        f"{path}/subscriptionAuthMode",
+        GET=_namespace_policy("SUBSCRIPTION_AUTH_MODE", "READ"),
+        POST=_namespace_policy("SUBSCRIPTION_AUTH_MODE", "WRITE"),
+    )
+
+
+def _topic_rules() -> Iterator[tuple[tuple[str, str], Rule]]:
+    path = TOPIC_PATH
+    yield from _of(_LOOKUP, GET=_topic("LOOKUP"))
+    yield from _of(f"{_LOOKUP}/bundle", GET=_namespace("GET_BUNDLE"))
+    for end in ("", "/partitioned"):
+        yield from _of(f"{_ADMIN}/{{domain}}/{{tenant}}/{{namespace}}{end}", GET=_namespace("GET_TOPICS"))
+    yield from _of(path, PUT=_namespace("CREATE_TOPIC"), DELETE=_namespace("DELETE_TOPIC"))
+    yield from _of(
+        f"{path}/partitions",
+        GET=_topic("LOOKUP"),
+        PUT=_topic_policy("PARTITION", "WRITE"),
+        POST=_topic_policy("PARTITION", "WRITE"),
+        DELETE=_namespace("DELETE_TOPIC"),
+    )
+    for end in ("stats", "partitioned-stats", "internalStats", "partitioned-internalStats", "internal-info"):
+        yield from _of(f"{path}/{end}", GET=_topic("GET_STATS"))
+    yield from _of(
+        f"{path}/properties",
+        GET=_topic("GET_METADATA"),
+        PUT=_topic("UPDATE_METADATA"),
+        DELETE=_topic("DELETE_METADATA"),
+    )
+    yield from _of(f"{path}/unload", PUT=_topic("UNLOAD"))
+    yield from _of(f"{path}/terminate", POST=_topic("TERMINATE"))
+    yield from _of(f"{path}/terminate/partitions", POST=_topic("TERMINATE"))
+    yield from _of(f"{path}/truncate", DELETE=_both(_topic("LOOKUP"), _administrator))
+    yield from _of(f"{path}/trim", POST=_topic("TRIM_TOPIC"))
+    yield from _of(f"{path}/createMissedPartitions", POST=_both(_topic("LOOKUP"), _namespace("CREATE_TOPIC")))
+    yield from _of(f"{path}/compaction", GET=_topic("COMPACT"), PUT=_topic("COMPACT"))
+    yield from _of(f"{path}/permissions", GET=_administrator)
+    yield from _of(f"{path}/permissions/{{role}}", POST=_administrator, DELETE=_administrator)
+    for end in ("ledger/{ledger}/entry/{entry}", "examinemessage", "messageid/{time}", "lastMessageId"):
+        yield from _of(f"{path}/{end}", GET=_topic("PEEK_MESSAGES"))
+    yield from _of(f"{path}/backlogSize", PUT=_topic("GET_BACKLOG_SIZE"))
+    yield from _of(f"{path}/backlog", GET=_topic("GET_BACKLOG_SIZE"))
+    yield from _of(
+        f"{_SCHEMA}/schema",
+        GET=_topic("GET_METADATA"),
+        POST=_topic("PRODUCE"),
+        DELETE=_administrator,
+    )
+    yield from _of(f"{_SCHEMA}/schema/{{version}}", GET=_topic("GET_METADATA"))
+    yield from _of(f"{_SCHEMA}/schemas", GET=_topic("GET_METADATA"))
+    yield from _of(f"{_SCHEMA}/compatibility", POST=_administrator)
+    yield from _of(f"{_SCHEMA}/version", POST=_topic("GET_METADATA"))
+
+
+def _subscription_rules() -> Iterator[tuple[tuple[str, str], Rule]]:
+    path = _SUBSCRIPTION
+    yield from _of(f"{TOPIC_PATH}/subscriptions", GET=_topic("GET_SUBSCRIPTIONS"))
+    yield from _of(path, PUT=_topic("SUBSCRIBE"), DELETE=_topic("UNSUBSCRIBE"))
+    yield from _of(f"{path}/properties", GET=_topic("CONSUME"), PUT=_topic("SUBSCRIBE"))
+    for end, operation in (
+        ("skip_all", "SKIP"),
+        ("skip/{count}", "SKIP"),
+        ("resetcursor", "RESET_CURSOR"),
+        ("resetcursor/{time}", "RESET_CURSOR"),
+        ("expireMessages", "EXPIRE_MESSAGES"),
+        ("expireMessages/{seconds}", "EXPIRE_MESSAGES"),
+        ("analyzeBacklog", "CONSUME"),
+    ):
+        yield from _of(f"{path}/{end}", POST=_topic(operation))
+    yield from _of(f"{TOPIC_PATH}/all_subscription/expireMessages/{{seconds}}", POST=_topic("EXPIRE_MESSAGES"))
+    yield from _of(f"{path}/position/{{number}}", GET=_topic("PEEK_MESSAGES"))
+
+
+RULES: Final[Rules] = dict((*_policy_rules(), *_rules(), *_namespace_rules(), *_topic_rules(), *_subscription_rules()))
+"""The rule of each method and path. Of two rules the later one counts."""
+
+
+def check_complete(routes: Routes) -> None:
+    """Raises LookupError for a route that has no rule."""
+    missing = sorted(
+        f"{method} /{path}" for path, methods in routes for method in methods if (method, path) not in RULES
+    )
+    if missing:
+        raise LookupError(f"routes without a rule in admin/access.py: {', '.join(missing)}")
+
+
+def check(call: Call, method: str, path: str) -> None:
+    """Refuses a call of a route that the principal may not make: 401 or 403; 404 when the tenant does not exist."""
+    core = call.core
+    if core.config.authorization_enabled:
+        RULES[method, path](core, call)

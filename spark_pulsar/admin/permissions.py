@@ -1,0 +1,159 @@
+"""Permissions over REST: of roles in a namespace, with a topic, and of subscriptions (admin-rest.md 1.3.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from spark_pulsar.broker.security import authorization
+from spark_pulsar.broker.topics import policy_changes
+from spark_pulsar.model.permissions import AUTH_POLICIES, SUBSCRIPTION_AUTH_MODE, actions, auth_mode, grants_json
+from spark_pulsar.model.permissions import role as read_role
+from spark_pulsar.model.permissions import roles as read_roles
+
+from .answers import Refused
+from .calls import NAMESPACE_PATH, TOPIC_PATH, changes, reads
+from .namespaces import existing
+from .topics import is_known
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.model.permissions import Grants, Permissions
+
+    from .calls import Call, Routes
+
+_MISSING: Final = "Topic's namespace does not exist"
+_Value = TypeVar("_Value")
+
+
+def _existing(core: Core, call: Call, missing: str = "Namespace does not exist") -> Permissions:
+    existing(core, call.namespace, missing)
+    return authorization.permissions_of(core, call.namespace)
+
+
+def _set(core: Core, call: Call, permissions: Permissions) -> None:
+    """Stores the permissions of a namespace. Producers and consumers that lost theirs are closed (AU-9)."""
+    permissions.check_size()
+    policy_changes.set_of_namespace(core, call.namespace, AUTH_POLICIES, permissions.to_json())
+
+
+def _wanted_actions(call: Call) -> frozenset[str]:
+    body = call.json()
+    if body is None:
+        raise Refused(400, "Actions should not be null")
+    return actions(body)
+
+
+def _without(values: Mapping[str, _Value], name: str) -> dict[str, _Value]:
+    return {key: value for key, value in values.items() if key != name}
+
+
+# ---- namespaces -------------------------------------------------------------------------------------------------
+
+
+def _of_namespace(core: Core, call: Call) -> object:
+    return grants_json(_existing(core, call).namespace)
+
+
+def _grant(core: Core, call: Call) -> None:
+    wanted, name = _wanted_actions(call), read_role(call.parts["role"])
+    found = _existing(core, call, _MISSING)
+    _set(core, call, replace(found, namespace={**found.namespace, name: wanted}))
+
+
+def _revoke(core: Core, call: Call) -> None:
+    found = _existing(core, call, _MISSING)
+    _set(core, call, replace(found, namespace=_without(found.namespace, call.parts["role"])))
+
+
+# ---- topics -----------------------------------------------------------------------------------------------------
+
+
+def _of_topic(core: Core, call: Call) -> object:
+    """Shows the actions of all roles with a topic: those of the namespace and its own."""
+    name = call.topic
+    _check_topic(core, call)
+    found = authorization.permissions_of(core, call.namespace)
+    total: dict[str, frozenset[str]] = dict(found.namespace)
+    for grants in [found.topics.get(each, {}) for each in dict.fromkeys((name.full, name.base.full))]:
+        for role, allowed in grants.items():
+            total[role] = total.get(role, frozenset()) | allowed
+    return grants_json(total)
+
+
+def _grant_topic(core: Core, call: Call) -> None:
+    wanted, name = _wanted_actions(call), read_role(call.parts["role"])
+    _set_of_topic(core, call, {**_own(core, call), name: wanted})
+
+
+def _revoke_topic(core: Core, call: Call) -> None:
+    known, role = _own(core, call), call.parts["role"]
+    if not known:
+        raise Refused(412, "Permissions are not set at the topic level")
+    _set_of_topic(core, call, _without(known, role))
+
+
+def _check_topic(core: Core, call: Call) -> None:
+    if not is_known(core, call.topic):
+        raise Refused(404, f"Topic {call.topic} not found")
+
+
+def _own(core: Core, call: Call) -> Grants:
+    """Returns the actions of roles with this topic alone, which exists."""
+    _check_topic(core, call)
+    return authorization.permissions_of(core, call.namespace).topics.get(call.topic.full, {})
+
+
+def _set_of_topic(core: Core, call: Call, grants: Grants) -> None:
+    found, full = authorization.permissions_of(core, call.namespace), call.topic.full
+    topics = {**found.topics, full: grants} if grants else _without(found.topics, full)
+    _set(core, call, replace(found, topics=topics))
+
+
+# ---- subscriptions ----------------------------------------------------------------------------------------------
+
+
+def _of_subscriptions(core: Core, call: Call) -> object:
+    return {name: list(allowed) for name, allowed in _existing(core, call).subscriptions.items()}
+
+
+def _grant_subscription(core: Core, call: Call) -> None:
+    allowed = read_roles(call.json())
+    found = _existing(core, call, _MISSING)
+    name = read_role(call.parts["subscription"])
+    _set(core, call, replace(found, subscriptions={**found.subscriptions, name: allowed}))
+
+
+def _revoke_subscription(core: Core, call: Call) -> None:
+    """Takes a role away from a subscription, which is open to all roles again when it has none left."""
+    found, name = _existing(core, call, _MISSING), call.parts["subscription"]
+    if name not in found.subscriptions:
+        raise Refused(404, f"Subscription {name} has no permissions of its own")
+    left = tuple(each for each in found.subscriptions[name] if each != call.parts["role"])
+    rest = _without(found.subscriptions, name)
+    _set(core, call, replace(found, subscriptions={**rest, name: left} if left else rest))
+
+
+def _auth_mode(core: Core, call: Call) -> Any:
+    _existing(core, call)
+    return authorization.auth_mode_of(core, call.namespace)
+
+
+def _set_auth_mode(core: Core, call: Call) -> None:
+    body = call.json()
+    wanted = "None" if body is None else auth_mode(body)
+    _existing(core, call)
+    policy_changes.set_of_namespace(core, call.namespace, SUBSCRIPTION_AUTH_MODE, None if wanted == "None" else wanted)
+
+
+ROUTES: Final[Routes] = (
+    (f"{NAMESPACE_PATH}/permissions", {"GET": reads(_of_namespace)}),
+    (f"{NAMESPACE_PATH}/permissions/subscription", {"GET": reads(_of_subscriptions)}),
+    (f"{NAMESPACE_PATH}/permissions/{{role}}", {"POST": changes(_grant), "DELETE": changes(_revoke)}),
+    (f"{NAMESPACE_PATH}/permissions/subscription/{{subscription}}", {"POST": changes(_grant_subscription)}),
+    (f"{NAMESPACE_PATH}/permissions/{{subscription}}/{{role}}", {"DELETE": changes(_revoke_subscription)}),
+    (f"{NAMESPACE_PATH}/subscriptionAuthMode", {"GET": reads(_auth_mode), "POST": changes(_set_auth_mode)}),
+    (f"{TOPIC_PATH}/permissions", {"GET": reads(_of_topic)}),
+    (f"{TOPIC_PATH}/permissions/{{role}}", {"POST": changes(_grant_topic), "DELETE": changes(_revoke_topic)}),
+)

@@ -1,0 +1,81 @@
+"""Authorization of binary commands: the operation that each asks for, and Apache Pulsar's words of refusal (AU-9)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from spark_pulsar.model.errors import AuthorizationError
+from spark_pulsar.model.names import TopicName
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
+
+from . import authorization
+from .auditing import audit
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.session import Session
+
+Check = Callable[["Core", "Session", Any], None]
+
+
+def _of_topic(operation: str, words: str) -> Check:
+    def check(core: Core, session: Session, command: Any) -> None:
+        name = TopicName.parse(command.topic)
+        subscription = command.subscription if operation == "CONSUME" else None
+        try:
+            is_allowed = authorization.may_use_topic(core, session.principal, operation, name, subscription)
+        except AuthorizationError as error:
+            audit(core, session, operation, name.full, is_allowed=False, reason=error.message)
+            raise
+        if not is_allowed:
+            raise _refused(core, session, operation, name.full, words)
+
+    return check
+
+
+def _of_namespace(operation: str, words: str) -> Check:
+    def check(core: Core, session: Session, command: Any) -> None:
+        if not authorization.may_use_namespace(core, session.principal, operation, command.namespace):
+            raise _refused(core, session, operation, command.namespace, words)
+
+    return check
+
+
+def _refused(core: Core, session: Session, operation: str, resource: str, words: str) -> AuthorizationError:
+    audit(core, session, operation, resource, is_allowed=False, reason="no permission")
+    return AuthorizationError(words)
+
+
+def _allowed(_core: Core, _session: Session, _command: object) -> None:
+    """Refuses nothing: the command is about the connection, or about what an earlier command has opened."""
+
+
+CHECKS: Final[Mapping[int, Check]] = {
+    BaseCommand.CONNECT: _allowed,
+    BaseCommand.PING: _allowed,
+    BaseCommand.PONG: _allowed,
+    BaseCommand.AUTH_RESPONSE: _allowed,
+    BaseCommand.LOOKUP: _of_topic("LOOKUP", "Client is not authorized to Lookup"),
+    BaseCommand.PARTITIONED_METADATA: _of_topic("LOOKUP", "Client is not authorized to Get Partition Metadata"),
+    BaseCommand.GET_TOPICS_OF_NAMESPACE: _of_namespace(
+        "GET_TOPICS", "Client is not authorized to GetTopicsOfNamespace"
+    ),
+    BaseCommand.PRODUCER: _of_topic("PRODUCE", "Client is not authorized to Produce"),
+    BaseCommand.CLOSE_PRODUCER: _allowed,
+    BaseCommand.SUBSCRIBE: _of_topic("CONSUME", "Client is not authorized to subscribe"),
+    BaseCommand.FLOW: _allowed,
+    BaseCommand.UNSUBSCRIBE: _allowed,
+    BaseCommand.CLOSE_CONSUMER: _allowed,
+    BaseCommand.ACK: _allowed,
+    BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES: _allowed,
+    BaseCommand.SEEK: _allowed,
+    BaseCommand.GET_LAST_MESSAGE_ID: _allowed,
+    BaseCommand.CONSUMER_STATS: _allowed,
+    BaseCommand.WATCH_TOPIC_LIST: _of_namespace("GET_TOPICS", "Proxy Client is not authorized to watchTopicList"),
+    BaseCommand.WATCH_TOPIC_LIST_CLOSE: _allowed,
+    BaseCommand.GET_SCHEMA: _of_topic("LOOKUP", "Client is not authorized to get the schema"),
+    BaseCommand.GET_OR_CREATE_SCHEMA: _of_topic("PRODUCE", "Client is not authorized to create the schema"),
+}
+"""Checks of all commands. Those of a consumer need SUBSCRIBE first. (Apache Pulsar lets every role read and make
+schemas, SEC-61.)"""

@@ -1,0 +1,78 @@
+"""Revocation: producers and consumers of roles that lost a permission are closed at once (AU-9)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_pulsar.broker.entities import producer as producers
+from spark_pulsar.model.errors import AuthorizationError
+from spark_pulsar.wire import commands
+
+from . import authorization
+from .auditing import audit
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.session import Session
+    from spark_pulsar.broker.entities.topic import Topic
+    from spark_pulsar.model.permissions import Permissions
+
+
+def begin(core: Core) -> None:
+    """Watches the policies of namespaces from now on, where authorization is on."""
+    if not core.config.authorization_enabled:
+        return
+    known: dict[str, tuple[Permissions, str]] = {}
+
+    def changed(namespace: str, topic: str | None) -> None:
+        if topic is not None:  # topics have no permissions in their own policies
+            return
+        found = authorization.permissions_of(core, namespace), authorization.auth_mode_of(core, namespace)
+        if known.get(namespace) != found:
+            known[namespace] = found
+            close_revoked(core, namespace)
+        if namespace not in core.state.namespaces:
+            del known[namespace]
+
+    core.policies.watch(changed)
+
+
+def close_revoked(core: Core, namespace: str) -> None:
+    """Closes the producers and consumers in a namespace, or a tenant, whose roles may not have them any more. Their
+    clients are refused when they come back."""
+    if not core.config.authorization_enabled:
+        return
+    tenant = namespace if "/" not in namespace else None
+    for topic in list(core.topics.values()):
+        if topic.name.tenant == tenant or topic.name.namespace_name == namespace:
+            _close_revoked(core, topic)
+
+
+def _close_revoked(core: Core, topic: Topic) -> None:
+    for producer in list(topic.producers.values()):
+        if not may_produce(core, producer.session, topic):
+            audit(core, producer.session, "PRODUCE", topic.full_name, is_allowed=False, reason="revoked")
+            producers.disconnect_after_receipts(core, producer)
+    for subscription in list(topic.subscriptions.values()):
+        for consumer in list(subscription.consumers):
+            if not may_consume(core, consumer.session, topic, subscription.name):
+                audit(core, consumer.session, "CONSUME", topic.full_name, is_allowed=False, reason="revoked")
+                core.send(consumer.session, commands.close_consumer(consumer.consumer_id))
+                subscription.remove(consumer)
+
+
+def may_produce(core: Core, session: Session, topic: Topic) -> bool:
+    """Tells whether the role of a session may have a producer of a topic."""
+    return not core.config.authorization_enabled or authorization.may_use_topic(
+        core, session.principal, "PRODUCE", topic.name
+    )
+
+
+def may_consume(core: Core, session: Session, topic: Topic, subscription: str) -> bool:
+    """Tells whether the role of a session may have a consumer of a subscription."""
+    if not core.config.authorization_enabled:
+        return True
+    try:
+        return authorization.may_use_topic(core, session.principal, "CONSUME", topic.name, subscription)
+    except AuthorizationError:
+        return False

@@ -1,0 +1,128 @@
+"""Every cell of the access matrix against our broker, compared with what was recorded on Apache Pulsar 4.0.8."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from spark_pulsar.admin import access
+from spark_pulsar.admin.app import ROUTES
+from spark_pulsar.broker.broker import COMMANDS
+from spark_pulsar.broker.security.commands import CHECKS
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
+from tests.conftest import started
+
+from .command_cells import COMMANDS as COMMAND_CELLS
+from .command_cells import LET_IN
+from .matrix import Matrix, asked, saved
+from .rest_cells import rest_cells
+from .roles import CONFIGURATION, WITHOUT_CREDENTIALS
+
+_SCHEMA_OF_NAMESPACE: Final = "is a bundle's path in Apache Pulsar, whose refusal names another operation"
+DIFFERENCES: Final = {
+    **dict.fromkeys(
+        [
+            f"DELETE /admin/v2/namespaces/{{tenant}}/{{namespace}}/{policy}"
+            for policy in (
+                "schemaCompatibilityStrategy",
+                "schemaAutoUpdateCompatibilityStrategy",
+                "isAllowAutoUpdateSchema",
+                "schemaValidationEnforced",
+            )
+        ],
+        _SCHEMA_OF_NAMESPACE,
+    ),
+    "DELETE /admin/v2/{domain}/{tenant}/{namespace}/{topic}/schemaValidationEnforced": "is 405 in Apache Pulsar",
+    "GET /admin/v2/brokers/ready": "SEC-2: a probe has no credentials",
+    "GET /admin/v2/brokers/version": "SEC-2: a probe has no credentials",
+    "GET_SCHEMA": "SEC-61: schemas are read by those who may look the topic up",
+    "GET_OR_CREATE_SCHEMA": "SEC-61: schemas are made by those who may publish",
+}
+"""Actions in which some role has another answer than on Apache Pulsar, with the reason."""
+_UNCHECKED: Final = {
+    "CONNECT",
+    "PING",
+    "PONG",
+    "AUTH_RESPONSE",
+    "CLOSE_PRODUCER",
+    "CLOSE_CONSUMER",
+    "FLOW",
+    "ACK",
+    "REDELIVER_UNACKNOWLEDGED_MESSAGES",
+    "WATCH_TOPIC_LIST_CLOSE",
+}
+"""Commands without a cell: they concern the connection, or what an earlier command has opened."""
+
+pytestmark = pytest.mark.ours_only("SEC-60")
+
+
+@pytest.fixture(scope="module")
+def matrix(tmp_path_factory: pytest.TempPathFactory) -> Matrix:
+    directory: Path = tmp_path_factory.mktemp("access")
+    with started("ours", directory, CONFIGURATION) as broker:
+        return asked(broker.service_url, broker.admin_url)
+
+
+def test_every_route_and_command_has_a_rule_and_cells() -> None:
+    # covers SEC-60
+    access.check_complete(ROUTES)
+    recorded = saved()
+    assert {cell.name for cell in rest_cells()} <= set(recorded), "python -m tests.access.recording"
+    names = {BaseCommand.Type.Name(kind) for kind in COMMANDS}
+    assert {BaseCommand.Type.Name(kind) for kind in CHECKS} == names
+    assert names - _UNCHECKED <= set(COMMAND_CELLS)
+
+
+def test_a_route_without_a_rule_is_noticed() -> None:
+    # covers SEC-60
+    with pytest.raises(LookupError, match=r"routes without a rule in admin/access\.py: GET /admin/v2/new"):
+        access.check_complete((("admin/v2/new", {"GET": ROUTES[0][1]["GET"]}),))
+
+
+def test_every_cell_is_as_on_apache_pulsar(matrix: Matrix) -> None:
+    # covers SEC-60, AU-7, AU-8, AU-9
+    recorded = saved()
+    assert set(recorded) == set(matrix)
+    different = {
+        f"{action} as {role}: {answer}, on Apache Pulsar {recorded[action][role]}"
+        for action, by_role in matrix.items()
+        for role, answer in by_role.items()
+        if not _is_as(role, answer, recorded[action][role]) and _name(action) not in DIFFERENCES
+    }
+    assert not different, "\n".join(sorted(different))
+
+
+def test_listed_differences_are_some(matrix: Matrix) -> None:
+    # covers SEC-60, SEC-61
+    recorded = saved()
+    found = {
+        _name(action)
+        for action, by_role in matrix.items()
+        for role, answer in by_role.items()
+        if not _is_as(role, answer, recorded[action][role])
+    }
+    assert found == set(DIFFERENCES)
+
+
+def test_nobody_without_rights_is_let_in_where_apache_pulsar_refuses(matrix: Matrix) -> None:
+    # covers SEC-60
+    recorded = saved()
+    opened = {
+        f"{action} as {role}"
+        for action, by_role in matrix.items()
+        for role, answer in by_role.items()
+        if answer == LET_IN != recorded[action][role] and role != WITHOUT_CREDENTIALS
+    }
+    assert not opened
+
+
+def _name(action: str) -> str:
+    """The action without its resource, for commands."""
+    return action if " /" in action else action.rpartition(" ")[0]
+
+
+def _is_as(role: str, ours: str, theirs: str) -> bool:
+    """Tells whether two answers are the same; that to a request without credentials has no fixed text."""
+    return ours[:3] == theirs[:3] if role == WITHOUT_CREDENTIALS else ours == theirs
