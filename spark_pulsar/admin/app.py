@@ -16,6 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 
 from spark_pulsar.broker.connections.handshake import SERVER_VERSION
+from spark_pulsar.broker.turn.effects import WriteAudit
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.principals import UNAUTHENTICATED, Principal
 
@@ -35,9 +36,9 @@ from . import (
     subscriptions,
     topic_routes,
 )
-from .answers import MAX_BODY_BYTES, Refused, refusal
+from .answers import MAX_BODY_BYTES, Refused, Unauthenticated, refusal
 from .calls import Call
-from .origins import AllowedHosts
+from .origins import READING, AllowedHosts
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -116,6 +117,9 @@ access.check_complete(ROUTES)
 _COMPILED: Final = tuple((tuple(path.split("/")), methods, path) for path, methods in ROUTES)
 
 
+_REFUSALS: Final = (401, 403)
+
+Audit = Callable[[WriteAudit], None]
 Authenticator = Callable[[Request, Sequence[str]], Awaitable[Principal]]
 """Finds the principal of a request to this path, or raises Unauthenticated (AU-6)."""
 
@@ -124,29 +128,55 @@ def build_app(
     current_gate: CurrentGate,
     allowed_hosts: AllowedHosts | None = None,
     authenticate: Authenticator | None = None,
+    audit: Audit | None = None,
 ) -> ASGIApp:
-    """Builds the application over the core of the moment."""
+    """Builds the application over the core of the moment; `audit` writes the audit log, if there is one (SEC-20)."""
     allowed = allowed_hosts or AllowedHosts()
+
+    def tell(request: Request, segments: Sequence[str], principal: Principal, answer: Response) -> None:
+        if audit is not None and _is_audited(request, segments, answer):
+            audit(_audit_of(request, segments, principal, answer))
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         request = Request(scope, receive)
+        segments, principal = _segments(request), UNAUTHENTICATED
+        is_stranger = False
         try:
-            segments = _segments(request)
             allowed.check(request.method, request.headers, changes=_changes_by_reading(request, segments))
             principal = UNAUTHENTICATED if authenticate is None else await authenticate(request, segments)
             answer = await _serve(current_gate(), request, segments, principal)
+        except Unauthenticated as error:
+            answer, is_stranger = refusal(error), True
         except PulsarError as error:
             answer = refusal(error)
         except ClientDisconnect:
             return  # in the middle of its request
         except Exception as error:
-            await refusal(Refused(500, f"{type(error).__name__}: {error}"))(scope, receive, send)
+            answer = refusal(Refused(500, f"{type(error).__name__}: {error}"))
+            tell(request, segments, principal, answer)
+            await answer(scope, receive, send)
             raise
+        if not is_stranger:
+            tell(request, segments, principal, answer)
         await answer(scope, receive, send)
 
     return app
+
+
+def _is_audited(request: Request, segments: Sequence[str], answer: Response) -> bool:
+    """Tells whether a request is in the audit log: it may change something, or it was refused."""
+    is_change = request.method not in READING or _changes_by_reading(request, segments)
+    return is_change or answer.status_code in _REFUSALS
+
+
+def _audit_of(request: Request, segments: Sequence[str], principal: Principal, answer: Response) -> WriteAudit:
+    status, client = answer.status_code, request.client
+    peer = f"/{client.host}:{client.port}" if client else ""
+    reason = f"status {status}" if status >= 400 else ""
+    path, is_allowed = "/" + "/".join(segments), status not in _REFUSALS
+    return WriteAudit(peer, principal.role, principal.original, request.method, path, is_allowed, reason)
 
 
 def _changes_by_reading(request: Request, segments: Sequence[str]) -> bool:

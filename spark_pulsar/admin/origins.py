@@ -18,7 +18,8 @@ from urllib.parse import urlsplit
 
 from .answers import Refused
 
-_READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods of requests that change nothing, but for a few paths."""
 _OWN_SITE: Final = frozenset({"same-origin", "none"})
 
 
@@ -33,7 +34,7 @@ class AllowedHosts:
     def check(self, method: str, headers: Mapping[str, str], *, changes: bool = False) -> None:
         """Refuses, with 403, a request of a browser by a name that is not this broker's, and one that a foreign page
         sends and that changes something: `changes` says so of a method that reads, as a rule."""
-        if method in _READING:
+        if method in READING:
             self._check_reading(headers, changes)
             return
         host, origin, site = headers.get("host", ""), headers.get("origin"), headers.get("sec-fetch-site")

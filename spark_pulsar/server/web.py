@@ -17,7 +17,7 @@ from spark_pulsar.admin.origins import AllowedHosts
 
 from .admission import Pending
 from .connection_memory import UNCOUNTED_BYTES, ConnectionMemory
-from .security.provider import CLIENT_CERTIFICATE
+from .security.provider import AUTHENTICATED, CLIENT_CERTIFICATE
 from .sockets import peer_text
 from .tls_connection import Handshakes, client_certificate
 
@@ -88,7 +88,7 @@ class _Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._counted = _Counted(transport, self._note_unread)
         self._request_bytes = 0
-        self.app_state = {**self.app_state, CLIENT_CERTIFICATE: client_certificate(transport)}
+        self.app_state = {**self.app_state, CLIENT_CERTIFICATE: client_certificate(transport), AUTHENTICATED: set()}
         transport.set_write_buffer_limits(UNCOUNTED_BYTES)
         super().connection_made(cast("asyncio.Transport", self._counted))
         if len(self.connections) > self._most:
@@ -219,7 +219,9 @@ class WebServer:
         most_head_bytes: int = 8192,
     ) -> None:
         """`waiting` ends the oldest of too many connections that wait for their clients."""
-        app = _with_bounded_heads(build_app(engine, allowed_hosts, authenticator), most_head_bytes)
+        audit = None if authenticator is None else authenticator.audit
+        app = build_app(engine, allowed_hosts, authenticator, audit)
+        app = _with_bounded_heads(app, most_head_bytes)
         self._waiting = Pending("HTTP connections") if waiting is None else waiting
         settings: dict[str, Any] = {"loop": "none", "lifespan": "off", "ws": "none", "access_log": False}
         settings |= {"proxy_headers": False, "server_header": False}

@@ -12,7 +12,7 @@ from spark_pulsar.model.errors import AuthenticationError
 from spark_pulsar.model.principals import UNAUTHENTICATED, Principal
 
 from .audit import write_audit
-from .provider import CLIENT_CERTIFICATE, Credentials
+from .provider import AUTHENTICATED, CLIENT_CERTIFICATE, Credentials
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -28,6 +28,8 @@ _SCHEMES: Final = {"token": "Bearer", "basic": "Basic"}
 _PROBES: Final = ("admin/v2/brokers/ready", "admin/v2/brokers/version")
 _METRICS: Final = "metrics"
 _MAX_METHOD_LENGTH: Final = 100
+_MAX_KNOWN: Final = 100
+"""Principals of one connection that are not written twice."""
 
 
 class HttpAuthenticator:
@@ -35,7 +37,8 @@ class HttpAuthenticator:
 
     def __init__(self, providers: Providers, config: ServerConfig) -> None:
         self._providers = providers
-        self._audits = config.broker.audit_log
+        self.audit = write_audit if config.broker.audit_log else None
+        """Writer of the audit log, if there is one (SEC-20)."""
         open_paths = _PROBES if config.authenticate_metrics_endpoint else (*_PROBES, _METRICS)
         self._open = frozenset(tuple(path.split("/")) for path in open_paths)
         methods = {provider.method for provider in providers.all()}
@@ -59,11 +62,23 @@ class HttpAuthenticator:
                 raise AuthenticationError("credentials of no provider")
             role = (await self._providers.check(credentials)).role
         except AuthenticationError as error:
-            if self._audits:
-                write_audit(WriteAudit(peer, None, None, "authenticate", credentials.method, False, error.message))
+            if self.audit is not None:
+                self.audit(WriteAudit(peer, None, None, "authenticate", credentials.method, False, error.message))
             text = REFUSED if has_some else "Authentication required"
             raise Unauthenticated(text, self._challenge) from None
-        return Principal(role, request.headers.get(ORIGINAL_HEADER) or None)
+        principal = Principal(role, request.headers.get(ORIGINAL_HEADER) or None)
+        self._audit_once(request, principal, credentials.method, peer)
+        return principal
+
+    def _audit_once(self, request: Request, principal: Principal, method: str, peer: str) -> None:
+        """Writes to the audit log who has come in, once for a connection."""
+        known: set[tuple[Principal, str]] | None = request.scope.get("state", {}).get(AUTHENTICATED)
+        if self.audit is None or known is None or (principal, method) in known:
+            return
+        if len(known) >= _MAX_KNOWN:
+            known.clear()
+        known.add((principal, method))
+        self.audit(WriteAudit(peer, principal.role, principal.original, "authenticate", method, True))
 
     def _credentials(self, request: Request, certificate: bytes | None, peer: str) -> Credentials | None:
         """Finds the credentials of a request: those of the method that it names, else the first that a provider

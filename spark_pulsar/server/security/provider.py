@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 CLIENT_CERTIFICATE: Final = "client_certificate"
 """Key of the connection's client certificate, in DER form or None, in the state of an HTTP request."""
+AUTHENTICATED: Final = "authenticated"
+"""Key of the set of principals and methods that the audit log has of the connection."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,15 +39,18 @@ class Schemed:
 
 
 def _principal(
-    headers: dict[str, str], segments: list[str] = ADMIN, certificate: bytes | None = None, **settings: str
+    headers: dict[str, str],
+    segments: list[str] = ADMIN,
+    certificate: bytes | None = None,
+    connection: object = None,
+    **settings: str,
 ) -> Principal:
     config = load_config(None, {"authenticationEnabled": "true", **settings})
     listed = [Schemed("token", "Bearer"), Schemed("basic", "Basic"), Schemed("tls", "certificate")]
     providers = Providers(listed, config.anonymous_user_role, lambda: 1)
     scope: dict[str, Any] = {"type": "http", "method": "GET", "path": "/", "client": ("10.0.0.1", 5)}
     scope["headers"] = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-    if certificate is not None:
-        scope["state"] = {"client_certificate": certificate}
+    scope["state"] = {"client_certificate": certificate, "authenticated": connection}
     return asyncio.run(HttpAuthenticator(providers, config)(Request(scope), segments))
 
 
@@ -109,3 +112,17 @@ def test_refused_requests_are_in_the_audit_log_without_a_secret(caplog: pytest.L
     assert "refused" in caplog.text
     assert "/10.0.0.1:5" in caplog.text
     assert "s3cret" not in caplog.text
+
+
+def test_who_has_come_in_is_in_the_audit_log_once_for_a_connection(caplog: pytest.LogCaptureFixture) -> None:
+    # covers SEC-20
+    caplog.set_level("INFO", "spark_pulsar.audit")
+    connection: set[object] = set()
+    for original in ("", "", "a", "a", ""):
+        _principal({"Authorization": "Bearer good", "X-Original-Principal": original}, connection=connection)
+    assert [record.getMessage() for record in caplog.records] == [
+        'allowed client="/10.0.0.1:5" role="token user" action="authenticate" resource="token"',
+        'allowed client="/10.0.0.1:5" role="token user" original="a" action="authenticate" resource="token"',
+    ]
+    _principal({"Authorization": "Bearer good"}, connection=set(), auditLogEnabled="false")
+    assert len(caplog.records) == 2
