@@ -78,29 +78,19 @@ def read_latest(
 
     Raises UnreadableMessageError, OperationTimeout.
     """
-    from spark_pulsar.client.errors import EndNotReached, OperationTimeout
-    from spark_pulsar.connector.reading.chunked import ChunkedMessages
-    from spark_pulsar.connector.reading.decryption import EntryDecryption
-    from spark_pulsar.connector.reading.range_reading import decoding, whole_messages
-    from spark_pulsar.wire.columns.entries import inspect_block
-    from spark_pulsar.wire.columns.key_set import KeySet
-    from spark_pulsar.wire.columns.records import RecordDecoder
+    from spark_pulsar.client.errors import EndNotReached
+    from spark_pulsar.connector.reading.block_unpacking import BlockUnpacking
+    from spark_pulsar.connector.reading.range_reading import check_finished, decoding
 
-    decryption = EntryDecryption(work.topic, options)
-    chunks = ChunkedMessages(client, work.topic, decryption.open, fail_on_data_loss=options.fail_on_data_loss)
-    keys = None if options.keys is None else KeySet(options.keys.texts, options.keys.encoded)
     names = tuple(dict.fromkeys((*projection.read_names, _KEY, _VALUE)))
-    decoder, latest = RecordDecoder(work.topic, names, keys=keys), LatestByKey()
+    unpacking, latest = BlockUnpacking(client, options, work.topic, names), LatestByKey()
     start, end = work.start.message_id, work.end.message_id
     try:
         with client.fetch(work.topic, start, end, read_compacted=True) as fetch, suppress(EndNotReached):
             while (block := fetch.next_block(options.poll_timeout_ms)) is not None:
-                for part in whole_messages(decryption.open(inspect_block(block)), chunks):
-                    for batch in decoder.batches(part):
-                        latest.add(batch)
-            if not fetch.finished:
-                place = f"{work.topic} from {work.start} to {work.end}, at {fetch.position}"
-                raise OperationTimeout("waiting for the next entry", place, options.poll_timeout_ms)
+                for batch in unpacking.batches(block):
+                    latest.add(batch)
+            check_finished(fetch, work, options)
         with decoding(client, work, projection) as decode:
             for batch in latest.batches():
                 yield projection.fit(decode(batch.select(list(projection.read_names))))

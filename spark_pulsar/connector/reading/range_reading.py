@@ -1,7 +1,7 @@
 """Reading in a task: one range of one topic partition becomes Arrow record batches.
 
-Entries arrive in blocks; the kernels turn the entries of a block into record batches in Spark's exact types. Chunked
-messages, the only ones that cross entries, are put together on the side and take the place of their last chunk.
+Entries arrive in blocks, which are unpacked into record batches (`block_unpacking`), decoded by the schema of the topic
+and given Spark's exact types.
 """
 
 from __future__ import annotations
@@ -16,15 +16,11 @@ from spark_pulsar.connector.data_loss import report_losses
 from spark_pulsar.connector.errors import UnreadableMessageError
 from spark_pulsar.connector.options.options import Options
 from spark_pulsar.connector.planning.ranges import TopicRange
-from spark_pulsar.connector.reading.chunked import ChunkedMessages
-from spark_pulsar.connector.reading.decryption import EntryDecryption
+from spark_pulsar.connector.reading.block_unpacking import BlockUnpacking
 from spark_pulsar.connector.reading.gaps import RangeGaps
 from spark_pulsar.connector.reading.projection import Projection
 from spark_pulsar.model.errors import CorruptMessage, MalformedBatch, TopicNotFound
 from spark_pulsar.model.ids import MessageId
-from spark_pulsar.wire.columns.entries import EntryTable, Kind, inspect_block
-from spark_pulsar.wire.columns.key_set import KeySet
-from spark_pulsar.wire.columns.records import RecordDecoder
 from spark_pulsar.wire.entry_blocks import EntryBlock
 
 if TYPE_CHECKING:
@@ -55,11 +51,8 @@ def read_range(
     iterator ends or is given up. Raises DataLossError when messages of the range are gone (unless `failOnDataLoss` is
     false), UnreadableMessageError, OperationTimeout.
     """
-    decryption = EntryDecryption(work.topic, options)
-    chunks = ChunkedMessages(client, work.topic, decryption.open, fail_on_data_loss=options.fail_on_data_loss)
+    unpacking = BlockUnpacking(client, options, work.topic, projection.read_names)
     gaps = RangeGaps(client, work)
-    keys = None if options.keys is None else KeySet(options.keys.texts, options.keys.encoded)
-    decoder = RecordDecoder(work.topic, projection.read_names, keys=keys)
     reached_last_ledger = work.end.entry_id == 0 and work.end.batch_index == 0
     try:
         with _blocks(client, work, arrived) as fetch, decoding(client, work, projection) as decode:
@@ -72,11 +65,9 @@ def read_range(
                     block.ledger_ids[0],
                     block.ledger_ids[-1],
                 )
-                for part in whole_messages(decryption.open(inspect_block(block)), chunks):
-                    for batch in decoder.batches(part):
-                        yield projection.fit(decode(batch))
-            if not fetch.finished:
-                raise OperationTimeout("waiting for the next entry", _place(work, fetch), options.poll_timeout_ms)
+                for batch in unpacking.batches(block):
+                    yield projection.fit(decode(batch))
+            check_finished(fetch, work, options)
         losses = gaps.end()
     except (MalformedBatch, CorruptMessage) as error:
         raise UnreadableMessageError(f"{work.topic}: {error}") from error
@@ -111,22 +102,8 @@ def decoding(
         yield decoder.decode
 
 
-def _place(work: TopicRange, fetch: Blocks) -> str:
-    return f"{work.topic} from {work.start} to {work.end}, at {fetch.position}"
-
-
-def whole_messages(table: EntryTable, chunks: ChunkedMessages) -> Iterator[EntryTable]:
-    """Tables without chunks, in order: runs of plain entries, and each chunked message where its last chunk stands."""
-    if not table.has_chunks:
-        yield table
-        return
-    first = 0
-    for i in (table.kinds == Kind.CHUNK).nonzero()[0].tolist():
-        if first < i:
-            yield table.part(first, i)
-        first = i + 1
-        whole = chunks.take(table, i)
-        if whole is not None:
-            yield whole
-    if first < len(table):
-        yield table.part(first, len(table))
+def check_finished(fetch: Blocks, work: TopicRange, options: Options) -> None:
+    """Refuses a range whose next entry did not come in time. Raises OperationTimeout."""
+    if not fetch.finished:
+        place = f"{work.topic} from {work.start} to {work.end}, at {fetch.position}"
+        raise OperationTimeout("waiting for the next entry", place, options.poll_timeout_ms)
