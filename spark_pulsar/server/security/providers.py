@@ -108,7 +108,7 @@ class Providers:
             _LOG.debug("an authentication ended after its broker")
 
     def _check(self, credentials: Credentials) -> Outcome:
-        """Asks the providers of the method one after another; the refusal of the last one counts."""
+        """Asks the providers of the method one after another, until one knows the role."""
         providers = self._by_method.get(credentials.method)
         if providers is None:
             if self.anonymous_role:
@@ -116,20 +116,20 @@ class Providers:
             return AuthenticationError("no provider of its method, and no anonymous role")
         if len(credentials.data) > MAX_CREDENTIALS_BYTES:
             return AuthenticationError(f"{len(credentials.data)} bytes of credentials, of {MAX_CREDENTIALS_BYTES}")
-        refusal = AuthenticationError("not authenticated")
+        reasons: list[str] = []
         for provider in providers:
             try:
                 found = provider.authenticate(credentials, self._clock())
             except AuthenticationError as error:
-                refusal = AuthenticationError(error.message)  # which does not hold the stack, nor credentials there
+                reasons.append(error.message)  # without the stack, which holds credentials
             except Exception as error:  # noqa: BLE001  # its text may quote the credentials, so that it is not logged
                 _LOG.error("the provider of %s failed: %s", provider.method, type(error).__name__)
-                refusal = AuthenticationError(f"the provider failed: {type(error).__name__}")
+                reasons.append(f"the provider failed: {type(error).__name__}")
             else:
                 if found.role:
                     return found
-                refusal = AuthenticationError("the credentials name no role")
-        return refusal
+                reasons.append("the credentials name no role")
+        return AuthenticationError("; ".join(reasons))
 
 
 def providers_of(config: ServerConfig, clock: Callable[[], int]) -> Providers | None:
