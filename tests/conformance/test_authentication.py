@@ -61,7 +61,13 @@ def closed_broker(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) ->
     directory = tmp_path_factory.mktemp("closed-broker")
     (directory / "secret.key").write_bytes(SECRET)
     admin = _token("admin")
-    conf = _conf(admin, tokenSecretKey=(directory / "secret.key").as_uri())
+    conf = _conf(
+        admin,
+        tokenSecretKey=(directory / "secret.key").as_uri(),
+        authorizationEnabled="true",
+        superUserRoles="admin,u,proxy",
+        proxyRoles="proxy,second-proxy",
+    )
     with started(broker_kind, directory / "data", conf, _bearer(admin)) as closed:
         yield closed
         closed.close_since(0)
@@ -263,6 +269,32 @@ def test_credentials_that_a_proxy_forwards_are_checked(open_broker: Broker) -> N
     assert good.expect("AUTH_CHALLENGE")["challenge"]["auth_method_name"] == "token"
     _answer(good, _rsa_token("u"))
     assert good.request("LOOKUP", topic=open_broker.topic())["response"] == "Connect"
+
+
+@pytest.mark.parametrize(
+    ("role", "original"),
+    [("proxy", None), ("proxy", ""), ("proxy", "proxy"), ("proxy", "second-proxy"), ("u", "v"), ("u", "u")],
+)
+def test_roles_that_do_not_go_together_are_refused(closed_broker: Broker, role: str, original: str | None) -> None:
+    # covers AU-10
+    fields = {} if original is None else {"original_principal": original}
+    raw = _handshake(closed_broker, auth_method_name="token", auth_data=_token(role), **fields)
+    assert _all(raw) == [
+        ("ERROR", {"request_id": NO_REQUEST, "error": "AuthorizationError", "message": "Invalid roles."})
+    ]
+
+
+def test_roles_of_requests_that_do_not_go_together_are_refused(closed_broker: Broker) -> None:
+    # covers AU-10, AU-6
+    for role, original, status in (
+        ("proxy", "u", 200),
+        ("u", "u", 200),
+        ("proxy", None, 401),
+        ("proxy", "second-proxy", 401),
+        ("u", "v", 401),
+    ):
+        headers = _bearer(_token(role)) | ({} if original is None else {"X-Original-Principal": original})
+        assert closed_broker.rest("GET", NAMESPACES, headers=headers)[0] == status, (role, original)
 
 
 def test_connection_of_a_proxy_ends_when_nothing_fresh_can_be_forwarded(closed_broker: Broker) -> None:

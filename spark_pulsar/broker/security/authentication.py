@@ -18,6 +18,7 @@ from spark_pulsar.wire import commands
 from spark_pulsar.wire.pulsar_api_pb2 import AuthMethod
 
 from .auditing import audit
+from .proxies import flaw_of_roles
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
@@ -178,8 +179,10 @@ class Authentications:
         self._core.effects.append(Authenticate(session_id, state.number, state.method, data, is_forwarded))
 
     def _complete(self, state: _State, expires_ms: int | None) -> None:
+        """Connects a session whose roles are known, unless they do not go together (AU-10)."""
         core, session = self._core, state.session
-        flaw = self._flaw_of_roles(session.principal)
+        config = core.config
+        flaw = flaw_of_roles(session.principal, config.proxy_roles) if config.authorization_enabled else ""
         if flaw:
             audit(core, session, "authenticate", state.method, is_allowed=False, reason=flaw)
             core.fail(session, commands.NO_REQUEST, AuthorizationError("Invalid roles."))
@@ -191,10 +194,6 @@ class Authentications:
         state.connected_ms = core.now_ms
         self._connect(core, session, command)
         self._watch(state, expires_ms)
-
-    def _flaw_of_roles(self, principal: Principal) -> str:
-        """Tells what is wrong with the roles of a proxy and its client, empty when nothing is (AU-10)."""
-        return ""
 
     # Credentials that expire
 

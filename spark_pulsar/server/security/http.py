@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.admin.answers import Unauthenticated
+from spark_pulsar.admin.answers import Refused, Unauthenticated
 from spark_pulsar.broker.security.authentication import NO_METHOD, REFUSED
+from spark_pulsar.broker.security.proxies import flaw_of_roles
 from spark_pulsar.broker.turn.effects import WriteAudit
 from spark_pulsar.model.errors import AuthenticationError
 from spark_pulsar.model.principals import UNAUTHENTICATED, Principal
@@ -39,6 +40,8 @@ class HttpAuthenticator:
         self._providers = providers
         self.audit = write_audit if config.broker.audit_log else None
         """Writer of the audit log, if there is one (SEC-20)."""
+        self._checks_roles = config.broker.authorization_enabled
+        self._proxy_roles = config.broker.proxy_roles
         open_paths = _PROBES if config.authenticate_metrics_endpoint else (*_PROBES, _METRICS)
         self._open = frozenset(tuple(path.split("/")) for path in open_paths)
         methods = {provider.method for provider in providers.all()}
@@ -48,7 +51,7 @@ class HttpAuthenticator:
 
     async def __call__(self, request: Request, segments: Sequence[str]) -> Principal:
         """Returns the principal of a request to this path. Raises Unauthenticated: 401, for bad credentials even where
-        clients without any have the anonymous role."""
+        clients without any have the anonymous role; Refused for roles that do not go together."""
         if tuple(segments) in self._open:
             return UNAUTHENTICATED
         certificate: bytes | None = request.scope.get("state", {}).get(CLIENT_CERTIFICATE)
@@ -67,6 +70,10 @@ class HttpAuthenticator:
             text = REFUSED if has_some else "Authentication required"
             raise Unauthenticated(text, self._challenge) from None
         principal = Principal(role, request.headers.get(ORIGINAL_HEADER) or None)
+        if self._checks_roles:
+            flaw = flaw_of_roles(principal, self._proxy_roles, may_name_itself=True)
+            if flaw:
+                raise Refused(401, f"Invalid roles: {flaw}")
         self._audit_once(request, principal, credentials.method, peer)
         return principal
 

@@ -178,6 +178,24 @@ def test_connection_of_a_proxy_that_forwards_no_credentials_ends_with_the_proxy_
     assert client.closed
 
 
+@pytest.mark.parametrize(
+    ("role", "original"), [("proxy", None), ("proxy", "proxy"), ("u", "v"), ("u", "u"), ("proxy", "")]
+)
+def test_roles_that_do_not_go_together_are_refused(role: str, original: str | None) -> None:
+    # covers AU-10
+    for is_on in (True, False):
+        client = _proxied(
+            _world(proxy_roles=("proxy",), authorization_enabled=is_on),
+            **({} if original is None else {"original_principal": original}),
+        )
+        _accept(client, _ordered(client), role)
+        assert [each.is_allowed for each in client.world.audits] == [not is_on]
+        if is_on:
+            assert _refused(client) == ServerError.AuthorizationError
+        else:
+            client.expect(BaseCommand.CONNECTED)
+
+
 # Refresh
 
 

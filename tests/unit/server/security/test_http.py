@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
-from spark_pulsar.admin.answers import Unauthenticated
+from spark_pulsar.admin.answers import Refused, Unauthenticated
 from spark_pulsar.model.errors import AuthenticationError
 from spark_pulsar.model.principals import UNAUTHENTICATED, Principal
 from spark_pulsar.server.config.reading import load_config
@@ -93,6 +93,19 @@ def test_proxy_names_the_role_of_its_client() -> None:
     headers = {"Authorization": "Bearer good", "X-Original-Principal": "u"}
     assert _principal(headers) == Principal("token user", "u")
     assert _principal(headers | {"X-Original-Principal": ""}) == Principal("token user")
+
+
+def test_roles_that_do_not_go_together_are_refused() -> None:
+    # covers AU-10
+    headers, named = {"Authorization": "Bearer good"}, "X-Original-Principal"
+    settings = {"authorizationEnabled": "true", "proxyRoles": "token user"}
+    assert _principal(headers | {named: "u"}, **settings) == Principal("token user", "u")
+    for refused in (headers, headers | {named: "token user"}, {"Authorization": "Basic good", named: "u"}):
+        with pytest.raises(Refused, match="Invalid roles") as caught:
+            _principal(refused, **settings)
+        assert caught.value.status == 401
+    assert _principal({"Authorization": "Basic good", named: "basic user"}, **settings).role == "basic user"
+    assert _principal(headers, proxyRoles="token user") == Principal("token user")
 
 
 def test_probes_and_metrics_are_open() -> None:
