@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Our broker under load, alone or beside a real Apache Pulsar in the same run.
 
-    python benchmarks/broker.py [--against apache-pulsar] [--only NAME …] [--seconds S] [--rounds N] [--quick]
+    python benchmarks/broker.py [--against apache-pulsar] [--secured] [--only NAME …] [--seconds S] [--rounds N]
+                                [--quick]
 
 One generator (this process: plain sockets, frames built beforehand, see `load/`) drives both brokers over loopback.
 Each broker runs on a fresh data directory of the same disk with its defaults, every receipt after fdatasync; both are
@@ -29,6 +30,8 @@ again, three times at most; the least disturbed one counts. Both are printed.
 Consumers behave as official clients do by default: a receiver queue of 1,000 messages refilled by halves, acks by 1,000
 or after 100 ms. `consume-batches` is bound by that: with 10 batches in flight it measures how quickly the two processes
 answer each other. `dispatch-batches` measures what the broker can send.
+`--secured` measures `unbatched`, `batches` and `latency` on our broker, and on a second one with TLS and tokens, in
+turns; the generator's own part of TLS counts against the second one.
 `--url` measures a broker that runs already. Results of record: `docs/benchmarks.md`.
 """
 
@@ -46,7 +49,7 @@ from pathlib import Path
 from load import end_to_end, frames, idle, machine, peers, sharing, workloads
 from load.connection import UnexpectedFrame
 from load.disturbance import Figures, Undisturbed, alone
-from load.peers import APACHE_PULSAR, OURS, Peer
+from load.peers import APACHE_PULSAR, OURS, SECURED, Peer
 from rich.console import Console
 from rich.table import Table
 
@@ -193,10 +196,12 @@ class Target:
     other: tuple[str, str] | None
     bound: float
     at_least: bool
+    of: str = OURS
+    """Broker whose figure it is."""
 
     def value(self, medians: dict[str, Figures]) -> float | None:
         """The ratio (or the plain figure) that the bound is for; None when a part was not measured."""
-        mine = medians[OURS].get(self.figure) if OURS in medians else None
+        mine = medians[self.of].get(self.figure) if self.of in medians else None
         if self.other is None or mine is None:
             return mine
         other = medians.get(self.other[0], {}).get(self.other[1])
@@ -207,7 +212,9 @@ class Target:
         sign = "≥" if self.at_least else "≤"
         if self.other is None:
             return f"{sign} {self.bound:g}"
-        return f"{sign} {self.bound:g} × " + ("Apache Pulsar" if self.other[0] == APACHE_PULSAR else self.other[1])
+        if self.other[0] == APACHE_PULSAR:
+            return f"{sign} {self.bound:g} × Apache Pulsar"
+        return f"{sign} {self.bound:g} × " + ("plain" if self.of == SECURED else self.other[1])
 
 
 TARGETS = (
@@ -227,7 +234,13 @@ TARGETS = (
     Target("start to ready, s", None, 1.0, False),
     Target("idle memory, MB", None, 80.0, False),
     Target("1,000 idle consumers, MB", None, 10.0, False),
+    Target("unbatched", (OURS, "unbatched"), 0.65, True, SECURED),
+    Target("batches", (OURS, "batches"), 0.65, True, SECURED),
+    Target("latency p99", None, 2.0, False, SECURED),
 )
+
+OF_SECURED = ("unbatched", "batches", "latency")
+"""Workloads of `--secured`: what TLS and tokens may cost."""
 
 
 # -- the run ---------------------------------------------------------------------------------------------------------
@@ -351,8 +364,13 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--quick", action="store_true", help="one round of two seconds, a short warm-up")
     parser.add_argument("--data", type=Path, default=peers.ROOT / "data", help="directory for the brokers' data")
+    parser.add_argument(
+        "--secured", action="store_true", help=f"ours beside ours with TLS and tokens: {', '.join(OF_SECURED)}"
+    )
     parser.add_argument("--url", help="a running broker instead of ours")
     args = parser.parse_args()
+    if args.secured:
+        args.only = [name for name in OF_SECURED if not args.only or name in args.only]
     if args.quick:
         args.seconds, args.rounds, args.warm_up = 2.0, 1, 1.0
     return args
@@ -367,6 +385,8 @@ def main() -> int:
     gc.disable()  # the generator makes no cycles worth a pause
     with contextlib.ExitStack() as stack:
         found = [stack.enter_context(peers.running(args.url) if args.url else peers.ours(args.data))]
+        if args.secured:
+            found.append(stack.enter_context(peers.secured(args.data)))
         if args.against:
             found.append(stack.enter_context(peers.apache_pulsar(args.data)))
         results = measure(console, found, args)

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from load import frames, walk
+from load.secured import ACCESSES, TlsSocket
 from spark_pulsar.wire import pulsar_api_pb2 as api
 
 RECEIVE_BYTES = 1 << 16
@@ -27,9 +28,14 @@ class Connection:
     def __init__(self, service_url: str, small: bool = False) -> None:
         """`small`: one of many that get next to nothing, with a buffer that grows when it must."""
         parts = urlsplit(service_url)
-        self.sock = socket.create_connection((parts.hostname, parts.port or 6650), timeout=ANSWER_TIMEOUT_S)
-        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.sock.setblocking(False)
+        sock = socket.create_connection((parts.hostname, parts.port or 6650), timeout=ANSWER_TIMEOUT_S)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        access = ACCESSES.get(service_url)
+        self.sock: socket.socket | TlsSocket = sock
+        if access is not None:
+            self.sock = TlsSocket(sock, access.context, parts.hostname or "")
+        else:
+            sock.setblocking(False)
         self._request_ids = itertools.count(1)
         self._receive_bytes = 1 << 12 if small else RECEIVE_BYTES
         self.buffer = bytearray(2 * self._receive_bytes)
@@ -37,6 +43,8 @@ class Connection:
         self.end = 0
         self.starts = np.empty(len(self.buffer) // _LEAST_FRAME_BYTES, np.int64)
         hello = api.CommandConnect(client_version="load", protocol_version=19, auth_method_name="none")
+        if access is not None:
+            hello.auth_method_name, hello.auth_data = "token", access.token.encode()
         self.send_all(frames.command(connect=hello))
         self.answer("connected")
 
@@ -54,12 +62,14 @@ class Connection:
 
     def wait(self, timeout_s: float, to_write: bool = False) -> None:
         """Waits until there is something to read (or, with `to_write`, room to write)."""
+        if isinstance(self.sock, TlsSocket) and self.sock.pending():
+            return
         select.select([self.sock], [self.sock] if to_write else [], [], max(timeout_s, 0))
 
     def send_all(self, data: bytes | memoryview) -> None:
         """Sends every byte, waiting for room."""
         view = memoryview(data)
-        while view:
+        while len(view):
             try:
                 view = view[self.sock.send(view) :]
             except BlockingIOError:

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import spark_pulsar
 from load.connection import Connection
+from load.secured import ACCESSES, Access
 
 ROOT = Path(__file__).resolve().parents[2]
-OURS, APACHE_PULSAR = "ours", "apache-pulsar"
+OURS, SECURED, APACHE_PULSAR = "ours", "ours, secured", "apache-pulsar"
 RUNNING_APACHE_PULSAR = "APACHE_PULSAR_URLS"
 
 
@@ -80,6 +81,20 @@ def ours(data: Path) -> Iterator[Peer]:
                 yield Peer(OURS, process.service_url, process.pid, time.perf_counter() - started, process.admin_url)
             finally:
                 sys.stderr.write(process.log)  # empty unless something went wrong
+
+
+@contextlib.contextmanager
+def secured(data: Path) -> Iterator[Peer]:
+    """Our broker with TLS and tokens, as its super user."""
+    with fresh_directory(data) as directory:
+        started = time.perf_counter()
+        with spark_pulsar.broker_process(directory, tls=True, token=True) as process:
+            access = process.as_role("admin")
+            context = access.tls_context()
+            assert context is not None
+            ACCESSES[process.service_url] = Access(context, access.token)
+            Connection(process.service_url).close()
+            yield Peer(SECURED, process.service_url, process.pid, time.perf_counter() - started)
 
 
 @contextlib.contextmanager
