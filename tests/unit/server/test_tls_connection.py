@@ -14,6 +14,7 @@ import trustme
 import uvloop
 
 from spark_pulsar.server import tls_connection
+from spark_pulsar.server.admission import Pending
 from spark_pulsar.server.security.tls import TlsSettings, make_context
 from spark_pulsar.server.sockets import listen
 from spark_pulsar.server.tls_connection import Handshakes, client_certificate
@@ -88,7 +89,7 @@ class Echo(asyncio.Protocol):
 
 @contextlib.asynccontextmanager
 async def serving(
-    sides: Sides, has_room: Callable[[int], bool] = lambda _: True
+    sides: Sides, has_room: Callable[[int], bool] = lambda _: True, waiting: Pending | None = None
 ) -> AsyncIterator[tuple[Any, list[Echo], Handshakes]]:
     """The address of a server, the protocols it has made, its handshakes."""
     loop, made = asyncio.get_running_loop(), list[Echo]()
@@ -98,7 +99,7 @@ async def serving(
         return made[-1]
 
     (listener,) = listen("127.0.0.2", 0)
-    handshakes = Handshakes(loop, lambda: sides.server, has_room)
+    handshakes = Handshakes(loop, lambda: sides.server, has_room, waiting)
     server = await loop.create_server(handshakes.over(echo), sock=listener)
     try:
         yield listener.getsockname(), made, handshakes
@@ -303,5 +304,30 @@ def test_records_that_are_damaged_end_the_connection(sides: Sides, run: Run) -> 
             await reader.read()
             assert not made or await made[0].lost.wait()
             writer.close()
+
+    run(scene())
+
+
+def test_of_too_many_handshakes_the_oldest_is_closed(sides: Sides, run: Run) -> None:
+    # covers SEC-25
+    async def scene() -> None:
+        waiting = Pending("TLS handshakes", most_of_host=2)
+        async with serving(sides, waiting=waiting) as (address, _, handshakes):
+            peers = []
+            for _ in range(3):
+                peers.append(await asyncio.open_connection(*address))
+                while len(handshakes.pending) < min(len(peers), 2):
+                    await asyncio.to_thread(int)
+            with contextlib.suppress(ConnectionError):
+                assert await peers[0][0].read() == b""
+            reader, writer = await asyncio.open_connection(*address, ssl=sides.client(), server_hostname="localhost")
+            writer.write(b"hello")
+            assert await reader.readexactly(5) == b"hello"
+            writer.close()
+            for _, each in peers:
+                each.close()
+            while handshakes.pending:
+                await asyncio.to_thread(int)
+            assert len(waiting) == 0
 
     run(scene())

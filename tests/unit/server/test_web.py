@@ -75,13 +75,21 @@ def test_a_client_that_stops_in_the_middle_is_not_waited_for(monkeypatch: pytest
     asyncio.run(scene())
 
 
-def test_a_client_that_goes_on_and_on_byte_by_byte_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "said",
+    [b"", b"GET / HTTP/1.1\r\n", b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n"],
+    ids=["line", "headers", "body"],
+)
+def test_a_client_that_goes_on_and_on_byte_by_byte_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, said: bytes
+) -> None:
+    # covers SEC-26
     monkeypatch.setattr("spark_pulsar.server.web.PATIENCE_S", 0.01)
 
     async def scene() -> None:
         async with serving() as connect:
             reader, writer = await connect()
-            writer.write(b"GET / HTTP/1.1\r\n")
+            writer.write(said)
             for _ in range(10_000):
                 writer.write(b"X")
                 try:
