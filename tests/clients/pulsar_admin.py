@@ -25,10 +25,11 @@ class Done:
     printed: str
 
 
-def run(admin_url: str, commands: Iterable[str], scratch: Path) -> list[Done]:
-    """Run commands of `pulsar-admin` one after the other; those that fail do not end the run."""
+def run(admin_url: str, commands: Iterable[str], scratch: Path, more: str = "") -> list[Done]:
+    """Run commands of `pulsar-admin` one after the other; those that fail do not end the run. `more`: lines of its
+    `client.conf`."""
     conf, script = scratch / "client.conf", scratch / "commands"
-    conf.write_text(f"webServiceUrl={admin_url}\n")
+    conf.write_text(f"webServiceUrl={admin_url}\n{more}")
     script.write_text("".join(f"admin {command}\n" for command in commands))
     tools = resolved_class_path("the command line tools of Apache Pulsar", HERE / "pom.xml", CLASS_PATH_FILE)
     java = ["java", "-XX:TieredStopAtLevel=1", f"-Duser.home={scratch}", "-classpath", tools]

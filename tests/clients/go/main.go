@@ -128,10 +128,24 @@ func found[T any](s *session, id int) (T, error) {
 	return made, nil
 }
 
+// Options of a client; credentials are an interface there, and texts here.
+type clientOptions struct {
+	pulsar.ClientOptions
+	Token           string
+	CertificateRole [2]string // Files of a certificate and its key, whose common name is the role.
+}
+
 func makeClient(s *session, _ int, with json.RawMessage) (any, error) {
-	var options pulsar.ClientOptions
-	if err := read(with, &options); err != nil {
+	var given clientOptions
+	if err := read(with, &given); err != nil {
 		return nil, err
+	}
+	options := given.ClientOptions
+	if given.Token != "" {
+		options.Authentication = pulsar.NewAuthenticationToken(given.Token)
+	}
+	if role := given.CertificateRole; role[0] != "" {
+		options.Authentication = pulsar.NewAuthenticationTLS(role[0], role[1])
 	}
 	level := slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})
 	options.Logger = log.NewLoggerWithSlog(slog.New(level))
