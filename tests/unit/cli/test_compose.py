@@ -68,14 +68,17 @@ def test_the_broker_is_started_with_options_that_exist(name: str) -> None:
 
 
 def test_the_secured_variant_lets_in_those_who_have_a_token(tmp_path: Path) -> None:
-    # covers AU-2, SEC-42
+    # covers AU-2, AU-7, SEC-42
     authority = Authority(tmp_path)
     certificate, key = authority.issue("broker", ("localhost",))
     certificate.rename(tmp_path / "broker.cert.pem")
     key.rename(tmp_path / "broker.key.pem")
     secret = str(tmp_path / "secret.key")
     assert CliRunner().invoke(app, ["tokens", "create-secret-key", "-o", secret]).exit_code == 0
-    token = CliRunner().invoke(app, ["tokens", "create", "-sk", secret, "-s", "admin"]).stdout.strip()
+    tokens = {
+        role: CliRunner().invoke(app, ["tokens", "create", "-sk", secret, "-s", role]).stdout.strip()
+        for role in ("admin", "somebody")
+    }
     conf = (ROOT / "conf" / "secured.conf").read_text().replace("/secrets", str(tmp_path))
     (tmp_path / "secured.conf").write_text(conf.replace("=6651", "=0").replace("=8443", "=0"))
     with broker_process(conf=tmp_path / "secured.conf", port=None, http_port=None) as broker:
@@ -84,8 +87,9 @@ def test_the_secured_variant_lets_in_those_who_have_a_token(tmp_path: Path) -> N
         trusted = ssl.create_default_context(cafile=str(authority.path))
         opener = build_opener(ProxyHandler({}), HTTPSHandler(context=trusted))
         opener.open(f"{url}brokers/ready").close()
-        with pytest.raises(HTTPError) as refused:
-            opener.open(f"{url}clusters")
-        assert refused.value.code == 401
-        refused.value.close()
-        opener.open(Request(f"{url}clusters", headers={"Authorization": f"Bearer {token}"})).close()
+        for headers in ({}, {"Authorization": f"Bearer {tokens['somebody']}"}):
+            with pytest.raises(HTTPError) as refused:
+                opener.open(Request(f"{url}tenants", headers=headers))
+            assert refused.value.code == 401
+            refused.value.close()
+        opener.open(Request(f"{url}tenants", headers={"Authorization": f"Bearer {tokens['admin']}"})).close()
