@@ -15,10 +15,10 @@ from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from tests.conftest import started
 
 from .command_cells import COMMANDS as COMMAND_CELLS
-from .command_cells import LET_IN
+from .command_cells import LET_IN, connection
 from .matrix import Matrix, asked, saved
 from .rest_cells import rest_cells
-from .roles import CONFIGURATION, WITHOUT_CREDENTIALS
+from .roles import ADMIN, CONFIGURATION, NAMESPACE, TOPIC, WITHOUT_CREDENTIALS, Rest, set_up
 
 _SCHEMA_OF_NAMESPACE: Final = "is a bundle's path in Apache Pulsar, whose refusal names another operation"
 DIFFERENCES: Final = {
@@ -126,3 +126,23 @@ def _name(action: str) -> str:
 def _is_as(role: str, ours: str, theirs: str) -> bool:
     """Tells whether two answers are the same; that to a request without credentials has no fixed text."""
     return ours[:3] == theirs[:3] if role == WITHOUT_CREDENTIALS else ours == theirs
+
+
+def test_permissions_hold_after_a_crash(tmp_path: Path) -> None:
+    # covers AU-9
+    with started("ours", tmp_path, CONFIGURATION) as broker:
+        rest = Rest(broker.admin_url)
+        set_up(rest)
+        paths = (f"admin/v2/namespaces/{NAMESPACE}", f"admin/v2/persistent/{NAMESPACE}/{TOPIC}")
+        before = [rest.call(ADMIN, "GET", f"{path}/permissions") for path in paths]
+        broker.kill()
+        broker.restart()
+        again = Rest(broker.admin_url)
+        assert [again.call(ADMIN, "GET", f"{path}/permissions") for path in paths] == before
+        raw = connection(broker.service_url, "consumer")
+        topic = f"persistent://{NAMESPACE}/{TOPIC}"
+        assert raw.request("PRODUCER", topic=topic, producer_id=1)["error"] == "AuthorizationError"
+        joined = raw.request("SUBSCRIBE", topic=topic, subscription="s", subType="Shared", consumer_id=1)
+        assert joined.type == "SUCCESS"
+        for each in (rest, again, raw):
+            each.close()
