@@ -181,7 +181,7 @@ class _Runner:
         web.start(listening.http)
         servers = [await self._loop.create_server(self._new_connection, sock=each) for each in listening.binary]
         if tls is not None:
-            handshakes = Handshakes(self._loop, lambda: tls.current, self._has_room_beside, self._admission.pending)
+            handshakes = Handshakes(self._loop, lambda: tls.binary, self._has_room_beside, self._admission.pending)
             over = handshakes.over(self._new_connection)
             servers += [await self._loop.create_server(over, sock=each) for each in listening.binary_tls]
         gc.collect()
@@ -192,7 +192,7 @@ class _Runner:
             threading.Thread(target=self._watch_parent, name="parent", daemon=True).start()
         await web.started()
         if tls is not None:
-            await web.serve_tls(listening.http_tls, lambda: tls.current)
+            await web.serve_tls(listening.http_tls, lambda: tls.web)
             self._reloading = self._loop.create_task(self._reload(tls)) if config.tls_refresh_s else None
         listening.warn()
         sys.stdout.write(f"{listening.ready_line()}\n")
@@ -213,7 +213,7 @@ class _Runner:
         if not (listening.binary_tls or listening.http_tls):
             return None
         try:
-            return TlsContexts(TlsSettings.of(self._config))
+            return TlsContexts(TlsSettings.of(self._config), TlsSettings.of_web(self._config))
         except OSError:
             listening.close()
             raise

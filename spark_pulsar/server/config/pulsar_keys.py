@@ -173,8 +173,8 @@ PULSAR_KEYS: Final = frozenset(
         transactionPendingAckBatchedWriteMaxRecords transactionPendingAckBatchedWriteMaxSize
         transactionPendingAckLogIndexMinLag transactionPendingAckStoreProviderClassName triggerOffloadOnTopicLoad
         unblockStuckSubscriptionEnabled useSeparateThreadPoolForProtocolHandlers webServiceHaProxyProtocolEnabled
-        webServiceLogDetailedAddresses webServiceTlsCiphers webServiceTlsProtocols
-        webServiceTlsProvider webServiceTrustXForwardedFor webSocketConnectionsPerBroker webSocketMaxTextFrameSize
+        webServiceLogDetailedAddresses webServiceTlsProvider webServiceTrustXForwardedFor
+        webSocketConnectionsPerBroker webSocketMaxTextFrameSize
         webSocketNumIoThreads webSocketNumServiceThreads webSocketPingDurationSeconds
         webSocketPulsarClientMemoryLimitInMB webSocketServiceEnabled webSocketSessionIdleTimeoutMillis
         zooKeeperAllowReadOnlyOperations zooKeeperCacheExpirySeconds zooKeeperOperationTimeoutSeconds

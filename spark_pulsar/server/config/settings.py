@@ -154,11 +154,17 @@ class ServerConfig:
         "File of the authorities, in PEM form, that sign clients' certificates; empty: clients are asked for none.")
     tls_protocols: tuple[str, ...] = TLS.key(
         "tlsProtocols", names(("TLSv1.2", "TLSv1.3")), "TLSv1.3,TLSv1.2", "SEC-42",
-        "Versions of TLS on both ports, of TLSv1.2 and TLSv1.3.")
+        "Versions of TLS, of TLSv1.2 and TLSv1.3.")
     tls_ciphers: tuple[str, ...] = TLS.key(
         "tlsCiphers", names(), "", "SEC-42",
-        "Ciphers on both ports by their standard names or OpenSSL's, the first is preferred; empty: OpenSSL's choice. "
-        "TLS 1.3 is served if all three of its own are among them.", unset=())
+        "Ciphers by their standard names or OpenSSL's, the first is preferred; empty: OpenSSL's choice. TLS 1.3 is "
+        "served if all three of its own are among them.", unset=())
+    web_tls_protocols: tuple[str, ...] = TLS.key(
+        "webServiceTlsProtocols", names(("TLSv1.2", "TLSv1.3")), "", "SEC-42",
+        "Versions of TLS of the admin API; empty: those of tlsProtocols.", unset=())
+    web_tls_ciphers: tuple[str, ...] = TLS.key(
+        "webServiceTlsCiphers", names(), "", "SEC-42",
+        "Ciphers of the admin API; empty: those of tlsCiphers.", unset=())
     tls_requires_client_certificate: bool = TLS.key(
         "tlsRequireTrustedClientCertOnConnect", switch, False, "SEC-43",
         "Refuses the handshake of a client that has no certificate of the trusted authorities, on both ports.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import re
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -43,9 +43,21 @@ class TlsSettings:
     requires_client_certificate: bool = False
     allows_insecure: bool = False
 
+    keys: str = "tls"
+    """Beginning of the keys that name protocols and ciphers."""
+
+    @classmethod
+    def of_web(cls, config: ServerConfig) -> TlsSettings:
+        """Takes the settings of the admin API out of a configuration."""
+        own = cls.of(config)
+        protocols = config.web_tls_protocols or own.protocols
+        if not config.web_tls_ciphers:
+            return replace(own, protocols=protocols)
+        return replace(own, protocols=protocols, ciphers=config.web_tls_ciphers, keys="webServiceTls")
+
     @classmethod
     def of(cls, config: ServerConfig) -> TlsSettings:
-        """Takes the settings out of a configuration."""
+        """Takes the settings of the binary protocol out of a configuration."""
         return cls(
             certificate=config.tls_certificate,
             key=config.tls_key,
@@ -58,26 +70,32 @@ class TlsSettings:
 
 
 class TlsContexts:
-    """The context of new handshakes. Raises TlsNotPossible when the first one cannot be made."""
+    """The contexts of new handshakes. Raises TlsNotPossible when the first ones cannot be made."""
 
-    def __init__(self, settings: TlsSettings) -> None:
-        self._settings = settings
-        self._seen = _contents(settings)
-        self.current = make_context(settings)
+    def __init__(self, binary: TlsSettings, web: TlsSettings | None = None) -> None:
+        self._settings = binary, web or binary
+        self._seen = _contents(binary)
+        self.binary, self.web = self._make()
+
+    def _make(self) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+        binary, web = self._settings
+        context = make_context(binary)
+        return context, context if web == binary else make_context(web)
 
     def reload(self) -> None:
-        """Makes a new context if the content of a file has changed. Files with which none can be made leave the old one
+        """Makes new contexts if the content of a file has changed. Files with which none can be made leave the old ones
         in use, and an error in the log."""
-        seen = _contents(self._settings)
+        settings = self._settings[0]
+        seen = _contents(settings)
         if seen == self._seen:
             return
         self._seen = seen
         try:
-            self.current = make_context(self._settings)
+            self.binary, self.web = self._make()
         except TlsNotPossible as error:
             _LOG.error("the certificate in use stays, since the changed files cannot be used: %s", error)
         else:
-            _LOG.info("new handshakes use the changed certificate %s", self._settings.certificate)
+            _LOG.info("new handshakes use the changed certificate %s", settings.certificate)
 
 
 def _contents(settings: TlsSettings) -> list[bytes]:
@@ -170,7 +188,7 @@ def _set_ciphers(context: ssl.SSLContext, settings: TlsSettings) -> list[str]:
         return protocols
     newest = _CIPHERS_OF_NEWEST.intersection(settings.ciphers)
     older = [name for name in settings.ciphers if name not in newest]
-    text = f"tlsCiphers={','.join(settings.ciphers)}"
+    text = f"{settings.keys}Ciphers={','.join(settings.ciphers)}"
     if newest and newest != _CIPHERS_OF_NEWEST:
         raise TlsNotPossible(f"{text}: TLS 1.3 has all of its ciphers here or none: {', '.join(sorted(newest))} alone")
     if older:
@@ -183,7 +201,7 @@ def _set_ciphers(context: ssl.SSLContext, settings: TlsSettings) -> list[str]:
         context.set_ciphers(":".join(openssl_name(name) for name in older))
     protocols = [name for name in protocols if (newest if name == _NEWEST else older)]
     if not protocols:
-        raise TlsNotPossible(f"{text}: none is of tlsProtocols={','.join(settings.protocols)}")
+        raise TlsNotPossible(f"{text}: none is of the protocols {', '.join(settings.protocols)}")
     return protocols
 
 

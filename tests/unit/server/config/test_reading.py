@@ -80,7 +80,7 @@ def test_value_that_cannot_be_read_names_key_and_value_and_what_is_allowed(key: 
 
 
 TEXTS = {"bindAddress", "dataDirectory", "clusterName", "advertisedAddress", "webServiceAllowedHosts", "basicAuthConf"}
-TEXTS |= {"tlsCertificateFilePath", "tlsKeyFilePath", "tlsTrustCertsFilePath", "tlsCiphers"}
+TEXTS |= {"tlsCertificateFilePath", "tlsKeyFilePath", "tlsTrustCertsFilePath", "tlsCiphers", "webServiceTlsCiphers"}
 TEXTS |= {"tokenSecretKey", "tokenPublicKey", "tokenAuthClaim", "tokenAudienceClaim", "tokenAudience"}
 TEXTS |= {"anonymousUserRole", "authenticationProviders", "proxyRoles", "superUserRoles"}
 TEXTS |= {"openIDAllowedTokenIssuers", "openIDAllowedAudiences", "openIDTokenIssuerTrustCertsFilePath"}

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from spark_pulsar.server.config.reading import load_config
 from spark_pulsar.server.security.tls import TlsContexts, TlsNotPossible, TlsSettings, make_context, openssl_name
 
 
@@ -151,7 +152,7 @@ def test_a_file_that_is_no_good_is_named_with_its_key_and_the_reason(
         ({"key": None}, "tlsKeyFilePath is not set"),
         ({"ciphers": ("TLS_ROT13",)}, "tlsCiphers=TLS_ROT13: there is no cipher TLS_ROT13"),
         ({"ciphers": NEWEST[:1]}, "tlsCiphers=TLS_AES_256_GCM_SHA384: TLS 1.3 has all of its ciphers here or none"),
-        ({"ciphers": NEWEST, "protocols": ("TLSv1.2",)}, "none is of tlsProtocols=TLSv1.2"),
+        ({"ciphers": NEWEST, "protocols": ("TLSv1.2",)}, "none is of the protocols TLSv1.2"),
         ({"trust_certs": None, "requires_client_certificate": True}, "needs tlsTrustCertsFilePath"),
         ({"allows_insecure": True, "requires_client_certificate": True}, "contradicts tlsAllowInsecureConnection"),
     ],
@@ -164,6 +165,21 @@ def test_settings_that_cannot_be_kept(settings: TlsSettings, changed: dict[str, 
     assert text in str(refused.value)
 
 
+def test_the_admin_api_may_have_protocols_and_ciphers_of_its_own(settings: TlsSettings) -> None:
+    # covers SEC-42
+    files = {"tlsCertificateFilePath": settings.certificate, "tlsKeyFilePath": settings.key}
+    config = load_config(None, {**files, "tlsProtocols": "TLSv1.2", "webServiceTlsProtocols": "TLSv1.3"})
+    contexts = TlsContexts(TlsSettings.of(config), TlsSettings.of_web(config))
+    assert contexts.binary.maximum_version == ssl.TLSVersion.TLSv1_2
+    assert contexts.web.minimum_version == ssl.TLSVersion.TLSv1_3
+    config = load_config(None, {**files, "tlsProtocols": "TLSv1.2"})
+    contexts = TlsContexts(TlsSettings.of(config), TlsSettings.of_web(config))
+    assert contexts.web is contexts.binary
+    config = load_config(None, {**files, "webServiceTlsCiphers": "TLS_ROT13"})
+    with pytest.raises(TlsNotPossible, match="webServiceTlsCiphers=TLS_ROT13: there is no cipher"):
+        TlsContexts(TlsSettings.of(config), TlsSettings.of_web(config))
+
+
 def test_changed_files_are_for_new_handshakes(
     settings: TlsSettings, authority: trustme.CA, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -172,22 +188,22 @@ def test_changed_files_are_for_new_handshakes(
     assert settings.certificate is not None
     assert settings.key is not None
     contexts = TlsContexts(settings)
-    first = contexts.current
+    first = contexts.binary
     contexts.reload()
-    assert contexts.current is first
+    assert contexts.binary is first
 
     settings.key.write_text("broken")
     for _ in range(2):
         contexts.reload()
-    assert contexts.current is first
+    assert contexts.binary is first
     assert [each.levelname for each in caplog.records] == ["ERROR"], "once, not at every check"
     assert f"tlsKeyFilePath={settings.key}" in caplog.text
 
     fresh = issue(authority, settings.certificate, settings.key)
     contexts.reload()
-    assert shown(contexts.current, authority) == fresh
+    assert shown(contexts.binary, authority) == fresh
     assert shown(first, authority) not in (None, fresh)
 
     settings.certificate.unlink()
     contexts.reload()
-    assert shown(contexts.current, authority) == fresh
+    assert shown(contexts.binary, authority) == fresh
