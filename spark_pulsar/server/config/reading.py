@@ -33,7 +33,7 @@ def load_config(path: str | Path | None = None, overrides: Mapping[str, object] 
 
     Raises InvalidConfiguration for a value that cannot be read, OSError for a file that cannot.
     """
-    settings = {} if path is None else parse_properties(_text_of(Path(path)))
+    settings = settings_of(path)
     settings.update({key: setting_text(value) for key, value in (overrides or {}).items()})
     server: dict[str, Any] = {}
     broker: dict[str, Any] = {}
@@ -73,6 +73,11 @@ def _check_internal_listener(config: BrokerConfig) -> None:
     if config.internal_listener and config.internal_listener not in names:
         wanted = f"one of {', '.join(names)}" if names else "advertisedListeners that have it"
         raise InvalidConfiguration(f"internalListenerName={config.internal_listener}: want {wanted}")
+
+
+def settings_of(path: str | Path | None) -> dict[str, str]:
+    """Reads the texts of a file by key, none without a file. Raises as `load_config`."""
+    return {} if path is None else parse_properties(_text_of(Path(path)))
 
 
 def parse_properties(text: str) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import ssl
 import threading
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from spark_pulsar.cli.access import Access, broker_access
 from spark_pulsar.cli.access_options import AccessOptions
 from spark_pulsar.cli.main import app
 from tests.security.certificates import Authority
+from tests.unit.client.authentication.issuer import Issuer, key_file
 
 JAVA = "org.apache.pulsar.client.impl.auth."
 SECRET = "s3cr3t-of-this-test"
@@ -193,6 +195,29 @@ def test_an_unknown_key_is_named(server: Server, tmp_path: Path) -> None:
     conf = tmp_path / "my.conf"
     conf.write_text(f"webServiceUrl={server.url}\nauthParam={SECRET}\n")
     assert "unknown key authParam, ignored: did you mean authParams?" in run("--client-conf", conf).stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a file away")
+def test_a_client_conf_of_another_user_is_not_taken_by_itself(server: Server, tmp_path: Path) -> None:
+    # covers SEC-82
+    (tmp_path / "conf").mkdir()
+    conf = tmp_path / "conf" / "client.conf"
+    conf.write_text(f"webServiceUrl={server.url}\n")
+    os.chown(conf, 12_345, 12_345)
+    assert "belongs to somebody else: it is read if --client-conf names it" in refusal()
+    assert server.asked == []
+    listed("--client-conf", conf)
+
+
+def test_a_token_of_an_issuer(server: Server, tmp_path: Path) -> None:
+    # covers SEC-83
+    issuer = Issuer()
+    try:
+        given = {"issuerUrl": issuer.url, "privateKey": key_file(tmp_path), "audience": "urn:pulsar"}
+        listed("--admin-url", server.url, "--auth-plugin", "oauth2", "--auth-params", json.dumps(given))
+        assert server.headers["Authorization"].startswith("Bearer ")
+    finally:
+        issuer.close()
 
 
 def test_certificates_are_checked(secured: Server, authority: Authority, tmp_path: Path) -> None:

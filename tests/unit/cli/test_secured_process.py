@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import jwt
 import pulsar
 import pytest
+from passlib.hash import bcrypt
 from typer.testing import CliRunner
 
 import spark_pulsar
@@ -127,6 +128,28 @@ def test_commands_with_a_token(secured: BrokerProcess) -> None:
     nobody = CliRunner().invoke(app, ["consume", "t", "-s", "s", *trusting])
     assert (nobody.exit_code, nobody.stderr.count("\n")) == (1, 1)
     assert "no credentials were given: --auth-plugin and --auth-params" in nobody.stderr
+
+
+def test_commands_with_a_password_and_with_a_certificate(tmp_path: Path) -> None:
+    # covers SEC-83
+    (tmp_path / "users").write_text(f"user:{bcrypt.using(rounds=4).hash('a password')}\n")
+    (tmp_path / "password").write_text('{"userId": "user", "password": "a password"}')
+    conf = {"authenticationEnabled": True, "authenticationProviders": "basic,tls", "basicAuthConf": tmp_path / "users"}
+    with spark_pulsar.broker_process(conf=conf, tls=True) as broker:
+        certificate, key = broker.security.certificate("me")
+        trusting = ("--client-conf", str(broker.as_role("me").client_conf_path))
+        for plugin, params in {
+            "basic": (tmp_path / "password").as_uri(),
+            "tls": f"tlsCertFile:{certificate},tlsKeyFile:{key}",
+        }.items():
+            given = (*trusting, "--auth-plugin", plugin, "--auth-params", params)
+            sent = CliRunner().invoke(app, ["produce", "t", "-m", plugin, *given])
+            assert (sent.exit_code, sent.stderr) == (0, "1 messages sent to t\n")
+            topics = CliRunner().invoke(app, ["admin", *given, "topics", "list", "public/default"])
+            assert (topics.exit_code, topics.stderr) == (0, "")
+        assert 'role="user"' in broker.log
+        assert 'role="me"' in broker.log
+        assert "a password" not in broker.log
 
 
 def test_a_certificate_for_a_role(over_tls: BrokerProcess) -> None:

@@ -23,7 +23,8 @@ from spark_pulsar.broker.turn.config_keys import holds_secret
 from spark_pulsar.cli.main import app
 from spark_pulsar.cli.process import BrokerProcess
 from spark_pulsar.server.config.pulsar_keys import PULSAR_KEYS
-from spark_pulsar.server.config.reading import KEYS
+from spark_pulsar.server.config.reading import KEYS, parse_properties
+from spark_pulsar.server.config.tables import broker_conf
 from tests.raw import RawConnection
 
 KEY = b"marked-key-" + os.urandom(24).hex().encode()
@@ -191,6 +192,27 @@ def test_errors_of_a_start(tmp_path: Path, line: str) -> None:
     assert "marked-secret" not in done.stderr
     assert base64.b64encode(b"user:marked-secret").decode() not in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_configuration_that_is_shown(tmp_path: Path) -> None:
+    # covers SEC-85
+    conf, secrets = conf_with_secrets(tmp_path)
+    path = tmp_path / "broker.conf"
+    path.write_text("".join(f"{key}={value}\n" for key, value in (conf | {"webServicePort": ""}).items()))
+    done = CliRunner().invoke(app, ["config", "show", "--conf", str(path)])
+    assert (done.exit_code, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert {"tokenSecretKey=*****", "basicAuthConf=*****", "authenticationEnabled=true", "webServicePort="} < set(lines)
+    assert "brokerServicePort=6650" in lines
+    assert "# Unknown: passwordOfNoBroker" in lines
+    assert not [name for name, secret in secrets.items() if secret.decode() in done.stdout]
+    by_default = CliRunner().invoke(app, ["config", "show"]).stdout
+    assert "tokenSecretKey=\n" in by_default
+    assert parse_properties(by_default) == parse_properties(broker_conf())
+    path.write_text("tokenSecretKey marked-secret\n")
+    wrong = CliRunner().invoke(app, ["config", "show", "--conf", str(path)])
+    assert (wrong.exit_code, wrong.stdout) == (1, "")
+    assert wrong.stderr == f"spark-pulsar config: {path}: line 1: want key=value\n"
 
 
 def test_help_shows_no_value_of_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
