@@ -6,7 +6,7 @@ depends on the kind of work (batch or stream, read or write) is checked by `for_
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -169,13 +169,17 @@ class Options:
 
     def check_topics_to_read(self) -> None:
         """Checks that topics to read are named, and that they are of a kind that can be read. Raises OptionError."""
-        named = self.topics if self.topic is None else (self.topic,)
-        if not named and self.topics_pattern is None:
+        if not self.named_topics and self.topics_pattern is None:
             raise OptionError("reading needs one of the options topic, topics, topicsPattern")
-        for topic in named:
+        for topic in self.named_topics:
             if topic.startswith("non-persistent://"):
                 raise OptionError(f"{topic} cannot be read: a non-persistent topic keeps nothing")
-        self._check_mode(named)
+        self._check_mode()
+
+    @property
+    def named_topics(self) -> tuple[str, ...]:
+        """Topics that the options name, in full; none with a pattern."""
+        return self.topics if self.topic is None else (self.topic,)
 
     @property
     def split(self) -> Split:
@@ -187,7 +191,7 @@ class Options:
         """Way of messages that do not decode."""
         return DecodeMode(self.mode, self.column_name_of_corrupt_record, self.dead_letter_topic)
 
-    def _check_mode(self, named: Sequence[str]) -> None:
+    def _check_mode(self) -> None:
         """Checks that what belongs to a mode comes with it, and that dead letters are not read again. Raises
         OptionError."""
         for name, of in (("columnNameOfCorruptRecord", PERMISSIVE), ("deadLetterTopic", DEADLETTER)):
@@ -200,7 +204,7 @@ class Options:
                 raise OptionError(f"mode {DEADLETTER} needs the option deadLetterTopic")
             return
         letters = TopicName.parse(self.dead_letter_topic).base
-        is_read = any(TopicName.parse(topic).base == letters for topic in named)
+        is_read = any(TopicName.parse(topic).base == letters for topic in self.named_topics)
         if self.topics_pattern is not None:
             namespace, local = split_pattern(self.topics_pattern)
             is_read = letters.namespace_name == namespace and local.fullmatch(letters.local) is not None
@@ -214,8 +218,9 @@ class Options:
             return ()
         if self.retry_letter_topic is not None:
             return (TopicName.parse(self.retry_letter_topic).base.full,)
-        named = self.topics if self.topic is None else (self.topic,)
-        return tuple(dict.fromkeys(retry_letter_topic_of(topic, self.subscription_name or "") for topic in named))
+        return tuple(
+            dict.fromkeys(retry_letter_topic_of(topic, self.subscription_name or "") for topic in self.named_topics)
+        )
 
     def _check_retry(self) -> None:
         if self.retry_letter_topic is not None and not self.enable_retry:
@@ -226,9 +231,8 @@ class Options:
             raise OptionError("enableRetry needs the option subscriptionName: retry letters belong to a subscription")
         if self.retry_letter_topic is None and self.topics_pattern is not None:
             raise OptionError("enableRetry and topicsPattern need the option retryLetterTopic, one for all topics")
-        named = self.topics if self.topic is None else (self.topic,)
         for letters in self.retry_letter_topics:
-            if any(TopicName.parse(topic).base.full == letters for topic in named):
+            if any(TopicName.parse(topic).base.full == letters for topic in self.named_topics):
                 raise OptionError(f"the retry letter topic {letters} is one of the topics to read: it must be another")
             if self.dead_letter_topic is not None and TopicName.parse(self.dead_letter_topic).base.full == letters:
                 raise OptionError(f"deadLetterTopic {letters} is the retry letter topic: it must be another one")

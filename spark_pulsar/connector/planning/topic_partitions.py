@@ -34,8 +34,7 @@ def find_partitions(
     found = _retry_letter_partitions(client, options)
     if options.topics_pattern is not None:
         return sorted({*found, *topics_of_pattern(client, options.topics_pattern)})
-    named = options.topics if options.topic is None else (options.topic,)
-    for topic, partitions in client.partitions_of_each(named).items():
+    for topic, partitions in client.partitions_of_each(options.named_topics).items():
         if not isinstance(partitions, TopicNotFound):
             found += partitions
             continue
@@ -50,10 +49,11 @@ def check_found(topics: Sequence[str], known: Collection[str], options: Options)
     """Refuses a named topic that never was, and a named partition. One that vanished is a loss, told elsewhere; a
     partition of a named topic that is not there yet, while partitions are added, is found by the next trigger. Raises
     TopicNotFound."""
-    named = options.topics if options.topic is None else (options.topic,)
     bases = {TopicName.parse(topic).base for topic in known}
     missing = [
-        topic for topic in topics if topic not in known and (topic in named or TopicName.parse(topic).base not in bases)
+        topic
+        for topic in topics
+        if topic not in known and (topic in options.named_topics or TopicName.parse(topic).base not in bases)
     ]
     if missing:
         raise TopicNotFound(f"topic {missing[0]} not found")

@@ -22,5 +22,5 @@ def definition_of_read(options: Options) -> Definition | None:
         if options.topics_pattern is not None:
             topics = topics_of_pattern(client, options.topics_pattern)
         else:
-            topics = [*options.topics] if options.topic is None else [options.topic]
+            topics = list(options.named_topics)
         return common_definition(client, topics, options.allow_different_topic_schemas)
