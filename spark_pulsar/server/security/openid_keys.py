@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 WELL_KNOWN_PATH: Final = "/.well-known/openid-configuration"
 MAX_ANSWER_BYTES: Final = 1024 * 1024
 MAX_KEYS: Final = 1_000
+SLOW_S: Final = 2.0
+"""Time of a fetch in which others wait for it. They have few threads, which other providers need, too."""
+_SOON_S: Final = 0.05
 RETRY_S: Final = 5.0
 """Time after a fetch in vain in which the issuer is not asked again."""
 _LOG: Final = logging.getLogger("spark_pulsar.security")
@@ -98,6 +101,7 @@ class _Issuer:
         self._fetching = threading.Lock()
         self._keys: Keys | None = None
         self._fetched_s = self._failed_s = -float("inf")
+        self._began_s = clock()
         self._failure = ""
 
     def find(self, key_id: str) -> SigningKey:
@@ -133,14 +137,20 @@ class _Issuer:
 
     def _fetch_once(self, known_s: float) -> Keys:
         """Fetches the keys, unless another thread has done so since the time of those that are known."""
-        with self._fetching:
+        if not self._fetching.acquire(timeout=_SOON_S):  # by then the fetch under way has noted its begin
+            if not self._fetching.acquire(timeout=max(0.0, self._began_s + SLOW_S - self._clock())):
+                raise AuthenticationError("the issuer of the token takes long to give its keys")
+        try:
             if self._keys is not None and self._fetched_s > known_s:
                 return self._keys
             if self._clock() - self._failed_s < RETRY_S:
                 raise AuthenticationError(self._failure)
             return self._fetch()
+        finally:
+            self._fetching.release()
 
     def _fetch(self) -> Keys:
+        self._began_s = self._clock()
         try:
             self._keys = keys = self._source.fetch()
         except IssuerFailed as error:

@@ -245,6 +245,21 @@ def test_threads_that_need_keys_at_once_fetch_them_once(issuer: Issuer) -> None:
     assert issuer.fetched == [WELL_KNOWN_PATH, "/keys"]
 
 
+def test_a_slow_issuer_holds_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    # covers SEC-23
+    monkeypatch.setattr("spark_pulsar.server.security.openid_keys.SLOW_S", 0.01)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        provider = OpenIdProvider.from_config(config_of(url, openid_read_timeout_ms=60_000))
+        first = threading.Thread(target=refused, args=(provider, token(url), "cannot fetch"))
+        first.start()
+        taken, _ = silent.accept()
+        for _ in range(10):
+            refused(provider, token(url), "takes long")
+        taken.close()
+        first.join()
+
+
 @pytest.mark.parametrize(
     ("change", "match"),
     [
