@@ -137,9 +137,11 @@ class _Issuer:
 
     def _fetch_once(self, known_s: float) -> Keys:
         """Fetches the keys, unless another thread has done so since the time of those that are known."""
-        if not self._fetching.acquire(timeout=_SOON_S):  # by then the fetch under way has noted its begin
-            if not self._fetching.acquire(timeout=max(0.0, self._began_s + SLOW_S - self._clock())):
-                raise AuthenticationError("the issuer of the token takes long to give its keys")
+        is_ours = self._fetching.acquire(timeout=_SOON_S)  # by then the fetch under way has noted its begin
+        if not is_ours:
+            is_ours = self._fetching.acquire(timeout=max(0.0, self._began_s + SLOW_S - self._clock()))
+        if not is_ours:
+            raise AuthenticationError("the issuer of the token takes long to give its keys")
         try:
             if self._keys is not None and self._fetched_s > known_s:
                 return self._keys
