@@ -64,9 +64,11 @@ class Rest:
         self._netloc = urllib.parse.urlsplit(admin_url).netloc
         self._connections: dict[str, http.client.HTTPConnection] = {}
 
-    def call(self, role: str, method: str, path: str, body: Any = None) -> tuple[int, str]:
-        """Status, and the reason or the text of the answer."""
+    def call(self, role: str, method: str, path: str, body: Any = None, original: str = "") -> tuple[int, str]:
+        """Status, and the reason or the text of the answer; `original` is the role that a proxy names."""
         headers = {} if role == WITHOUT_CREDENTIALS else {"Authorization": f"Bearer {TOKENS[role]}"}
+        if original:
+            headers["X-Original-Principal"] = original
         data = None if body is None else json.dumps(body)
         if data is not None:
             headers["Content-Type"] = "application/json"

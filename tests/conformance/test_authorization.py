@@ -178,6 +178,23 @@ def test_both_a_proxy_and_its_client_must_be_allowed(team: Team) -> None:
     assert team.produce(team.raw("proxy", original_principal="nobody"))["error"] == "AuthorizationError"
 
 
+def test_a_proxy_names_its_client_over_http(team: Team) -> None:
+    # covers AU-10
+    for role in ("proxy", "app"):
+        team.grant(role, "produce")
+    allowed = [("proxy", "app"), ("app", ""), ("app", "app"), (ADMIN, ""), (ADMIN, ADMIN)]
+    refused = [("proxy", ""), ("proxy", "proxy"), ("proxy", "nobody"), ("app", "proxy"), ("app", ADMIN), (ADMIN, "app")]
+    for roles in (allowed, refused):
+        wanted = 200 if roles is allowed else 401
+        for role, original in roles:
+            assert team.rest.call(role, "GET", f"{team.topic_path}/stats", None, original)[0] == wanted, (
+                role,
+                original,
+            )
+    status, text = team.rest.call("proxy", "GET", "admin/v2/tenants", None, "app")
+    assert (status, "for originalPrincipal [app] and clientAppId [proxy]" in text) == (401, True)
+
+
 def test_roles_with_a_star(team: Team) -> None:
     # covers AU-9
     team.grant("app-*", "consume")
