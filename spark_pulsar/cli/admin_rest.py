@@ -72,7 +72,9 @@ class Admin:
                 if may_be_missing and error.code == HTTPStatus.NOT_FOUND:
                     return None
                 text = _reason(error.read().decode(errors="replace"), error.code)
-                hint = f"; {self._access.hint}" if error.code == HTTPStatus.UNAUTHORIZED else ""
+                # With 401 Apache Pulsar also refuses a known role that is no super user.
+                is_unknown = error.code == HTTPStatus.UNAUTHORIZED and "uthenticat" in text
+                hint = f"; {self._access.hint}" if is_unknown else ""
                 raise _failed(text + hint) from error
         except (OSError, HTTPException) as error:
             reason = getattr(error, "reason", error)

@@ -62,6 +62,9 @@ def _connected(options: AccessOptions) -> Iterator[pulsar.Client]:
             yield client
     except pulsar.AuthenticationError as error:
         raise _failed(f"{access.url}: {error}; {access.hint}") from error
+    except pulsar.AuthorizationError as error:
+        needed = "the role needs a permission, see spark-pulsar admin namespaces grant-permission"
+        raise _failed(f"{access.url}: {error}; {needed}") from error
     except pulsar.PulsarException as error:
         raise _failed(f"{access.url}: {error}") from error
 

@@ -12,7 +12,6 @@ from urllib.parse import quote
 from spark_pulsar.cli.certificates import Authority
 from spark_pulsar.cli.tokens_keys import make_token, needing_security, new_secret_key, write_secret_file
 from spark_pulsar.client.secret import Secret
-from spark_pulsar.server.config.reading import KEYS
 
 ADMIN_ROLE: Final = "admin"
 """Super user of a broker with tokens."""
@@ -93,9 +92,9 @@ class ProcessSecurity:
                 "authenticationEnabled": "true",
                 "authenticationProviders": _PROVIDER,
                 "tokenSecretKey": (directory / "secret.key").as_uri(),
+                "authorizationEnabled": "true",
+                "superUserRoles": ADMIN_ROLE,
             }
-            if "authorizationEnabled" in KEYS:
-                self.conf |= {"authorizationEnabled": "true", "superUserRoles": ADMIN_ROLE}
         if self._authority is not None:
             hosts = dict.fromkeys(("localhost", "127.0.0.1", "::1", socket.gethostname(), host))
             certificate, key = self._authority.issue("broker", tuple(each for each in hosts if each not in _WILDCARDS))

@@ -48,12 +48,14 @@ class Server:
                 if server.location:
                     self.send_header("Location", server.location)
                 self.end_headers()
-                self.wfile.write(json.dumps(["public"]).encode())
+                text = {"reason": server.reason} if server.status == 401 else ["public"]
+                self.wfile.write(json.dumps(text).encode())
 
             def log_message(self, format: str, *args: Any) -> None:
                 pass
 
         self.status = 200
+        self.reason = "Authentication required"
         self.location = ""
         self.certificates: list[Any] = []
         self._server = Quiet(("127.0.0.1", 0), Handler)
@@ -149,6 +151,9 @@ def test_no_credentials(server: Server) -> None:
     assert "no credentials were given: --auth-plugin and --auth-params, or authPlugin and authParams" in text
     text = refusal("--admin-url", server.url, "--auth-plugin", "token", "--auth-params", SECRET, status=1)
     assert "the broker does not accept the credentials of --auth-plugin token" in text
+    server.reason = "This operation requires super-user access"
+    given = ("--auth-plugin", "token", "--auth-params", SECRET)
+    assert refusal("--admin-url", server.url, *given, status=1) == f"spark-pulsar: {server.reason}"
 
 
 def test_settings_of_a_client_conf(server: Server, secured: Server, authority: Authority, tmp_path: Path) -> None:

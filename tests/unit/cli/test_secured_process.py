@@ -93,7 +93,7 @@ def test_tokens_over_tls(secured: BrokerProcess) -> None:
     assert jwt.decode(expiring, options={"verify_signature": False})["exp"] > wall_ms() // 1000
     reader = secured.as_role("reader")
     assert (reader.token, reader.token_path and reader.token_path.read_text()) == (token, token)
-    assert status_of(secured, reader.admin_headers) != 401
+    assert status_of(secured, reader.admin_headers) == 403
     assert status_of(secured, secured.as_role("admin").admin_headers) == 200
     assert status_of(secured, {}) == 401
     assert status_of(secured, {"Authorization": f"Bearer {token[:-2]}xx"}) == 401
@@ -103,7 +103,7 @@ def test_tokens_over_tls(secured: BrokerProcess) -> None:
 
 def status_of(broker: BrokerProcess, headers: dict[str, str]) -> int:
     """Returns the status of a question to the admin API."""
-    request = urllib.request.Request(f"{broker.admin_url}/admin/v2/tenants", headers=headers)
+    request = urllib.request.Request(f"{broker.admin_url}/admin/v2/persistent/public/default", headers=headers)
     try:
         with urllib.request.urlopen(request, context=broker.as_role("x").tls_context(), timeout=30) as answer:
             return int(answer.status)
@@ -120,6 +120,14 @@ def test_commands_with_a_token(secured: BrokerProcess) -> None:
     assert (sent.exit_code, sent.stderr) == (0, "1 messages sent to by-role\n")
     topics = CliRunner().invoke(app, ["admin", *conf, "topics", "list", "public/default"])
     assert "persistent://public/default/by-role\n" in topics.stdout
+    reader = ("consume", "by-role", "-s", "s", "-n", "1", "--initial-position", "earliest", "--values-only")
+    reader_conf = ("--client-conf", str(secured.as_role("reader").client_conf_path))
+    not_yet = CliRunner().invoke(app, [*reader, *reader_conf])
+    assert (not_yet.exit_code, not_yet.stdout) == (1, "")
+    assert "the role needs a permission" in not_yet.stderr
+    grant = "namespaces grant-permission public/default --role reader --actions consume"
+    assert CliRunner().invoke(app, ["admin", *conf, *grant.split()]).exit_code == 0
+    assert CliRunner().invoke(app, [*reader, *reader_conf]).stdout == "hello\n"
     refused = CliRunner().invoke(app, ["produce", "t", "-m", "x", *conf, "--auth-params", "token:a.b.c"])
     assert (refused.exit_code, refused.stderr.count("\n")) == (1, 1)
     assert "Failed to authenticate" in refused.stderr
