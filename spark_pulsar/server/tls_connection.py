@@ -19,7 +19,9 @@ from .sockets import peer_text
 HANDSHAKE_TIMEOUT_S: Final = 10.0
 """Time that a handshake may take (SEC-45)."""
 _RECORD_BYTES: Final = 16 * 1024
-_SCRATCH_BYTES: Final = 256 * 1024
+_SLICE_BYTES: Final = 32 * 1024
+"""Bytes that pass the memory of TLS at a time: it stays as large as it once was, for as long as the connection."""
+_SCRATCH_BYTES: Final = 288 * 1024
 _LINES: Final = 5
 _LINES_INTERVAL_S: Final = 10.0
 """Lines about failed handshakes that the log gets in each such interval."""
@@ -41,16 +43,21 @@ class TlsTransport(asyncio.Transport):
     def write(self, data: Any) -> None:
         if self._tcp.is_closing():
             return
-        write = self._tls.write
+        write, outgoing = self._tls.write, self._outgoing
         if len(data) <= _RECORD_BYTES:
             if data:
                 write(data)
-        else:
-            with memoryview(data) as view:
-                written = 0
-                while written < len(view):
-                    written += write(view[written:])
-        self._tcp.write(self._outgoing.read())
+                self._tcp.write(outgoing.read())
+            return
+        records = []
+        with memoryview(data) as view:
+            written = 0
+            while written < len(view):
+                written += write(view[written:])
+                if outgoing.pending >= _SLICE_BYTES:
+                    records.append(outgoing.read())
+        records.append(outgoing.read())
+        self._tcp.writelines(records)
 
     def writelines(self, list_of_data: Iterable[Any]) -> None:
         self.write(b"".join(list_of_data))
@@ -172,9 +179,12 @@ class TlsConnection(asyncio.Protocol):
         if self._tcp.is_closing():
             return
         self._has_come = True
-        self._incoming.write(data)
-        if self._above is not None or self._shake_hands():
-            self._read()
+        if self._above is not None:
+            self._read(data)
+        else:
+            self._incoming.write(data)
+            if self._shake_hands():
+                self._read(b"")
 
     def pause_writing(self) -> None:
         if self._above is not None:
@@ -229,34 +239,40 @@ class TlsConnection(asyncio.Protocol):
 
     # Records
 
-    def _read(self) -> None:
-        """Hands over what the records hold that are whole."""
-        above, tls, incoming, scratch = self._above, self._tls, self._incoming, self._handshakes.scratch
+    def _read(self, data: bytes) -> None:
+        """Hands over what the records hold that are whole with these bytes."""
+        above, scratch = self._above, self._handshakes.scratch
         assert above is not None, "set by the handshake"
-        is_more, has_ended = True, False
-        while is_more and not self._tcp.is_closing():
-            size = 0
-            try:
-                while size <= _SCRATCH_BYTES - _RECORD_BYTES:
-                    count = tls.read(_RECORD_BYTES, scratch[size:])
-                    if not count:
-                        is_more, has_ended = False, True
-                        break
-                    size += count  # type: ignore[operator]
-                    if not (incoming.pending or tls.pending()):
-                        is_more = False
-                        break
-            except ssl.SSLWantReadError:
-                is_more = False
-            except ssl.SSLError as error:
-                is_more, has_ended = False, True
-                _LOG.info("TLS connection of %s ends: %s", peer_text(self._peer), reason_of(error))
-            if size:
-                above.data_received(bytes(scratch[:size]))
+        size, has_ended = 0, False
+        with memoryview(data) as view:
+            for start in range(0, len(view) or 1, _SLICE_BYTES):
+                self._incoming.write(view[start : start + _SLICE_BYTES])
+                is_drained = False
+                while not (is_drained or has_ended or self._tcp.is_closing()):
+                    if size > _SCRATCH_BYTES - _RECORD_BYTES:
+                        above.data_received(bytes(scratch[:size]))
+                        size = 0
+                    count, is_drained = self._decrypt(scratch[size:])
+                    size += count
+                    has_ended = not (count or is_drained)
+        if size and not self._tcp.is_closing():
+            above.data_received(bytes(scratch[:size]))
         if not self._tcp.is_closing():
             self._send()
             if has_ended:
                 self._transport.close()
+
+    def _decrypt(self, room: memoryview) -> tuple[int, bool]:
+        """Decrypts one record, and tells its size, and whether no other one is whole yet. Neither means the end."""
+        tls = self._tls
+        try:
+            count: int = tls.read(_RECORD_BYTES, room)  # type: ignore[assignment]
+        except ssl.SSLWantReadError:
+            return 0, True
+        except ssl.SSLError as error:
+            _LOG.info("TLS connection of %s ends: %s", peer_text(self._peer), reason_of(error))
+            return 0, False
+        return count, bool(count) and not (self._incoming.pending or tls.pending())
 
     def _send(self) -> None:
         if self._outgoing.pending:
