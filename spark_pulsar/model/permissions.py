@@ -22,6 +22,8 @@ AUTH_MODES: Final = ("None", PREFIX)
 MAX_ROLE_LENGTH: Final = 1_000
 MAX_GRANTS: Final = 10_000
 """Roles of a namespace, its topics and its subscriptions together: all stand in one record."""
+MAX_CHARACTERS: Final = 512 * 1024
+"""Characters of these names together."""
 
 _NAMESPACE, _TOPICS, _SUBSCRIPTIONS = "namespace_auth", "destination_auth", "subscription_auth_roles"
 
@@ -62,9 +64,15 @@ class Permissions:
 
     def check_size(self) -> None:
         """Refuses more roles than one record may hold."""
-        count = len(self.namespace) + sum(map(len, self.topics.values())) + sum(map(len, self.subscriptions.values()))
-        if count + len(self.topics) + len(self.subscriptions) > MAX_GRANTS:
-            raise MalformedPolicy(f"{AUTH_POLICIES}: a namespace has at most {MAX_GRANTS} grants")
+        names = [*self.namespace]
+        for grants in (self.topics, self.subscriptions):
+            for each, allowed in grants.items():
+                names += (each, *allowed)
+        if len(names) > MAX_GRANTS or sum(map(len, names)) > MAX_CHARACTERS:
+            raise MalformedPolicy(
+                f"{AUTH_POLICIES}: a namespace has at most {MAX_GRANTS} roles, topics and subscriptions with permissions "
+                f"and {MAX_CHARACTERS} characters in their names"
+            )
 
 
 def actions(value: object) -> frozenset[str]:

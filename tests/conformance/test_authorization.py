@@ -151,6 +151,16 @@ def test_what_lost_its_permission_is_closed(team: Team) -> None:
     raw.expect("CLOSE_PRODUCER")
 
 
+def test_a_producer_that_makes_a_subscription_must_be_allowed_to(team: Team) -> None:
+    # covers AU-9
+    team.grant("producer", "produce")
+    team.grant("app", "produce", "consume")
+    wish = {"topic": team.topic, "producer_id": 5, "initial_subscription_name": "first"}
+    refused = team.raw("producer").request("PRODUCER", **wish)
+    assert (refused["error"], refused["message"]) == ("AuthorizationError", "Client is not authorized to Produce")
+    assert team.raw("app").request("PRODUCER", **wish).type == "PRODUCER_SUCCESS"
+
+
 def test_subscriptions_for_some_roles_and_named_after_them(team: Team) -> None:
     # covers AU-9
     for role in ("app", "consumer"):

@@ -15,23 +15,45 @@ from .auditing import audit
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.session import Session
+    from spark_pulsar.wire.pulsar_api_pb2 import CommandProducer, CommandSubscribe
 
 Check = Callable[["Core", "Session", Any], None]
 
 
 def _of_topic(operation: str, words: str) -> Check:
     def check(core: Core, session: Session, command: Any) -> None:
-        name = TopicName.parse(command.topic)
-        subscription = command.subscription if operation == "CONSUME" else None
-        try:
-            is_allowed = authorization.may_use_topic(core, session.principal, operation, name, subscription)
-        except AuthorizationError as error:
-            audit(core, session, operation, name.full, is_allowed=False, reason=error.message)
-            raise
-        if not is_allowed:
-            raise _refused(core, session, operation, name.full, words)
+        _check_topic(core, session, operation, command.topic, words)
 
     return check
+
+
+def _check_topic(
+    core: Core, session: Session, operation: str, topic: str, words: str, subscription: str | None = None
+) -> None:
+    name = TopicName.parse(topic)
+    try:
+        is_allowed = authorization.may_use_topic(core, session.principal, operation, name, subscription)
+    except AuthorizationError as error:
+        audit(core, session, operation, name.full, is_allowed=False, reason=error.message)
+        raise
+    if not is_allowed:
+        raise _refused(core, session, operation, name.full, words)
+
+
+_MAY_NOT_PRODUCE: Final = "Client is not authorized to Produce"
+
+
+def _check_producer(core: Core, session: Session, command: CommandProducer) -> None:
+    """Checks a producer, and the subscription that it may make before its first message (PR-18)."""
+    _check_topic(core, session, "PRODUCE", command.topic, _MAY_NOT_PRODUCE)
+    if command.initial_subscription_name:
+        subscription = command.initial_subscription_name
+        _check_topic(core, session, "SUBSCRIBE", command.topic, _MAY_NOT_PRODUCE, subscription)
+
+
+def _check_consumer(core: Core, session: Session, command: CommandSubscribe) -> None:
+    words = "Client is not authorized to subscribe"
+    _check_topic(core, session, "CONSUME", command.topic, words, command.subscription)
 
 
 def _of_namespace(operation: str, words: str) -> Check:
@@ -61,9 +83,9 @@ CHECKS: Final[Mapping[int, Check]] = {
     BaseCommand.GET_TOPICS_OF_NAMESPACE: _of_namespace(
         "GET_TOPICS", "Client is not authorized to GetTopicsOfNamespace"
     ),
-    BaseCommand.PRODUCER: _of_topic("PRODUCE", "Client is not authorized to Produce"),
+    BaseCommand.PRODUCER: _check_producer,
     BaseCommand.CLOSE_PRODUCER: _allowed,
-    BaseCommand.SUBSCRIBE: _of_topic("CONSUME", "Client is not authorized to subscribe"),
+    BaseCommand.SUBSCRIBE: _check_consumer,
     BaseCommand.FLOW: _allowed,
     BaseCommand.UNSUBSCRIBE: _allowed,
     BaseCommand.CLOSE_CONSUMER: _allowed,

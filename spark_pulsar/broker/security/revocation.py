@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_pulsar.broker.entities import producer as producers
+from spark_pulsar.broker.entities import registry
 from spark_pulsar.model.errors import AuthorizationError
+from spark_pulsar.model.names import NON_PERSISTENT, PERSISTENT
 from spark_pulsar.wire import commands
 
 from . import authorization
@@ -42,10 +44,14 @@ def close_revoked(core: Core, namespace: str) -> None:
     clients are refused when they come back."""
     if not core.config.authorization_enabled:
         return
-    tenant = namespace if "/" not in namespace else None
-    for topic in list(core.topics.values()):
-        if topic.name.tenant == tenant or topic.name.namespace_name == namespace:
-            _close_revoked(core, topic)
+    tenant, separator, _ = namespace.partition("/")
+    named = [namespace] if separator else [each for each in core.state.namespaces if each.startswith(f"{tenant}/")]
+    for each in named:
+        for domain in (PERSISTENT, NON_PERSISTENT):
+            for full_name in registry.full_names_in(core, domain, tenant, each.partition("/")[2]):
+                topic = core.topics.get(full_name)
+                if topic is not None:
+                    _close_revoked(core, topic)
 
 
 def _close_revoked(core: Core, topic: Topic) -> None:

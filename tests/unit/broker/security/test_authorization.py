@@ -236,6 +236,16 @@ def test_a_tenant_that_loses_its_administrator_closes_what_he_opened() -> None:
     assert closed == {BaseCommand.CLOSE_PRODUCER, BaseCommand.CLOSE_CONSUMER}
 
 
+def test_non_persistent_topics_lose_theirs_too() -> None:
+    # covers SEC-65
+    world, topic = _world(BOTH), TOPIC.replace("persistent", "non-persistent")
+    client = _connected(world, "app")
+    client.send(requests.producer(client.request_id(), topic, 1))
+    client.expect(BaseCommand.PRODUCER_SUCCESS)
+    _grant(world, {})
+    client.expect(BaseCommand.CLOSE_PRODUCER)
+
+
 def test_a_producer_that_waits_is_refused_when_its_role_lost_the_permission() -> None:
     # covers SEC-65
     world = _world(BOTH)
