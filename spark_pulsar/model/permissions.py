@@ -70,7 +70,7 @@ class Permissions:
                 names += (each, *allowed)
         if len(names) > MAX_GRANTS or sum(map(len, names)) > MAX_CHARACTERS:
             raise MalformedPolicy(
-                f"{AUTH_POLICIES}: a namespace has at most {MAX_GRANTS} roles, topics and subscriptions with permissions "
+                f"{AUTH_POLICIES}: a namespace has at most {MAX_GRANTS} roles, topics and subscriptions in permissions "
                 f"and {MAX_CHARACTERS} characters in their names"
             )
 
