@@ -44,30 +44,44 @@ class Sessions(RuleBasedStateMachine):
         self.world = World(**QUIET, **settings, authenticate_original_auth_data=True)
         self.accounts: list[Account] = []
 
-    @rule(forwards=st.booleans(), refreshes=st.booleans())
-    def connect(self, forwards: bool, refreshes: bool) -> None:
+    @rule(forwards=st.booleans(), refreshes=st.booleans(), answered=st.integers(0, 3), role=roles)
+    def connect(self, forwards: bool, refreshes: bool, answered: int, role: str) -> None:
         client = self.world.open_socket()
         command = requests.connect("t", "token", b"own", features=FeatureFlags(supports_auth_refresh=refreshes))
         if forwards:
             command.connect.original_principal = "claimed"
             command.connect.original_auth_data = "forwarded"
-        self.accounts.append(Account(client, forwards=forwards))
+        account = Account(client, forwards=forwards)
+        self.accounts.append(account)
         client.send(command)
-        self._take(self.accounts[-1])
+        self._take(account)
+        for _ in range(min(answered, 2)):
+            self._accept(account, role, None)
 
     @precondition(lambda self: self.accounts)
     @rule(data=st.data(), role=roles, lives_ms=st.none() | st.integers(-CHECK_MS, 5 * CHECK_MS), late=st.booleans())
     def accept(self, data: st.DataObject, role: str, lives_ms: int | None, late: bool) -> None:
-        account = data.draw(st.sampled_from(self.accounts))
+        account = self._one(data)
+        if late and account.pending is not None:
+            number = account.pending.number - 1
+            self.world.happen([SessionAuthenticated(account.client.session_id, number, role, None)])
+            self._take(account)
+        else:
+            self._accept(account, role, lives_ms)
+
+    def _one(self, data: st.DataObject) -> Account:
+        """Chooses an account, one that still lives if there is any."""
+        account: Account = data.draw(st.sampled_from([a for a in self.accounts if not a.is_ended] or self.accounts))
+        return account
+
+    def _accept(self, account: Account, role: str, lives_ms: int | None) -> None:
         order = account.pending
         if order is None:
             return
-        number = order.number - (1 if late else 0)
         expires_ms = None if lives_ms is None else self.world.now_ms + lives_ms
-        if not late:
-            account.orders.clear()
-            self._expect(account, role, is_forwarded=order.is_forwarded)
-        self.world.happen([SessionAuthenticated(account.client.session_id, number, role, expires_ms)])
+        account.orders.clear()
+        self._expect(account, role, is_forwarded=order.is_forwarded)
+        self.world.happen([SessionAuthenticated(account.client.session_id, order.number, role, expires_ms)])
         self._take(account)
 
     def _expect(self, account: Account, role: str, *, is_forwarded: bool) -> None:
@@ -83,7 +97,7 @@ class Sessions(RuleBasedStateMachine):
     @precondition(lambda self: self.accounts)
     @rule(data=st.data())
     def refuse(self, data: st.DataObject) -> None:
-        account = data.draw(st.sampled_from(self.accounts))
+        account = self._one(data)
         order = account.pending
         if order is not None:
             account.orders.clear()
@@ -94,23 +108,36 @@ class Sessions(RuleBasedStateMachine):
     @precondition(lambda self: self.accounts)
     @rule(data=st.data())
     def respond(self, data: st.DataObject) -> None:
-        account = data.draw(st.sampled_from(self.accounts))
+        account = self._one(data)
         if not account.is_ended:
             account.is_ended = account.pending is not None or not account.is_connected
             account.client.send(requests.auth_response("t", "token", b"fresh"))
             self._take(account)
 
     @precondition(lambda self: self.accounts)
+    @rule(data=st.data(), role=roles, lives_ms=st.none() | st.integers(-CHECK_MS, 5 * CHECK_MS))
+    def refresh(self, data: st.DataObject, role: str, lives_ms: int | None) -> None:
+        account = self._one(data)
+        if account.is_connected and account.pending is None:
+            self._respond(account)
+            self._accept(account, role, lives_ms)
+
+    def _respond(self, account: Account) -> None:
+        if not account.is_ended:
+            account.client.send(requests.auth_response("t", "token", b"fresh"))
+            self._take(account)
+
+    @precondition(lambda self: self.accounts)
     @rule(data=st.data())
     def leave(self, data: st.DataObject) -> None:
-        account = data.draw(st.sampled_from(self.accounts))
+        account = self._one(data)
         self.accounts.remove(account)
         account.client.close()
 
     @precondition(lambda self: self.accounts)
     @rule(data=st.data())
     def ping(self, data: st.DataObject) -> None:
-        account = data.draw(st.sampled_from(self.accounts))
+        account = self._one(data)
         if not account.is_ended:
             account.client.send(commands.ping())
             self._take(account)
