@@ -99,7 +99,7 @@ def test_who_takes_what_it_is_sent_is_there(event: type[StillReading] | type[Wri
     ("advertised", "url"),
     [
         ("", "pulsar://10.1.2.3:16650"),
-        ("broker.example", "pulsar://broker.example:16650"),
+        ("broker.example", "pulsar://broker.example:6650"),
         ("broker.example:7000", "pulsar://broker.example:7000"),
     ],
 )
