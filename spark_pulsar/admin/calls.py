@@ -79,7 +79,7 @@ class Call:
             found = addresses_for(config, host_of(self._host), listener)
         except ServiceNotReady as error:
             raise Refused(400, error.message) from error
-        if config.advertised_listeners:
+        if config.advertised_listeners or config.advertised_address:
             return found
         # As the caller reached it, by whatever port that was.
         return replace(found, **{"http_tls" if self.is_tls else "http": self.admin_url})
