@@ -31,6 +31,7 @@ def test_every_column_of_a_real_entry() -> None:
             "__producerName": "p",
             "__sequenceId": 1,
             "__schemaVersion": None,
+            "__redeliveryCount": 0,
             "__partition": 2,
             "__ledgerId": 5,
             "__entryId": 1,
