@@ -122,7 +122,7 @@ def test_a_cluster_knows_where_it_is_reached() -> None:
     # covers admin-rest 1.1
     world = World(advertised_address="pulsar.example.com")
     data = call(world, "GET", "/admin/v2/clusters/standalone")[2]
-    assert data["serviceUrl"] == "http://localhost:8080"
+    assert data["serviceUrl"] == "http://pulsar.example.com:8080"
     assert data["brokerServiceUrl"] == "pulsar://pulsar.example.com:6650"
 
 
