@@ -23,6 +23,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+import zlib
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,7 +31,9 @@ from types import FrameType
 
 VERSION = "4.0.8"
 HERE = Path(__file__).resolve().parent
-CLASS_PATH_FILE = Path.home() / ".cache" / "apache-pulsar" / f"{VERSION}.classpath"
+POM = HERE / "pom.xml"
+# One for each content of the file, so that a new dependency is not missed where an older class path is remembered.
+CLASS_PATH_FILE = Path.home() / ".cache" / "apache-pulsar" / f"{VERSION}-{zlib.crc32(POM.read_bytes()):08x}.classpath"
 START_TIMEOUT_S = 150.0
 ANSWER_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 30.0
@@ -61,7 +64,7 @@ def class_path() -> str:
     Raises:
         CannotStart: Maven is needed and missing, or failed.
     """
-    return resolved_class_path(f"Apache Pulsar {VERSION} (about 270 MB)", HERE / "pom.xml", CLASS_PATH_FILE)
+    return resolved_class_path(f"Apache Pulsar {VERSION} (about 270 MB)", POM, CLASS_PATH_FILE)
 
 
 def resolved_class_path(what: str, pom: Path, remembered_in: Path) -> str:
