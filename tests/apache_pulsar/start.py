@@ -235,6 +235,7 @@ class ApachePulsar:
     def _command(self, conf_path: Path) -> list[str]:
         jvm = ["-Xms768m", "-Xmx1g", "-XX:MaxDirectMemorySize=2g", "-Dio.netty.tryReflectionSetAccessible=true"]
         jvm += [f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED_PACKAGES]
+        jvm += os.environ.get("PULSAR_EXTRA_OPTS", "").split()  # as bin/pulsar takes them
         # No functions worker, no stream storage: the broker, the bookie and the metadata store are what is judged.
         pulsar = ["--config", str(conf_path), "--no-functions-worker", "--no-stream-storage"]
         pulsar += ["--bookkeeper-dir", str(self._bookkeeper_dir), "--bookkeeper-port", str(self._bookie_port)]
