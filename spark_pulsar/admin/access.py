@@ -8,6 +8,7 @@ are asked before the body is read and before the resource is looked for: a role 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.security import authorization
@@ -192,28 +193,23 @@ def _namespace(operation: str) -> Rule:
     return check
 
 
-def _namespace_policy(policy: str, operation: str) -> Rule:
+def _policy_operation(level: str, policy: str, operation: str) -> Rule:
+    """`level`: "namespace" or "topic", whose policy it is."""
+
     def check(core: Core, call: Call) -> None:
         if not _is_administrator(core, call):
+            resource = call.namespace if level == "namespace" else call.topic
             raise Refused(
                 403,
-                f"Unauthorized to validateNamespacePolicyOperation for operation [{operation}] on namespace "
-                f"[{call.namespace}] on policy [{policy}]",
+                f"Unauthorized to validate{level.title()}PolicyOperation for operation [{operation}] on {level} "
+                f"[{resource}] on policy [{policy}]",
             )
 
     return check
 
 
-def _topic_policy(policy: str, operation: str) -> Rule:
-    def check(core: Core, call: Call) -> None:
-        if not _is_administrator(core, call):
-            raise Refused(
-                403,
-                f"Unauthorized to validateTopicPolicyOperation for operation [{operation}] on topic [{call.topic}] "
-                f"on policy [{policy}]",
-            )
-
-    return check
+_namespace_policy: Final = partial(_policy_operation, "namespace")
+_topic_policy: Final = partial(_policy_operation, "topic")
 
 
 def _topic(operation: str) -> Rule:
