@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote, unquote_to_bytes, urlsplit
+from urllib.parse import unquote_to_bytes
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
@@ -25,6 +25,7 @@ from spark_pulsar.model.errors import AuthenticationError
 from spark_pulsar.server.config.reading import InvalidConfiguration
 
 from .provider import Authenticated
+from .watched_file import path_of_url
 
 if TYPE_CHECKING:
     from typing import Self
@@ -159,7 +160,7 @@ def read_key(text: str, name: str) -> bytes:
             raise InvalidConfiguration(f"{name}: want data:;base64,KEY")
         return _decoded(match["data"], name) if match["base64"] else unquote_to_bytes(match["data"])
     if text.startswith("file:"):
-        return _content(Path(unquote(urlsplit(text).path)), name)
+        return _content(path_of_url(text), name)
     path = Path(text)
     return _content(path, name) if _is_there(path) else _decoded(text, name)
 
