@@ -2,11 +2,10 @@
 
 from collections.abc import Callable
 from typing import Annotated
-from urllib.parse import quote
 
 import typer
 
-from spark_pulsar.cli.admin_values import namespace_path, show, topic_path
+from spark_pulsar.cli.admin_values import namespace_path, segment, show, topic_path
 from spark_pulsar.model.permissions import ACTIONS, AUTH_MODES
 
 Role = Annotated[str, typer.Option("--role", "-r", help="Role of a client.")]
@@ -36,14 +35,14 @@ def add_namespace_commands(app: typer.Typer) -> None:
         roles: Annotated[str, typer.Option("--roles", "-rs", help="Roles by commas.")],
         namespace: str = _NAMESPACE,
     ) -> None:
-        path = f"{namespace_path(namespace)}/permissions/subscription/{_segment(subscription)}"
+        path = f"{namespace_path(namespace)}/permissions/subscription/{segment(subscription)}"
         ctx.obj.post(path, roles.split(","))
 
     @app.command("revoke-subscription-permission", help="Take a role away from those that may use a subscription.")
     def revoke_subscription(
         ctx: typer.Context, subscription: Subscription, role: Role, namespace: str = _NAMESPACE
     ) -> None:
-        ctx.obj.delete(f"{namespace_path(namespace)}/permissions/{_segment(subscription)}/{_segment(role)}")
+        ctx.obj.delete(f"{namespace_path(namespace)}/permissions/{segment(subscription)}/{segment(role)}")
 
     @app.command("get-subscription-auth-mode", help="Show the rule for names of subscriptions.")
     def get_auth_mode(ctx: typer.Context, namespace: str = _NAMESPACE) -> None:
@@ -70,12 +69,8 @@ def _add(app: typer.Typer, argument: str, path: Callable[[str], str], names: tup
 
     @app.command(grant_name, help=f"Grant a role actions with {noun}, in place of those that it had.")
     def grant(ctx: typer.Context, role: Role, actions: Actions, name: str = argument) -> None:
-        ctx.obj.post(f"{path(name)}/permissions/{_segment(role)}", actions.split(","))
+        ctx.obj.post(f"{path(name)}/permissions/{segment(role)}", actions.split(","))
 
     @app.command(revoke_name, help=f"Take all actions with {noun} away from a role.")
     def revoke(ctx: typer.Context, role: Role, name: str = argument) -> None:
-        ctx.obj.delete(f"{path(name)}/permissions/{_segment(role)}")
-
-
-def _segment(text: str) -> str:
-    return quote(text, safe="")
+        ctx.obj.delete(f"{path(name)}/permissions/{segment(role)}")

@@ -4,11 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from inspect import Parameter, Signature
 from typing import Any, Final
-from urllib.parse import quote
 
 import typer
 
-from spark_pulsar.cli.admin_values import show, size_bytes, switched, time_s, whole_mib, whole_minutes
+from spark_pulsar.cli.admin_values import segment, show, size_bytes, switched, time_s, whole_mib, whole_minutes
 from spark_pulsar.model.policies import DESTINATION_STORAGE, QUOTA_POLICIES, QUOTA_TYPES
 from spark_pulsar.model.policy_columns import Level, Option, Policy, Written
 from spark_pulsar.model.policy_table import (
@@ -97,7 +96,7 @@ def _add(app: typer.Typer, target: Target, policy: Policy, level: Level) -> None
             return f"{base}/{level.path}"
         if policy.member != SUBSCRIPTION_DISPATCH_RATE or not target.is_topic:
             raise typer.BadParameter("--subscription is for the dispatch rate of subscriptions of a topic")
-        return f"{base}/{quote(subscription, safe='')}/dispatchRate"
+        return f"{base}/{segment(subscription)}/dispatchRate"
 
     def set_(values: Values) -> None:
         call, body, query = (

@@ -1,11 +1,10 @@
 """`spark-pulsar admin topics …` of subscriptions: create, skip, clear, expire, reset, unsubscribe."""
 
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 
-from spark_pulsar.cli.admin_values import Topic, pairs, show, time_s, topic_path
+from spark_pulsar.cli.admin_values import Topic, pairs, segment, show, time_s, topic_path
 from spark_pulsar.client.clock import wall_ms
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.ids import EARLIEST_ID, LATEST_ID, MessageId
@@ -19,7 +18,7 @@ Excluded = Annotated[bool, typer.Option("--exclude-reset-position", "-e", help="
 
 def subscription_path(topic: str, subscription: str) -> str:
     """Returns the REST path of a subscription."""
-    return f"{topic_path(topic)}/subscription/{quote(subscription, safe='')}"
+    return f"{topic_path(topic)}/subscription/{segment(subscription)}"
 
 
 def _place(text: str, *, excluded: bool = False, properties: dict[str, str] | None = None) -> dict[str, Any]:

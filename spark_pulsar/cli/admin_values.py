@@ -62,10 +62,15 @@ def namespace_path(text: str) -> str:
     return f"/admin/v2/namespaces/{tenant}/{namespace}"
 
 
+def segment(text: str) -> str:
+    """Returns a name as one segment of a REST path."""
+    return quote(text, safe="")
+
+
 def topic_path(text: str) -> str:
     """Returns the REST path of a topic: `x`, `tenant/namespace/x`, or with `persistent://`."""
     name = topic_name(text)
-    return f"/admin/v2/{name.domain}/{name.tenant}/{name.namespace}/{quote(name.local, safe='')}"
+    return f"/admin/v2/{name.domain}/{name.tenant}/{name.namespace}/{segment(name.local)}"
 
 
 def topic_name(text: str) -> TopicName:
