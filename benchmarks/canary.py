@@ -29,7 +29,7 @@ from load.attacks import ATTACKS, Stage
 from load.machine import description
 from load.singing import Canary
 
-from spark_pulsar.cli.process import BrokerProcess
+from spark_pulsar.testing.process import BrokerProcess
 
 ALONE = "alone"
 _AFTER_S = 0.5

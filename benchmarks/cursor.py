@@ -22,7 +22,6 @@ from random import Random
 import pulsar
 from load.machine import description
 
-from spark_pulsar.cli.process import BrokerProcess
 from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.records import base as r
 from spark_pulsar.ledger.records.cursors import CursorAcked, CursorCreated
@@ -30,6 +29,7 @@ from spark_pulsar.ledger.rows.snapshot import Row, take_dirty_rows
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.model.ids import LATEST, Position
 from spark_pulsar.storage.files import FileStorage
+from spark_pulsar.testing.process import BrokerProcess
 from spark_pulsar.wire.entries import build_entry
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests.entry_runs import run_of

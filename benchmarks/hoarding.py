@@ -37,7 +37,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from load.machine import description
 from load.singing import Canary
 
-from spark_pulsar.cli.process import BrokerProcess
+from spark_pulsar.testing.process import BrokerProcess
 from tests.raw import RawConnection, command_bytes, frame_bytes
 
 LARGE = 5 * 1024 * 1024

@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from load.machine import description
 from load.singing import Canary
 
-from spark_pulsar.cli.process import BrokerProcess
+from spark_pulsar.testing.process import BrokerProcess
 from tests.raw import RawConnection, command_bytes, entry_bytes, frame_bytes
 
 KINDS = ("Exclusive", "Shared", "Failover", "Key_Shared")

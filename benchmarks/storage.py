@@ -39,7 +39,7 @@ from rich.console import Console
 from rich.table import Table
 
 import spark_pulsar
-from spark_pulsar.cli.process import BrokerProcess
+from spark_pulsar.testing.process import BrokerProcess
 from spark_pulsar.wire import pulsar_api_pb2 as api
 
 MESSAGE_BYTES: Final = 100

@@ -14,9 +14,9 @@ import importlib
 from typing import Any
 
 _LAZY = {
-    "BrokerProcess": "spark_pulsar.cli.process",
+    "BrokerProcess": "spark_pulsar.testing.process",
     "RetryLetters": "spark_pulsar.client.retry_letters",
-    "broker_process": "spark_pulsar.cli.process",
+    "broker_process": "spark_pulsar.testing.process",
     "copy_schemas": "spark_pulsar.connector.schemas.copying",
     "dead_letters": "spark_pulsar.connector.letters.frames",
     "explain": "spark_pulsar.connector.progress.explain",

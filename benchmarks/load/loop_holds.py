@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from spark_pulsar.cli.main import app
-from spark_pulsar.cli.process import BrokerProcess
 from spark_pulsar.server import runner
+from spark_pulsar.testing.process import BrokerProcess
 
 LOOP_HOLDS = "LOOP_HOLDS"
 LEAST_MS = 2.0

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from spark_pulsar.broker.turn.config_keys import keys_of
-from spark_pulsar.cli import access_options as of_access
+from spark_pulsar.cli.access import options as of_access
 from spark_pulsar.server.config.settings import ServerConfig
 
 _KEYS = {name: key for name, (_, key) in keys_of(ServerConfig).items()}
@@ -57,7 +57,7 @@ def broker(
     with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
 ) -> None:
     """Run a broker until SIGTERM or Ctrl-C. Options win over the configuration file."""
-    from spark_pulsar.cli.serving import run_broker
+    from spark_pulsar.cli.broker.serving import run_broker
 
     options = {"dataDirectory": data_dir, "brokerServicePort": port, "webServicePort": http_port, "bindAddress": host}
     options |= {"brokerServicePortTls": tls_port, "webServicePortTls": tls_http_port}
@@ -80,7 +80,7 @@ def show_configuration(
     ] = None,
 ) -> None:
     """Print all keys that a broker acts upon with their values, secrets masked."""
-    from spark_pulsar.cli.configuration import print_configuration
+    from spark_pulsar.cli.broker.configuration import print_configuration
 
     print_configuration(conf)
 
@@ -106,8 +106,8 @@ def produce(
     listener_name: ListenerName = None,
 ) -> None:
     """Send messages to TOPIC: those of --message, or the lines of standard input. Ends when all are on disk."""
-    from spark_pulsar.cli import messaging
-    from spark_pulsar.cli.admin_values import pairs
+    from spark_pulsar.cli.messages import messaging
+    from spark_pulsar.cli.values import pairs
 
     messages = message or (line.rstrip("\n") for line in sys.stdin)
     access = of_access.AccessOptions(
@@ -147,7 +147,7 @@ def consume(
     listener_name: ListenerName = None,
 ) -> None:
     """Print messages of TOPIC and acknowledge them."""
-    from spark_pulsar.cli import messaging
+    from spark_pulsar.cli.messages import messaging
 
     subscribing = messaging.Subscribing(topic, subscription, kind, initial_position)
     access = of_access.AccessOptions(
@@ -175,7 +175,7 @@ def check(
 
     --repair says exactly what is lost, keeps damaged files in DIR/damaged, and touches nothing that is intact.
     """
-    from spark_pulsar.cli.checking import print_findings, repair_and_print
+    from spark_pulsar.cli.broker.checking import print_findings, repair_and_print
 
     sys.exit(0 if (repair_and_print if repair else print_findings)(directory) else 1)
 
@@ -186,7 +186,7 @@ def check(
 )
 def admin(ctx: typer.Context) -> None:
     """Clusters, tenants, namespaces, topics and their policies, as pulsar-admin has them: see `admin --help`."""
-    from spark_pulsar.cli.admin import app as admin_app  # a hundred commands that the others need not load
+    from spark_pulsar.cli.admin.app import app as admin_app  # a hundred commands that the others need not load
 
     admin_app(args=ctx.args, prog_name="spark-pulsar admin")
 
@@ -197,7 +197,7 @@ def admin(ctx: typer.Context) -> None:
 )
 def tokens(ctx: typer.Context) -> None:
     """Keys and tokens, as `pulsar tokens` makes them: see `tokens --help`."""
-    from spark_pulsar.cli.tokens import app as tokens_app
+    from spark_pulsar.cli.tokens.app import app as tokens_app
 
     tokens_app(args=ctx.args, prog_name="spark-pulsar tokens")
 

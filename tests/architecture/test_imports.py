@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from spark_pulsar.cli.process import broker_process
+from spark_pulsar.testing.process import broker_process
 from tests.architecture.sources import PACKAGE, ROOT, package_files, parsed, relative
 
 HEAVY = {"numba", "numpy", "pyarrow", "pandas", "pyspark", "pulsar", "rich", "llvmlite"}
@@ -57,7 +57,7 @@ def test_the_package_itself_loads_nothing() -> None:
         "spark_pulsar.server.runner",
         "spark_pulsar.broker.entities.core",
         "spark_pulsar.storage.files",
-        "spark_pulsar.cli.process",
+        "spark_pulsar.testing.process",
     ],
 )
 def test_the_broker_loads_nothing_heavy(module: str) -> None:
@@ -66,7 +66,7 @@ def test_the_broker_loads_nothing_heavy(module: str) -> None:
 
 def test_a_start_imports_nothing_that_few_need() -> None:
     # The ready line waits for all of this, and a busy machine takes ten times as long.
-    loaded = loaded_by("import spark_pulsar.cli.main, spark_pulsar.cli.serving, spark_pulsar.server.runner")
+    loaded = loaded_by("import spark_pulsar.cli.main, spark_pulsar.cli.broker.serving, spark_pulsar.server.runner")
     assert not {name.partition(".")[0] for name in loaded} & (HEAVY | WITH_THE_DISK | {"prometheus_client", "re2"})
     rare = {"model.avro", "broker.schemas.avro_compatibility", "broker.schemas.compatibility", "admin.app"}
     assert not {f"spark_pulsar.{name}" for name in rare} & loaded

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import spark_pulsar
-from spark_pulsar.cli.process_security import ADMIN_ROLE, ProcessSecurity
+from spark_pulsar.testing.security import ADMIN_ROLE, ProcessSecurity
 from tests.apache_pulsar.start import ApachePulsar, free_ports
 
 PROVIDERS = ",".join(

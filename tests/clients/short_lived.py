@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from spark_pulsar.cli.process import BrokerProcess
+from spark_pulsar.testing.process import BrokerProcess
 from tests.apache_pulsar.start import apache_pulsar
 from tests.brokers import Broker, Kind, topic_path
 from tests.clients.java_client import RECEIVE_TIMEOUT_S, Java, JavaClient

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from spark_pulsar.cli.tokens import app
+from spark_pulsar.cli.tokens.app import app
 from tests.apache_pulsar.start import class_path
 
 TOOL = "org.apache.pulsar.utils.auth.tokens.TokensCliUtils"

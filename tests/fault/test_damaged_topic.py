@@ -12,8 +12,8 @@ from typing import Any
 import pulsar
 import pytest
 
-from spark_pulsar.cli.process import BrokerProcess
 from spark_pulsar.storage.offline.repair import repair
+from spark_pulsar.testing.process import BrokerProcess
 from tests.brokers import Broker
 from tests.fault.crash_load import QUIET_CLIENT
 from tests.raw import Frame

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_pulsar.cli.process import BrokerProcess
 from spark_pulsar.storage.offline.check import Severity, check
+from spark_pulsar.testing.process import BrokerProcess
 from tests.brokers import Broker
 from tests.eventually import eventually
 from tests.fault.crash_load import (

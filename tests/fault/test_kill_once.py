@@ -15,8 +15,8 @@ from typing import Any
 import pulsar
 import pytest
 
-from spark_pulsar.cli.process import BrokerProcess
 from spark_pulsar.storage.offline.check import Severity, check
+from spark_pulsar.testing.process import BrokerProcess
 from tests.brokers import Broker, topic_path
 from tests.eventually import eventually
 from tests.fault.crash_load import READ_TIMEOUT_MS, quiet_client

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from spark_pulsar.cli.process import BrokerProcess
+from spark_pulsar.testing.process import BrokerProcess
 from tests.eventually import eventually
 from tests.raw import RawConnection, command_bytes, frame_bytes
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from spark_pulsar.cli.process import BrokerProcess
+from spark_pulsar.testing.process import BrokerProcess
 from tests.raw import PROTOCOL_VERSION, RawConnection, command_bytes, entry_bytes, frame_bytes
 
 WARM_UP, SESSIONS = 600, 1_500

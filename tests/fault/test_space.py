@@ -9,7 +9,7 @@ from typing import Any
 import pulsar
 import pytest
 
-from spark_pulsar.cli.process import BrokerProcess
+from spark_pulsar.testing.process import BrokerProcess
 from tests.brokers import Broker, topic_path
 from tests.eventually import eventually
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from spark_pulsar.cli.process import BrokerProcess
 from spark_pulsar.storage.offline.check import Severity, check
+from spark_pulsar.testing.process import BrokerProcess
 from tests.fuzz import binary, canary, rest, values
 from tests.fuzz.peer import Finding
 from tests.fuzz.signs import CONF, Signs

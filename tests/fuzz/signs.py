@@ -8,7 +8,7 @@ import urllib.request
 from pathlib import Path
 from typing import Final
 
-from spark_pulsar.cli.process import BrokerProcess
+from spark_pulsar.testing.process import BrokerProcess
 from tests.fuzz.peer import Finding
 
 _BUFFERS: Final = {

@@ -7,7 +7,7 @@ import pulsar
 import pytest
 
 import spark_pulsar
-from spark_pulsar.cli.process import BrokerProcess
+from spark_pulsar.testing.process import BrokerProcess
 from tests.jobs.submitting import run
 
 DEAD = "persistent://public/default/orders-billing-DLQ"

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from spark_pulsar.cli.process import BrokerProcess
 from spark_pulsar.storage.offline.check import Severity, check
 from spark_pulsar.storage.offline.repair import repair
+from spark_pulsar.testing.process import BrokerProcess
 from tests.brokers import Broker
 
 from .account import Account

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pulsar
 
-from spark_pulsar.cli.process import BrokerProcess
+from spark_pulsar.testing.process import BrokerProcess
 from tests.brokers import Broker, topic_path
 from tests.fault.crash_load import (
     Acking,

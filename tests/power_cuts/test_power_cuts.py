@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_pulsar.cli.process import BrokerDidNotStart
+from spark_pulsar.testing.process import BrokerDidNotStart
 
 from .cuts import PowerCuts
 from .judge import PromiseBroken

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from spark_pulsar.cli.access import Access, broker_access
-from spark_pulsar.cli.access_options import AccessOptions
+from spark_pulsar.cli.access.access import Access, broker_access
+from spark_pulsar.cli.access.options import AccessOptions
 from spark_pulsar.cli.main import app
 from tests.security.certificates import Authority
 from tests.unit.client.authentication.issuer import Issuer, key_file

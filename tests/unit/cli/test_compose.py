@@ -13,8 +13,8 @@ import yaml
 from typer.testing import CliRunner
 
 from spark_pulsar import broker_process
-from spark_pulsar.cli.certificates import Authority
 from spark_pulsar.cli.main import app
+from spark_pulsar.testing.certificates import Authority
 
 ROOT = Path(__file__).resolve().parents[3]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from spark_pulsar import broker_process
-from spark_pulsar.cli.certificates import Authority
-from spark_pulsar.cli.process import BrokerDidNotStart
+from spark_pulsar.testing.certificates import Authority
+from spark_pulsar.testing.process import BrokerDidNotStart
 from tests.eventually import eventually
 
 

@@ -21,10 +21,10 @@ from typer.testing import CliRunner
 from spark_pulsar.admin.app import ROUTES
 from spark_pulsar.broker.turn.config_keys import holds_secret
 from spark_pulsar.cli.main import app
-from spark_pulsar.cli.process import BrokerProcess
 from spark_pulsar.server.config.pulsar_keys import PULSAR_KEYS
 from spark_pulsar.server.config.reading import KEYS, parse_properties
 from spark_pulsar.server.config.tables import broker_conf
+from spark_pulsar.testing.process import BrokerProcess
 from tests.raw import RawConnection
 
 KEY = b"marked-key-" + os.urandom(24).hex().encode()

@@ -4,10 +4,13 @@ from typing import Annotated
 
 import typer
 
-from spark_pulsar.cli import access_options as of_access
-from spark_pulsar.cli import admin_brokers, admin_namespaces, admin_schemas, admin_topics
-from spark_pulsar.cli.access import admin_access
-from spark_pulsar.cli.admin_rest import Admin
+from spark_pulsar.cli.access import options as of_access
+from spark_pulsar.cli.access.access import admin_access
+from spark_pulsar.cli.admin import brokers as admin_brokers
+from spark_pulsar.cli.admin import namespaces as admin_namespaces
+from spark_pulsar.cli.admin import schemas as admin_schemas
+from spark_pulsar.cli.admin import topics as admin_topics
+from spark_pulsar.cli.admin.rest import Admin
 
 app = typer.Typer(
     name="spark-pulsar admin",

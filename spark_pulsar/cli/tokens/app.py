@@ -15,9 +15,9 @@ from typing import Annotated, Any, Final, ParamSpec
 
 import typer
 
-from spark_pulsar.cli import tokens_keys
-from spark_pulsar.cli.admin_values import pairs, time_s
-from spark_pulsar.cli.tokens_keys import CannotUseKey
+from spark_pulsar.cli.tokens import keys as tokens_keys
+from spark_pulsar.cli.tokens.keys import CannotUseKey
+from spark_pulsar.cli.values import pairs, time_s
 
 app = typer.Typer(
     name="spark-pulsar tokens",

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from spark_pulsar.cli.admin_subscriptions import Subscription, subscription_path
-from spark_pulsar.cli.admin_values import Topic, show, topic_path
+from spark_pulsar.cli.admin.subscriptions import Subscription, subscription_path
+from spark_pulsar.cli.values import Topic, show, topic_path
 from spark_pulsar.wire.pulsar_api_pb2 import SingleMessageMetadata
 
 app = typer.Typer()

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from spark_pulsar.cli.tokens_keys import needing_security, write_public_file, write_secret_file
+from spark_pulsar.cli.tokens.keys import needing_security, write_public_file, write_secret_file
 from spark_pulsar.client.clock import wall_ms
 
 LIFETIME: Final = timedelta(days=365)

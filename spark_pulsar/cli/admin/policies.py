@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import typer
 
-from spark_pulsar.cli.admin_values import segment, show, size_bytes, switched, time_s, whole_mib, whole_minutes
+from spark_pulsar.cli.values import segment, show, size_bytes, switched, time_s, whole_mib, whole_minutes
 from spark_pulsar.model.policies import DESTINATION_STORAGE, QUOTA_POLICIES, QUOTA_TYPES
 from spark_pulsar.model.policy_columns import Level, Option, Policy, Written
 from spark_pulsar.model.policy_table import (

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from spark_pulsar.cli.process_security import ADMIN_ROLE, ProcessSecurity, RoleAccess
+from spark_pulsar.testing.security import ADMIN_ROLE, ProcessSecurity, RoleAccess
 
 READY_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 20.0

@@ -12,8 +12,8 @@ from urllib.parse import urlencode
 
 import typer
 
-from spark_pulsar.cli.access import TRUST_HINT, Access, credentials_failure
-from spark_pulsar.cli.admin_values import show
+from spark_pulsar.cli.access.access import TRUST_HINT, Access, credentials_failure
+from spark_pulsar.cli.values import show
 from spark_pulsar.client.errors import CredentialsError
 from spark_pulsar.model.errors import PulsarError
 

@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
-from spark_pulsar.cli.admin_permissions import add_namespace_commands
-from spark_pulsar.cli.admin_policies import Target, add_policy_commands
-from spark_pulsar.cli.admin_rest import NO_BODY, Command, add_commands
-from spark_pulsar.cli.admin_values import namespace_path, pairs, show
+from spark_pulsar.cli.admin.permissions import add_namespace_commands
+from spark_pulsar.cli.admin.policies import Target, add_policy_commands
+from spark_pulsar.cli.admin.rest import NO_BODY, Command, add_commands
+from spark_pulsar.cli.values import namespace_path, pairs, show
 
 app = typer.Typer(help="Namespaces and their policies.", no_args_is_help=True)
 Namespace = Annotated[str, typer.Argument(metavar="NAMESPACE", help="tenant/namespace")]

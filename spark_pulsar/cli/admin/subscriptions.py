@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from spark_pulsar.cli.admin_values import Topic, pairs, segment, show, time_s, topic_path
+from spark_pulsar.cli.values import Topic, pairs, segment, show, time_s, topic_path
 from spark_pulsar.client.clock import wall_ms
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.ids import EARLIEST_ID, LATEST_ID, MessageId

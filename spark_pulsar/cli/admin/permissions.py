@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from spark_pulsar.cli.admin_values import namespace_path, segment, show, topic_path
+from spark_pulsar.cli.values import namespace_path, segment, show, topic_path
 from spark_pulsar.model.permissions import ACTIONS, AUTH_MODES
 
 Role = Annotated[str, typer.Option("--role", "-r", help="Role of a client.")]

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from spark_pulsar.cli.admin_values import Topic, show, topic_name, topic_path
+from spark_pulsar.cli.values import Topic, show, topic_name, topic_path
 
 File = Annotated[
     Path,

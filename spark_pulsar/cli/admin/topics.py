@@ -5,11 +5,12 @@ from typing import Annotated
 
 import typer
 
-from spark_pulsar.cli import admin_messages, admin_subscriptions
-from spark_pulsar.cli.admin_permissions import add_topic_commands
-from spark_pulsar.cli.admin_policies import Target, add_policy_commands
-from spark_pulsar.cli.admin_rest import Command, add_commands
-from spark_pulsar.cli.admin_values import TOPIC_ARGUMENT, Topic, namespace_path, show, topic_name, topic_path
+from spark_pulsar.cli.admin import messages as admin_messages
+from spark_pulsar.cli.admin import subscriptions as admin_subscriptions
+from spark_pulsar.cli.admin.permissions import add_topic_commands
+from spark_pulsar.cli.admin.policies import Target, add_policy_commands
+from spark_pulsar.cli.admin.rest import Command, add_commands
+from spark_pulsar.cli.values import TOPIC_ARGUMENT, Topic, namespace_path, show, topic_name, topic_path
 
 app = typer.Typer(help="Topics, partitions, subscriptions, messages, statistics and policies.", no_args_is_help=True)
 policies = typer.Typer(help="Policies of topics.", no_args_is_help=True)

@@ -11,8 +11,8 @@ from typing import Any
 import pulsar
 import typer
 
-from spark_pulsar.cli.access import TRUST_HINT, Access, broker_access, credentials_failure
-from spark_pulsar.cli.access_options import AccessOptions
+from spark_pulsar.cli.access.access import TRUST_HINT, Access, broker_access, credentials_failure
+from spark_pulsar.cli.access.options import AccessOptions
 from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.client.connection import Connection
 from spark_pulsar.client.deadlines import Deadline

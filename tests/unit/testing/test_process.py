@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 import spark_pulsar
-from spark_pulsar.cli.process import BrokerDidNotStart, BrokerProcess
+from spark_pulsar.testing.process import BrokerDidNotStart, BrokerProcess
 from tests.eventually import eventually
 
 
@@ -167,7 +167,7 @@ def test_close_without_start_leaves_nothing() -> None:
 
 def test_a_broker_process_imports_nothing_heavy() -> None:
     code = (
-        "import sys, spark_pulsar.cli.main, spark_pulsar.cli.serving, spark_pulsar.server.runner\n"
+        "import sys, spark_pulsar.cli.main, spark_pulsar.cli.broker.serving, spark_pulsar.server.runner\n"
         "heavy = {'rich', 'pulsar', 'pyarrow', 'numba', 'numpy', 'pyspark', 'pandas'}\n"
         "sys.exit(', '.join(sorted(heavy & set(sys.modules))) or 0)"
     )

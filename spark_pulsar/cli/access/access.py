@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import typer
 
-from spark_pulsar.cli.access_options import DEFAULT_ADMIN_URL, DEFAULT_SERVICE_URL, AccessOptions
-from spark_pulsar.cli.client_conf import BROKER_URLS, WEB_URLS, ClientConf, read_client_conf
+from spark_pulsar.cli.access.client_conf import BROKER_URLS, WEB_URLS, ClientConf, read_client_conf
+from spark_pulsar.cli.access.options import DEFAULT_ADMIN_URL, DEFAULT_SERVICE_URL, AccessOptions
 from spark_pulsar.client.authentication.credentials import Credentials
 from spark_pulsar.client.authentication.plugins import Authentication
 from spark_pulsar.client.config import own_certificate

@@ -20,8 +20,8 @@ from typer.testing import CliRunner
 
 import spark_pulsar
 from spark_pulsar.cli.main import app
-from spark_pulsar.cli.process import BrokerProcess
 from spark_pulsar.client.clock import wall_ms
+from spark_pulsar.testing.process import BrokerProcess
 
 QUIET = {"logger": pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)}
 

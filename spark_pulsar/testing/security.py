@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from spark_pulsar.cli.certificates import Authority
-from spark_pulsar.cli.tokens_keys import make_token, needing_security, new_secret_key, write_secret_file
+from spark_pulsar.cli.tokens.keys import make_token, needing_security, new_secret_key, write_secret_file
 from spark_pulsar.client.secret import Secret
+from spark_pulsar.testing.certificates import Authority
 
 ADMIN_ROLE: Final = "admin"
 """Super user of a broker with tokens."""

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from spark_pulsar.cli.admin_rest import Command, add_commands, add_question
-from spark_pulsar.cli.admin_values import show
+from spark_pulsar.cli.admin.rest import Command, add_commands, add_question
+from spark_pulsar.cli.values import show
 
 clusters = typer.Typer(help="Clusters.", no_args_is_help=True)
 tenants = typer.Typer(help="Tenants.", no_args_is_help=True)

@@ -1,0 +1,1 @@
+"""Commands that send and print messages, on the official client."""

@@ -1,0 +1,1 @@
+"""`spark-pulsar tokens`: keys and tokens, as `pulsar tokens` makes them."""
