@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from spark_pulsar.broker.turn.config_keys import keys_of
-from spark_pulsar.cli.access import options as of_access
+from spark_pulsar.cli.access.decorator import with_broker_access
+from spark_pulsar.cli.access.options import AccessOptions
 from spark_pulsar.server.config.settings import ServerConfig
 
 _KEYS = {name: key for name, (_, key) in keys_of(ServerConfig).items()}
@@ -26,20 +27,6 @@ app = typer.Typer(
     add_completion=False,
 )
 
-ServiceUrl = Annotated[
-    str | None,
-    typer.Option(
-        "--service-url",
-        "--url",
-        "-u",
-        envvar="PULSAR_SERVICE_URL",
-        help="Broker to talk to: pulsar:// or pulsar+ssl://.",
-        show_default=of_access.DEFAULT_SERVICE_URL,
-    ),
-]
-ListenerName = Annotated[
-    str | None, typer.Option("--listener-name", help="Advertised listener of the broker to be told the addresses of.")
-]
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="Short (public/default) or full topic name.")]
 
 
@@ -86,6 +73,7 @@ def show_configuration(
 
 
 @app.command()
+@with_broker_access
 def produce(
     topic: Topic,
     message: Annotated[
@@ -96,34 +84,19 @@ def produce(
         list[str] | None, typer.Option("--property", "-p", metavar="NAME=VALUE", help="A property of every message.")
     ] = None,
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="Send every message this many times.")] = 1,
-    service_url: ServiceUrl = None,
-    auth_plugin: of_access.AuthPlugin = None,
-    auth_params: of_access.AuthParams = None,
-    tls_trust_cert_path: of_access.TrustCerts = None,
-    tls_allow_insecure: of_access.AllowInsecure = None,
-    tls_enable_hostname_verification: of_access.VerifyHostname = None,
-    client_conf: of_access.ClientConf = None,
-    listener_name: ListenerName = None,
+    *,
+    access: AccessOptions,
 ) -> None:
     """Send messages to TOPIC: those of --message, or the lines of standard input. Ends when all are on disk."""
     from spark_pulsar.cli.messages import messaging
     from spark_pulsar.cli.values import pairs
 
     messages = message or (line.rstrip("\n") for line in sys.stdin)
-    access = of_access.AccessOptions(
-        url=service_url,
-        auth_plugin=auth_plugin,
-        auth_params=auth_params,
-        tls_trust_cert_path=tls_trust_cert_path,
-        tls_allow_insecure=tls_allow_insecure,
-        tls_enable_hostname_verification=tls_enable_hostname_verification,
-        client_conf=client_conf,
-        listener_name=listener_name,
-    )
     messaging.produce(access, topic, messages, key=key, properties=pairs(prop, "--property"), count=count)
 
 
 @app.command()
+@with_broker_access
 def consume(
     topic: Topic,
     subscription: Annotated[str, typer.Option("--subscription", "-s", help="Name of the durable subscription.")],
@@ -137,29 +110,13 @@ def consume(
         typer.Option(min=0, help="End with status 1 when no message comes for so many seconds; 0 = wait for ever."),
     ] = 0.0,
     values_only: Annotated[bool, typer.Option("--values-only", help="Print the values and nothing else.")] = False,
-    service_url: ServiceUrl = None,
-    auth_plugin: of_access.AuthPlugin = None,
-    auth_params: of_access.AuthParams = None,
-    tls_trust_cert_path: of_access.TrustCerts = None,
-    tls_allow_insecure: of_access.AllowInsecure = None,
-    tls_enable_hostname_verification: of_access.VerifyHostname = None,
-    client_conf: of_access.ClientConf = None,
-    listener_name: ListenerName = None,
+    *,
+    access: AccessOptions,
 ) -> None:
     """Print messages of TOPIC and acknowledge them."""
     from spark_pulsar.cli.messages import messaging
 
     subscribing = messaging.Subscribing(topic, subscription, kind, initial_position)
-    access = of_access.AccessOptions(
-        url=service_url,
-        auth_plugin=auth_plugin,
-        auth_params=auth_params,
-        tls_trust_cert_path=tls_trust_cert_path,
-        tls_allow_insecure=tls_allow_insecure,
-        tls_enable_hostname_verification=tls_enable_hostname_verification,
-        client_conf=client_conf,
-        listener_name=listener_name,
-    )
     messaging.consume(access, subscribing, count=count, timeout_s=timeout, values_only=values_only)
 
 

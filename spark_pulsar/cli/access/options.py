@@ -10,14 +10,22 @@ import typer
 
 DEFAULT_ADMIN_URL: Final = "http://127.0.0.1:8080"
 DEFAULT_SERVICE_URL: Final = "pulsar://127.0.0.1:6650"
+PANEL: Final = "Access"
+"""Group of these options in the help of a command."""
 AuthPlugin = Annotated[
     str | None,
-    typer.Option("--auth-plugin", help="Authentication: token, basic, tls, oauth2, or the class of a Java plugin."),
+    typer.Option(
+        "--auth-plugin",
+        help="Authentication: token, basic, tls, oauth2, or the class of a Java plugin.",
+        rich_help_panel=PANEL,
+    ),
 ]
 AuthParams = Annotated[
     str | None,
     typer.Option(
-        "--auth-params", help="Its parameters: token:TEXT, file:///PATH, env:NAME, JSON, or name:value,name:value."
+        "--auth-params",
+        help="Its parameters: token:TEXT, file:///PATH, env:NAME, JSON, or name:value,name:value.",
+        rich_help_panel=PANEL,
     ),
 ]
 TrustCerts = Annotated[
@@ -27,11 +35,17 @@ TrustCerts = Annotated[
         "--tlsTrustCertsFilePath",
         dir_okay=False,
         help="Certificates of the authorities to trust (PEM); those of the system if not given.",
+        rich_help_panel=PANEL,
     ),
 ]
 AllowInsecure = Annotated[
     bool | None,
-    typer.Option("--tls-allow-insecure/--no-tls-allow-insecure", help="Accept any certificate.", show_default=False),
+    typer.Option(
+        "--tls-allow-insecure/--no-tls-allow-insecure",
+        help="Accept any certificate.",
+        show_default=False,
+        rich_help_panel=PANEL,
+    ),
 ]
 VerifyHostname = Annotated[
     bool | None,
@@ -39,6 +53,7 @@ VerifyHostname = Annotated[
         "--tls-enable-hostname-verification/--no-tls-enable-hostname-verification",
         help="The certificate must name the host; yes if not given.",
         show_default=False,
+        rich_help_panel=PANEL,
     ),
 ]
 ClientConf = Annotated[
@@ -49,6 +64,13 @@ ClientConf = Annotated[
         exists=True,
         dir_okay=False,
         help="File with the rest, as Pulsar's client.conf; conf/client.conf if it is there.",
+        rich_help_panel=PANEL,
+    ),
+]
+ListenerName = Annotated[
+    str | None,
+    typer.Option(
+        "--listener-name", help="Advertised listener of the broker to be told the addresses of.", rich_help_panel=PANEL
     ),
 ]
 

@@ -1,11 +1,10 @@
 """`spark-pulsar admin`: the commands of `pulsar-admin` that this broker serves, over the REST API of any Pulsar."""
 
-from typing import Annotated
-
 import typer
 
-from spark_pulsar.cli.access import options as of_access
 from spark_pulsar.cli.access.access import admin_access
+from spark_pulsar.cli.access.decorator import with_admin_access
+from spark_pulsar.cli.access.options import AccessOptions
 from spark_pulsar.cli.admin import brokers as admin_brokers
 from spark_pulsar.cli.admin import namespaces as admin_namespaces
 from spark_pulsar.cli.admin import schemas as admin_schemas
@@ -22,35 +21,10 @@ app = typer.Typer(
 
 
 @app.callback()
-def connect(
-    ctx: typer.Context,
-    admin_url: Annotated[
-        str | None,
-        typer.Option(
-            "--admin-url",
-            envvar="PULSAR_ADMIN_URL",
-            help="Address of the admin REST API: http:// or https://.",
-            show_default=of_access.DEFAULT_ADMIN_URL,
-        ),
-    ] = None,
-    auth_plugin: of_access.AuthPlugin = None,
-    auth_params: of_access.AuthParams = None,
-    tls_trust_cert_path: of_access.TrustCerts = None,
-    tls_allow_insecure: of_access.AllowInsecure = None,
-    tls_enable_hostname_verification: of_access.VerifyHostname = None,
-    client_conf: of_access.ClientConf = None,
-) -> None:
+@with_admin_access
+def connect(ctx: typer.Context, *, access: AccessOptions) -> None:
     """Clusters, tenants, namespaces, topics and their policies, as pulsar-admin has them."""
-    options = of_access.AccessOptions(
-        url=admin_url,
-        auth_plugin=auth_plugin,
-        auth_params=auth_params,
-        tls_trust_cert_path=tls_trust_cert_path,
-        tls_allow_insecure=tls_allow_insecure,
-        tls_enable_hostname_verification=tls_enable_hostname_verification,
-        client_conf=client_conf,
-    )
-    ctx.obj = Admin(admin_access(options))
+    ctx.obj = Admin(admin_access(access))
 
 
 app.add_typer(admin_namespaces.app, name="namespaces")

@@ -1,0 +1,83 @@
+"""Decorators that give a command the options of access to a Pulsar, and hand it one `AccessOptions`.
+
+    @app.command()
+    @with_broker_access
+    def produce(topic: Topic, *, access: AccessOptions) -> None: ...
+
+Typer reads the options of a command from its signature: the parameter `access` is replaced there by one for each
+option.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from inspect import Parameter
+from typing import Annotated, Any, Final
+
+import typer
+
+from spark_pulsar.cli.access import options as of_access
+from spark_pulsar.cli.access.options import AccessOptions
+
+_SERVICE_URL: Final = Annotated[
+    str | None,
+    typer.Option(
+        "--service-url",
+        "--url",
+        "-u",
+        envvar="PULSAR_SERVICE_URL",
+        help="Broker to talk to: pulsar:// or pulsar+ssl://.",
+        show_default=of_access.DEFAULT_SERVICE_URL,
+        rich_help_panel=of_access.PANEL,
+    ),
+]
+_ADMIN_URL: Final = Annotated[
+    str | None,
+    typer.Option(
+        "--admin-url",
+        envvar="PULSAR_ADMIN_URL",
+        help="Address of the admin REST API: http:// or https://.",
+        show_default=of_access.DEFAULT_ADMIN_URL,
+        rich_help_panel=of_access.PANEL,
+    ),
+]
+_CREDENTIALS: Final = {
+    "auth_plugin": of_access.AuthPlugin,
+    "auth_params": of_access.AuthParams,
+    "tls_trust_cert_path": of_access.TrustCerts,
+    "tls_allow_insecure": of_access.AllowInsecure,
+    "tls_enable_hostname_verification": of_access.VerifyHostname,
+    "client_conf": of_access.ClientConf,
+}
+_OF_BROKER: Final = {"url": _SERVICE_URL} | _CREDENTIALS | {"listener_name": of_access.ListenerName}
+_OF_ADMIN: Final = {"url": _ADMIN_URL} | _CREDENTIALS
+
+
+def with_broker_access(work: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command the options of access over the binary protocol, in place of its parameter `access`."""
+    return _with_options(work, _OF_BROKER)
+
+
+def with_admin_access(work: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command the options of access to the admin REST API, in place of its parameter `access`."""
+    return _with_options(work, _OF_ADMIN)
+
+
+def _with_options(work: Callable[..., None], options: dict[str, Any]) -> Callable[..., None]:
+    signature = inspect.signature(work, eval_str=True)
+    others = [each for name, each in signature.parameters.items() if name != "access"]
+    more = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        for name, annotation in options.items()
+    ]
+
+    @wraps(work)
+    def command(*args: Any, **values: Any) -> None:
+        access = AccessOptions(**{name: values.pop(name) for name in options})
+        work(*args, access=access, **values)
+
+    command.__signature__ = signature.replace(parameters=[*others, *more])  # type: ignore[attr-defined]
+    command.__annotations__ = {each.name: each.annotation for each in (*others, *more)}
+    return command

@@ -1,0 +1,107 @@
+"""Values on standard output as a table, text, JSON or YAML: the option `--output` of every command that shows one."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Annotated, Any, Final
+
+import typer
+
+
+class Format(StrEnum):
+    """Forms of a value on standard output."""
+
+    TABLE = "table"
+    TEXT = "text"
+    JSON = "json"
+    YAML = "yaml"
+
+
+Output = Annotated[
+    Format | None,
+    typer.Option(
+        "--output",
+        "-o",
+        help="table, text (a line each, columns divided by tabs), json or yaml.",
+        show_default="table on a terminal, text in a pipe",
+        case_sensitive=False,
+    ),
+]
+"""The option of a command that shows a value: a parameter `output: Output = None`."""
+_NAME_AND_VALUE: Final = ("name", "value")
+
+
+def show(value: Any, output: Format | None = None, *, columns: Sequence[str] = ()) -> None:
+    """Prints a value: a list of objects is a row each, an object a row for each of its members, anything else a line.
+    `columns` are the members that tables and text show, in order; JSON and YAML are always the whole value."""
+    chosen = output or (Format.TABLE if sys.stdout.isatty() else Format.TEXT)
+    if chosen is Format.JSON:
+        sys.stdout.write(f"{json.dumps(value, indent=2, ensure_ascii=False)}\n")
+    elif chosen is Format.YAML:
+        sys.stdout.write(_yaml(value))
+    elif chosen is Format.TABLE and isinstance(value, (Mapping, list)) and not _is_plain(value):
+        _print_table(*_rows(value, columns))
+    else:
+        sys.stdout.write("".join("\t".join(map(_cell, row)) + "\n" for row in _rows(value, columns)[1]))
+
+
+def _is_plain(value: Mapping[str, Any] | list[Any]) -> bool:
+    """Tells whether a list has a line each in a table too."""
+    return isinstance(value, list) and not any(isinstance(each, Mapping) for each in value)
+
+
+def _rows(value: Any, columns: Sequence[str]) -> tuple[Sequence[str], list[Sequence[Any]]]:
+    if isinstance(value, Mapping):
+        return _NAME_AND_VALUE, list(_members("", value))
+    if not isinstance(value, list):
+        return ("",), [(value,)]
+    if _is_plain(value):
+        return ("",), [(each,) for each in value]
+    names = columns or list(dict.fromkeys(name for each in value for name in each))
+    return names, [[each.get(name) for name in names] for each in value]
+
+
+def _members(prefix: str, value: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, each in value.items():
+        if isinstance(each, Mapping) and each:
+            yield from _members(f"{prefix}{name}.", each)
+        else:
+            yield f"{prefix}{name}", each
+
+
+def _cell(value: Any) -> str:
+    """Writes a value into one line, without tabs."""
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text.replace("\t", " ").replace("\n", " ")
+
+
+def _print_table(columns: Sequence[str], rows: list[Sequence[Any]]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Column, Table
+    from rich.text import Text
+
+    numbers = [
+        bool(rows) and all(isinstance(row[at], int | float) and not isinstance(row[at], bool) for row in rows)
+        for at in range(len(columns))
+    ]
+    headed = [
+        Column(name, justify="right" if number else "left", overflow="fold")
+        for name, number in zip(columns, numbers, strict=True)
+    ]
+    table = Table(*headed, box=box.SIMPLE_HEAD, pad_edge=False)
+    for row in rows:
+        table.add_row(*(Text(_cell(each)) for each in row))
+    Console(highlight=False).print(table)
+
+
+def _yaml(value: Any) -> str:
+    import yaml
+
+    text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True)
+    return text.removesuffix("...\n")
