@@ -9,6 +9,7 @@ import typer
 from spark_pulsar.broker.turn.config_keys import keys_of
 from spark_pulsar.cli.access.decorator import with_broker_access
 from spark_pulsar.cli.access.options import AccessOptions
+from spark_pulsar.cli.frame.groups import HELP_NAMES, OneLineErrors, loaded_from
 from spark_pulsar.server.config.settings import ServerConfig
 
 _KEYS = {name: key for name, (_, key) in keys_of(ServerConfig).items()}
@@ -21,11 +22,27 @@ def _instead_of(name: str, **kind: Any) -> Any:
 
 app = typer.Typer(
     name="spark-pulsar",
-    help="A lightweight broker for Apache Pulsar's clients, and tools to try it.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
+    cls=OneLineErrors,
+    context_settings={"help_option_names": HELP_NAMES},
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"spark-pulsar {_installed()}")
+        raise typer.Exit
+
+
+@app.callback()
+def _everything(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """A lightweight broker for Apache Pulsar's clients, and tools to try it."""
+
 
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="Short (public/default) or full topic name.")]
 
@@ -137,34 +154,26 @@ def check(
     sys.exit(0 if (repair_and_print if repair else print_findings)(directory) else 1)
 
 
-@app.command(
-    add_help_option=False,
-    context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False},
-)
-def admin(ctx: typer.Context) -> None:
-    """Clusters, tenants, namespaces, topics and their policies, as pulsar-admin has them: see `admin --help`."""
-    from spark_pulsar.cli.admin.app import app as admin_app  # a hundred commands that the others need not load
-
-    admin_app(args=ctx.args, prog_name="spark-pulsar admin")
+@app.command("admin", cls=loaded_from("spark_pulsar.cli.admin.app"))
+def admin() -> None:
+    """Clusters, tenants, namespaces, topics and their policies, as pulsar-admin has them."""
 
 
-@app.command(
-    add_help_option=False,
-    context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False},
-)
-def tokens(ctx: typer.Context) -> None:
-    """Keys and tokens, as `pulsar tokens` makes them: see `tokens --help`."""
-    from spark_pulsar.cli.tokens.app import app as tokens_app
-
-    tokens_app(args=ctx.args, prog_name="spark-pulsar tokens")
+@app.command("tokens", cls=loaded_from("spark_pulsar.cli.tokens.app"))
+def tokens() -> None:
+    """Keys and tokens, as `pulsar tokens` makes them."""
 
 
 @app.command()
 def version() -> None:
     """Print the version."""
+    typer.echo(_installed())
+
+
+def _installed() -> str:
     from importlib.metadata import version as installed
 
-    typer.echo(installed("spark-pulsar"))
+    return installed("spark-pulsar")
 
 
 if __name__ == "__main__":

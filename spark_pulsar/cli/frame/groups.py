@@ -1,0 +1,68 @@
+"""Groups of commands: their mistakes are one line, and those that few need are loaded when they are used."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any, Final
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+HELP_NAMES: Final = ["-h", "--help"]
+INTERRUPTED: Final = 130
+"""Exit status after Ctrl-C, as shells have it."""
+_UsageError: Final[Any] = typer.BadParameter.__base__
+_ClickError: Final[Any] = _UsageError.__base__
+
+
+class OneLineErrors(TyperGroup):
+    """A group whose mistakes are one line on standard error: the mistake, and where its help is."""
+
+    def main(
+        self,
+        args: Any = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Runs a command and ends with its status; Ctrl-C and a reader that went away end it without a word."""
+        if not standalone_mode:
+            return super().main(args, prog_name, complete_var, standalone_mode, windows_expand_args, **extra)
+        try:
+            status = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+        except _ClickError as error:
+            if type(error).__name__ == "NoArgsIsHelpError":
+                typer.echo(error.ctx.get_help())
+            else:
+                sys.stderr.write(f"{_line_of(error)}\n")
+            sys.exit(error.exit_code)
+        except (typer.Abort, KeyboardInterrupt):
+            sys.exit(INTERRUPTED)
+        sys.exit(status if isinstance(status, int) else 0)
+
+
+def _line_of(error: Any) -> str:
+    text = " ".join(error.format_message().split())
+    context = getattr(error, "ctx", None)
+    if context is None:
+        return f"spark-pulsar: {text}"
+    return f"{context.command_path}: {text.removesuffix('.')}; see {context.command_path} --help"
+
+
+def loaded_from(module: str) -> type[TyperCommand]:
+    """Returns the class of a command that stands for the Typer `app` of a module, which is imported when the command is
+    used: run, completed, or asked for its help.
+
+        @app.command("admin", cls=loaded_from("spark_pulsar.cli.admin.app"))
+        def admin() -> None: ...
+    """
+
+    class Loaded(TyperCommand):
+        def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+            whole = typer.main.get_command(import_module(module).app)
+            return whole.make_context(info_name, args, parent=parent, **extra)
+
+    return Loaded

@@ -1,0 +1,111 @@
+"""The commands as one tree: help, completion, mistakes, and ends without a word."""
+
+import signal
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+from typer.testing import CliRunner
+
+from spark_pulsar.cli.main import app
+
+MODULE = [sys.executable, "-m", "spark_pulsar"]
+
+
+def completed(words: str) -> list[str]:
+    """Completes the last of these words, as bash asks for it."""
+    env = {"_SPARK_PULSAR_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+    return CliRunner().invoke(app, [], prog_name="spark-pulsar", env=env).output.split()
+
+
+def test_the_module_is_the_command() -> None:
+    done = subprocess.run([*MODULE, "--version"], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == (f"spark-pulsar {version('spark-pulsar')}\n", "")
+
+
+@pytest.mark.parametrize("path", ["", "broker", "config show", "admin", "admin topics stats", "tokens create"])
+def test_help_by_its_short_name(path: str) -> None:
+    done = CliRunner().invoke(app, [*path.split(), "-h"], prog_name="spark-pulsar")
+    assert done.exit_code == 0
+    assert f"Usage: spark-pulsar {path}".strip() in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("spark-pulsar adm", ["admin"]),
+        ("spark-pulsar admin topicP", ["topicPolicies"]),
+        ("spark-pulsar admin topics terminat", ["terminate"]),
+        ("spark-pulsar admin topics create-subscription --mess", ["--messageId"]),
+        ("spark-pulsar tokens create-k", ["create-key-pair"]),
+        ("spark-pulsar broker --data", ["--data-dir"]),
+    ],
+)
+def test_completion_reaches_every_group(words: str, found: list[str]) -> None:
+    assert completed(words) == found
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_scripts_of_completion(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("typer._completion_shared._get_shell_name", lambda: shell, raising=False)
+    monkeypatch.setattr("typer.completion._get_shell_name", lambda: shell, raising=False)
+    done = CliRunner().invoke(app, ["--show-completion"], prog_name="spark-pulsar")
+    assert done.exit_code == 0
+    assert "_SPARK_PULSAR_COMPLETE" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("nope", "spark-pulsar: No such command 'nope'; see spark-pulsar --help"),
+        (
+            "admin topics terminat",
+            "spark-pulsar admin topics: No such command 'terminat'. Did you mean 'terminate', 'truncate', "
+            "'create'?; see spark-pulsar admin topics --help",
+        ),
+        ("produce", "spark-pulsar produce: Missing argument 'TOPIC'; see spark-pulsar produce --help"),
+        (
+            "produce t -p x",
+            "spark-pulsar produce: Invalid value for --property: want NAME=VALUE, got 'x'; see spark-pulsar produce "
+            "--help",
+        ),
+    ],
+)
+def test_mistakes_are_one_line(words: str, line: str) -> None:
+    done = CliRunner().invoke(app, words.split(), prog_name="spark-pulsar")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith(line.partition(". Did")[0])
+    assert (done.stderr.count("\n"), done.stderr.endswith("--help\n")) == (1, True)
+
+
+def test_a_reader_that_goes_away() -> None:
+    command = [*MODULE, "admin", "namespaces", "--help"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 1
+
+
+def test_ctrl_c_while_something_is_asked_for() -> None:
+    program = (
+        "import os, signal\n"
+        "from spark_pulsar.cli.main import app\n"
+        "from spark_pulsar.cli.messages import messaging\n"
+        "messaging.produce = lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)\n"
+        "app(['produce', 't', '-m', 'x'])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (128 + signal.SIGINT, "", "")
+
+
+def test_a_broker_loads_no_command_but_its_own() -> None:
+    program = (
+        "import sys, spark_pulsar.cli.main\n"
+        "heavy = {'rich', 'pulsar', 'numpy', 'pyarrow', 'yaml', 'spark_pulsar.cli.admin.app', 'http.client'}\n"
+        "print(sorted(heavy & sys.modules.keys()))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
