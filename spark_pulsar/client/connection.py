@@ -17,10 +17,11 @@ from spark_pulsar.client.clock import monotonic_ms
 from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.dialing import dial
-from spark_pulsar.client.errors import ConnectFailed, ConnectionLost, TlsError, UnexpectedReply
+from spark_pulsar.client.errors import ConnectFailed, ConnectionLost, TlsError, UnexpectedReply, WrongPort
 from spark_pulsar.client.pending import PendingReply
 from spark_pulsar.client.service_url import Address
 from spark_pulsar.client.streams import Stream
+from spark_pulsar.client.wrong_port import Answering, answering, asked_with_tls, wrong_port
 from spark_pulsar.model.errors import AuthenticationError, PulsarError
 from spark_pulsar.model.limits import FRAME_PADDING_BYTES, MAX_MESSAGE_SIZE_BYTES
 from spark_pulsar.wire import requests
@@ -61,6 +62,7 @@ class Connection:
         self._may_read.set()
         self._read_on_bytes = 0
         self._pong_owed = False
+        self._heard = False
         self._last_received_ms = self._last_ping_ms = monotonic_ms()
         self._reader = threading.Thread(target=self._read, name=f"pulsar-reader-{address}", daemon=True)
 
@@ -77,7 +79,7 @@ class Connection:
 
         `proxy_to` (host:port or empty) names the broker that a proxy at `address` shall connect us to. Raises
         ConnectFailed, also when no broker answers in the time for a connection, OperationTimeout at the deadline,
-        TlsError, CredentialsError, or what the broker refused with.
+        TlsError, WrongPort, CredentialsError, or what the broker refused with.
         """
         if deadline.passed:
             raise deadline.error()  # names what the connection was for
@@ -109,6 +111,13 @@ class Connection:
         connection._reader.start()
         try:
             connection._greet(proxy_to, shown, step)
+        except ConnectionLost as error:
+            connection.close()
+            if not config.uses_tls and not connection._heard:  # a port of TLS may just close
+                wrong = wrong_port(address, asked_with_tls(address, step), uses_tls=False)
+                if wrong is not None:
+                    raise wrong from error
+            raise
         except PulsarError:
             connection.close()
             raise
@@ -259,7 +268,7 @@ class Connection:
             self._read_until_lost()
         except (OSError, ValueError) as error:
             self._break(ConnectionLost(f"connection to {self.address} broke: {error}"))
-        except TlsError as error:
+        except (TlsError, WrongPort) as error:
             self._router.greeted.fail(error)  # a broker refuses a certificate after the handshake
             self._break(ConnectionLost(f"connection to {self.address}: {error}"))
         except PulsarError as error:
@@ -283,6 +292,8 @@ class Connection:
                 continue
             if not data:
                 raise ConnectionLost(f"{self.address} closed the connection")
+            if not self._heard:
+                self._hear_first(data)
             if len(data) == size:
                 size = min(2 * size, _READ_AT_MOST_BYTES)
             elif wanted == size and len(data) < size // 8:
@@ -291,6 +302,16 @@ class Connection:
             if not self._may_read.is_set():
                 self._read_on_bytes += len(data)
             self._router.dispatch(self._splitter.feed(data))
+
+    def _hear_first(self, data: bytes) -> None:
+        """Looks at the first bytes of the peer. Raises WrongPort if they are not a broker's."""
+        self._heard = True
+        found = answering(data)
+        if found is Answering.HTTP and self._config.uses_tls:
+            found = Answering.HTTPS
+        wrong = wrong_port(self.address, found, uses_tls=False)
+        if wrong is not None:
+            raise wrong
 
     def _waits_to_read(self, tick_ms: int) -> bool:
         """Waits until the connection is not held back; true also when it is, and may read on for a challenge."""

@@ -8,13 +8,14 @@ from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import ConnectFailed, TlsError
 from spark_pulsar.client.service_url import Address
 from spark_pulsar.client.streams import PlainStream, Stream, TlsStream
+from spark_pulsar.client.wrong_port import asked_plainly, wrong_port
 
 
 def dial(address: Address, config: ClientConfig, step: Deadline) -> Stream:
     """Returns a stream to the broker at `address`, encrypted if the service URL is `pulsar+ssl://`.
 
-    Raises ConnectFailed when nothing can be reached, TlsError when the two sides do not come to terms, TimeoutError
-    after `step`.
+    Raises ConnectFailed when nothing can be reached, TlsError when the two sides do not come to terms, WrongPort when
+    the port has no TLS, TimeoutError after `step`.
     """
     reached = config.sni_proxy or address
     where = f"{address} through the proxy {reached}" if reached != address else str(address)
@@ -32,7 +33,7 @@ def dial(address: Address, config: ClientConfig, step: Deadline) -> Stream:
         if context is None:
             return PlainStream(sock, config.operation_timeout_ms)
         sock.settimeout(_seconds(step))
-        secured = _shake_hands(context, sock, address.host, where)
+        secured = _shake_hands(context, sock, address, reached, where, step)
         return TlsStream(secured, config.operation_timeout_ms)
     except BaseException:
         sock.close()
@@ -60,9 +61,11 @@ def _connected(reached: Address, step: Deadline) -> socket.socket:
     raise told[-1] if told else TimeoutError("timed out")
 
 
-def _shake_hands(context: ssl.SSLContext, sock: socket.socket, host: str, where: str) -> ssl.SSLSocket:
+def _shake_hands(
+    context: ssl.SSLContext, sock: socket.socket, address: Address, reached: Address, where: str, step: Deadline
+) -> ssl.SSLSocket:
     try:
-        return context.wrap_socket(sock, server_hostname=host)
+        return context.wrap_socket(sock, server_hostname=address.host)
     except TimeoutError:
         raise
     except ssl.SSLCertVerificationError as error:
@@ -70,13 +73,22 @@ def _shake_hands(context: ssl.SSLContext, sock: socket.socket, host: str, where:
             f"the certificate of {where} is not accepted: {error.verify_message} "
             "(tlsTrustCertsFilePath names the authorities to trust, tlsHostnameVerificationEnable checks the host)"
         ) from error
-    except (ssl.SSLEOFError, ssl.SSLZeroReturnError) as error:
+    except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionResetError) as error:
+        _raise_if_plain(reached, where, step, error)
         hint = "it closed the connection in the TLS handshake, is it the broker's TLS port?"
         raise ConnectFailed(f"cannot connect to {where}: {hint}") from error
     except ssl.SSLError as error:
+        _raise_if_plain(reached, where, step, error)
         raise TlsError(f"no TLS with {where}, is it the broker's TLS port? {error.reason or error}") from error
     except OSError as error:
         raise ConnectFailed(f"cannot connect to {where}: {error}") from error
+
+
+def _raise_if_plain(reached: Address, where: str, step: Deadline, error: OSError) -> None:
+    """Raises WrongPort for a port that has no TLS; `error` is what the handshake ended with."""
+    wrong = wrong_port(where, asked_plainly(reached, step), uses_tls=True)
+    if wrong is not None:
+        raise wrong from error
 
 
 def _check_name(host: str, where: str) -> None:

@@ -35,6 +35,12 @@ class TlsError(PulsarError):
     code = ServerError.AuthenticationError
 
 
+class WrongPort(PulsarError):
+    """A port that is not the one of the service URL: the admin API's, one of TLS for a plain URL, or the reverse."""
+
+    code = ServerError.NotAllowedError
+
+
 class CredentialsError(PulsarError):
     """There are no credentials to show: a file or a variable is missing, or an issuer refuses."""
 
