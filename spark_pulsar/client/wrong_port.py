@@ -47,7 +47,8 @@ def wrong_port(where: object, found: Answering | None, *, uses_tls: bool) -> Wro
     if found in (Answering.HTTP, Answering.HTTPS):
         usual = "6651" if uses_tls or found is Answering.HTTPS else "6650"
         return WrongPort(
-            f"{where} answers {found.value}: this is the port of the admin API; the service URL's port is usually {usual}"
+            f"{where} answers {found.value}: this is the port of the admin API; "
+            f"the service URL's port is usually {usual}"
         )
     if found is Answering.TLS and not uses_tls:
         return WrongPort(f"{where} answers with TLS: its service URL begins with pulsar+ssl://, not pulsar://")
