@@ -160,10 +160,24 @@ def _methods(policy: Policy, level: Level, store: Callable[[Any, Level], Any], f
             _check_retention(place, RetentionPolicy.from_json(value))
         place.set(member, value)
 
-    methods: dict[str, Handler] = {"GET": get, level.method: changes(set_)}
+    methods: dict[str, Handler] = {"GET": get, level.method: _noting(policy, changes(set_))}
     if level.can_delete:
         methods["DELETE"] = changes(lambda core, call: find(call, core, member).set(member, None))
     return methods
+
+
+def _noting(policy: Policy, change: Handler) -> Handler:
+    """Adds the note that a policy has no effect to the answer of a change of it: the header `Warning` (RFC 7234)."""
+    if not policy.without_effect:
+        return change
+    note = f'299 spark-pulsar "{policy.member} is stored, and has no effect in this broker: {policy.without_effect}"'
+
+    async def handler(call: Call) -> Response:
+        answer = await change(call)
+        answer.headers["Warning"] = note
+        return answer
+
+    return handler
 
 
 # ---- policies with a value for each of several names ------------------------------------------------------------

@@ -121,6 +121,9 @@ class Policy:
     """Help of the command that gets it, for a policy without a command that removes it."""
     defaults: tuple[str, ...] = ()
     """Fields of the broker's configuration that hold its default."""
+    without_effect: str = ""
+    """Reason why this broker stores the policy and acts upon nothing of it, told to whoever sets it; empty for a policy
+    that has an effect."""
 
     def default(self, config: object) -> Any:
         """Returns the value that holds when the policy is set nowhere."""

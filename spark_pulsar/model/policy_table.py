@@ -264,6 +264,7 @@ POLICIES: Final = (
             Option("bookkeeperAckQuorum", "--bookkeeper-ack-quorum -a", default=2),
             Option("managedLedgerMaxMarkDeleteRate", "--ml-mark-delete-max-rate -r", Written.FRACTION, default=0.0),
         ),
+        without_effect="every message is stored once, on the broker's disk",
     ),
     Policy(
         DEDUPLICATION,
@@ -290,6 +291,7 @@ POLICIES: Final = (
         Level("deduplicationSnapshotInterval", "interval must be 0 or more", applied=False),
         word="deduplication-snapshot-interval",
         options=(Option("", "--interval -i", help="Seconds."),),
+        without_effect="sequence ids are stored with their messages",
     ),
     Policy(
         COMPACTION_THRESHOLD,

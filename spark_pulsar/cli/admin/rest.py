@@ -1,10 +1,11 @@
 """Calls of the admin REST API from the command line; a refusal prints its reason on standard error, with status 1."""
 
 import json
+import re
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from http.client import HTTPException
 from typing import Any, NamedTuple
@@ -66,6 +67,7 @@ class Admin:
             for name, value in headers.items():
                 request.add_header(name, value)
             with opener.open(request, timeout=TIMEOUT_S) as answer:
+                _tell_warnings(answer.headers.get_all("Warning", ()))
                 return {name.lower(): value for name, value in answer.headers.items()}, answer.read()
         except urllib.error.HTTPError as error:
             with error:
@@ -104,6 +106,13 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
             fp.close()
             raise urllib.error.URLError(f"it redirects from HTTPS to {newurl.partition('?')[0]}")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _tell_warnings(warnings: Sequence[str]) -> None:
+    """Prints what a broker says beside its answer: a policy that it stores and that has no effect, for example."""
+    for warning in warnings:
+        found = re.fullmatch(r'\d{3} \S+ "(.*)"', warning)
+        typer.echo(f"spark-pulsar: note: {found[1] if found else warning}", err=True)
 
 
 def _tls_hint(reason: object) -> str:

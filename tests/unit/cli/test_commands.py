@@ -169,3 +169,14 @@ def test_what_a_backlog_takes(broker: Broker) -> None:
     assert admin("topicPolicies", "get-backlog-quotas", topic) == quotas
     admin("topics", "create-partitioned-topic", f"{topic}-parted", "-p", "2")
     assert len(json.loads(admin("topics", "partitioned-stats-internal", f"{topic}-parted"))["partitions"]) == 2
+
+
+def test_a_policy_without_effect_says_so(broker: Broker) -> None:
+    where, topic = ("admin", "--admin-url", broker.admin_url, "topics"), broker.topic()
+    run(*where, "create", topic)
+    done = run(*where, "set-persistence", topic, "-e", "1", "-w", "1", "-a", "1")
+    note = "spark-pulsar: note: persistence is stored, and has no effect in this broker: "
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert done.stderr.startswith(note)
+    assert done.stderr.count("\n") == 1
+    assert run(*where, "set-message-ttl", topic, "-t", "5").stderr == ""
