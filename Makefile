@@ -78,7 +78,7 @@ bench: setup  ## all benchmarks; against a real Apache Pulsar where one takes pa
 	$(BIN)/python benchmarks/spark.py --latency --idle --against kafka
 
 proto: setup  ## generate the protobuf module from wire/pulsar_api.proto
-	$(BIN)/python -m grpc_tools.protoc -I spark_pulsar/wire --python_out=spark_pulsar/wire --mypy_out=spark_pulsar/wire spark_pulsar/wire/pulsar_api.proto
+	$(BIN)/python .ci/proto
 
 format: setup  ## format the code
 	$(BIN)/ruff format .

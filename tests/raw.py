@@ -21,6 +21,7 @@ from crc32c import crc32c
 from google.protobuf.message import Message
 
 from spark_pulsar.wire import pulsar_api_pb2 as api
+from spark_pulsar.wire.repeated_fields import is_repeated
 
 Checksum = Literal["ok", "wrong", "absent"]
 PROTOCOL_VERSION = 21
@@ -60,14 +61,14 @@ def fields_of(message: Message) -> dict[str, Any]:
     """The present fields of a protobuf message as the transcripts write them."""
     found: dict[str, Any] = {}
     for descriptor, value in message.ListFields():
-        values = list(value) if descriptor.is_repeated else [value]
+        values = list(value) if is_repeated(descriptor) else [value]
         if descriptor.message_type is not None:
             values = [fields_of(each) for each in values]
         elif descriptor.enum_type is not None:
             values = [descriptor.enum_type.values_by_number[each].name for each in values]
         elif descriptor.type == descriptor.TYPE_BYTES:
             values = [each.hex() for each in values]
-        found[descriptor.name] = values if descriptor.is_repeated else values[0]
+        found[descriptor.name] = values if is_repeated(descriptor) else values[0]
     return found
 
 
@@ -77,14 +78,14 @@ def fill(message: Message, fields: Mapping[str, Any]) -> None:
     for name, value in fields.items():
         descriptor = message.DESCRIPTOR.fields_by_name[name]
         if descriptor.message_type is not None:
-            if descriptor.is_repeated:
+            if is_repeated(descriptor):
                 for each in value:
                     fill(getattr(message, name).add(), each)
             else:
                 fill(getattr(message, name), value)
             continue
-        values = [_scalar(descriptor, each) for each in (value if descriptor.is_repeated else [value])]
-        if descriptor.is_repeated:
+        values = [_scalar(descriptor, each) for each in (value if is_repeated(descriptor) else [value])]
+        if is_repeated(descriptor):
             getattr(message, name).extend(values)
         else:
             setattr(message, name, values[0])

@@ -18,6 +18,7 @@ from spark_pulsar.model.limits import MAX_FRAME_SIZE_BYTES, MAX_PROPERTIES, MIN_
 from spark_pulsar.wire import field_counts, varint
 from spark_pulsar.wire.commands import FIELD_OF
 from spark_pulsar.wire.pulsar_api_pb2 import DESCRIPTOR, BaseCommand
+from spark_pulsar.wire.repeated_fields import is_repeated
 
 HEADER: Final = Struct(">II")
 """totalSize and commandSize."""
@@ -216,7 +217,7 @@ def _check_text(message: Message) -> None:
     """MalformedFrame when a text field is not UTF-8: protobuf would hand it out as bytes, which no reader expects; and
     when there are more properties than it takes time to look at."""
     for field, value in message.ListFields():
-        values = value if field.is_repeated else (value,)
+        values = value if is_repeated(field) else (value,)
         if field.type == FieldDescriptor.TYPE_STRING:
             if any(isinstance(text, bytes) for text in values):
                 raise MalformedFrame(f"{field.full_name} is not UTF-8")

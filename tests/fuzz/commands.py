@@ -10,6 +10,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from spark_pulsar.wire import pulsar_api_pb2 as api
+from spark_pulsar.wire.repeated_fields import is_repeated
 from tests.fuzz import values
 from tests.raw import Frame
 
@@ -80,7 +81,7 @@ def _fill(choices: Random, message: Message, memory: Memory, share: float = 0.5)
         is_likely = field.is_required or f"{message.DESCRIPTOR.name}.{field.name}" in _LIKELY
         if choices.random() >= (share if not is_likely else 1.0 if field.is_required else 0.9):
             continue
-        times = choices.choice((1, 1, 2, 5)) if field.is_repeated else 1
+        times = choices.choice((1, 1, 2, 5)) if is_repeated(field) else 1
         for _ in range(times):
             _set(choices, message, field, memory)
 
@@ -101,7 +102,7 @@ _LIKELY: Final = frozenset(
 def _set(choices: Random, message: Message, field: FieldDescriptor, memory: Memory) -> None:
     name = field.name
     if field.message_type is not None:
-        inner: Any = getattr(message, name).add() if field.is_repeated else getattr(message, name)
+        inner: Any = getattr(message, name).add() if is_repeated(field) else getattr(message, name)
         if field.message_type.name == "MessageIdData":
             _position(choices, inner, memory)
         elif field.message_type.name == "Schema":
@@ -110,7 +111,7 @@ def _set(choices: Random, message: Message, field: FieldDescriptor, memory: Memo
             _fill(choices, inner, memory)
         return
     value = _value(choices, field, memory)
-    if field.is_repeated:
+    if is_repeated(field):
         getattr(message, name).append(value)
     else:
         setattr(message, name, value)

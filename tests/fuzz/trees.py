@@ -10,6 +10,7 @@ from typing import Any, Final
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
+from spark_pulsar.wire.repeated_fields import is_repeated
 from tests.fuzz import values
 
 VARINT, FIXED64, LENGTH, GROUP, GROUP_END, FIXED32 = range(6)
@@ -37,7 +38,7 @@ def tree_of(message: Message) -> list[Field]:
     """Reads the present fields of a message, in order."""
     fields = []
     for descriptor, value in message.ListFields():
-        for each in value if descriptor.is_repeated else [value]:
+        for each in value if is_repeated(descriptor) else [value]:
             fields.append(_field(descriptor, each))
     return fields
 

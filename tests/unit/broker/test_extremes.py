@@ -19,6 +19,7 @@ from spark_pulsar.wire.commands import FIELD_OF
 from spark_pulsar.wire.entries import build_entry
 from spark_pulsar.wire.frames import command_frame, payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, MessageMetadata
+from spark_pulsar.wire.repeated_fields import is_repeated
 from tests.unit.admin.test_app import BASE, call
 from tests.unit.broker.world import QUIET, START_MS, TOPIC, World, entry
 
@@ -88,10 +89,10 @@ def numbers_in(message: Message) -> Iterator[tuple[Message, FieldDescriptor, int
     """All fields that hold a number, inside it too; the index of one of several."""
     for field, value in message.ListFields():
         if field.message_type is not None:
-            for part in value if field.is_repeated else (value,):
+            for part in value if is_repeated(field) else (value,):
                 yield from numbers_in(part)
         elif field.type in EXTREMES:
-            for index in range(len(value)) if field.is_repeated else (None,):
+            for index in range(len(value)) if is_repeated(field) else (None,):
                 yield message, field, index
 
 

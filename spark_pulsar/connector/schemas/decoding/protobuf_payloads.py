@@ -14,7 +14,8 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from spark_pulsar.connector.schemas.payloads.decoder import UndecodablePayload
-from spark_pulsar.connector.schemas.types.protobuf_types import is_map, is_repeated, root_message
+from spark_pulsar.connector.schemas.types.protobuf_types import is_map, root_message
+from spark_pulsar.wire.repeated_fields import is_repeated
 
 if TYPE_CHECKING:
     from spark_pulsar.connector.schemas.definition import Definition

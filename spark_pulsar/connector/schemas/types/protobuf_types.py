@@ -16,6 +16,7 @@ from google.protobuf.message import DecodeError
 from spark_pulsar.connector.errors import SchemaError
 from spark_pulsar.connector.schemas.definition import MAX_DEFINITION_BYTES
 from spark_pulsar.connector.schemas.types.arrow_types import MAX_TYPES, RAW
+from spark_pulsar.wire.repeated_fields import is_repeated
 
 if TYPE_CHECKING:
     from spark_pulsar.connector.schemas.definition import Definition
@@ -94,11 +95,6 @@ class _Typing:
         if field.cpp_type == FieldDescriptor.CPPTYPE_MESSAGE:
             return self.message(field.message_type, path)
         return pa.binary() if field.type == FieldDescriptor.TYPE_BYTES else _SCALARS[field.cpp_type]
-
-
-def is_repeated(field: Any) -> bool:
-    """Tells whether a field is a list or a map."""
-    return bool(field.is_repeated)
 
 
 def is_map(field: Any) -> bool:
