@@ -1,6 +1,6 @@
 # Every target does its own set-up: `make setup` is quick when nothing has changed.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check coverage test-clients test-apache-pulsar test-cluster crash-test crash-spark power-cuts simulate soak fuzz bench proto format clean
+.PHONY: help setup demo test check coverage test-clients test-apache-pulsar test-cluster crash-test crash-spark power-cuts simulate soak fuzz bench docs proto format clean
 BIN := .venv/bin
 N ?= 20
 RUNS ?= 20
@@ -76,6 +76,10 @@ bench: setup  ## all benchmarks; against a real Apache Pulsar where one takes pa
 	$(BIN)/python benchmarks/spark.py --against apache-pulsar
 	$(BIN)/python benchmarks/spark.py --against kafka
 	$(BIN)/python benchmarks/spark.py --latency --idle --against kafka
+
+docs: setup  ## the documentation site, strictly: build/site/index.html
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict -q -f .ci/mkdocs.yml
+	@echo build/site/index.html
 
 proto: setup  ## generate the protobuf module from wire/pulsar_api.proto
 	$(BIN)/python .ci/proto
