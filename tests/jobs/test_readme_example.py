@@ -47,10 +47,10 @@ def test_the_examples_of_a_broker_run() -> None:
 
 
 def test_the_examples_of_the_quickstart_run() -> None:
-    both = "\n\n".join(examples("docs/quickstart.md"))  # in one program: Spark starts once
+    program = "\n\n".join(examples("docs/quickstart.md"))  # both in one: Spark starts once
     env = {**os.environ, "PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(
-        [sys.executable, "-c", both], env=env, capture_output=True, text=True, timeout=280, check=False
+        [sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=280, check=False
     )
     assert done.returncode == 0, done.stderr
     assert "|ada  |2 apples|" in done.stdout
