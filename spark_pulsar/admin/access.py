@@ -283,6 +283,7 @@ def _rules() -> Iterator[tuple[tuple[str, str], Rule]]:
         ("brokers/configuration", _broker("LIST_DYNAMIC_CONFIGURATIONS")),
         ("brokers/internal-configuration", _broker("GET_INTERNAL_CONFIGURATION_DATA")),
         ("brokers/configuration/values", _broker("LIST_DYNAMIC_CONFIGURATIONS")),
+        ("brokers/configuration/runtime", _broker("LIST_RUNTIME_CONFIGURATIONS")),
         ("brokers/{cluster}", _broker("LIST_BROKERS")),
         ("broker-stats/topics", _super_user),
         ("resourcegroups", _super_user),
@@ -292,6 +293,9 @@ def _rules() -> Iterator[tuple[tuple[str, str], Rule]]:
         ("tenants", _all_tenants),
     ):
         yield from _of(f"{_ADMIN}/{path}", GET=rule)
+    path = f"{_ADMIN}/brokers/configuration/{{name}}"
+    yield from _of(path, DELETE=_broker("DELETE_DYNAMIC_CONFIGURATION"))
+    yield from _of(f"{path}/{{value}}", POST=_broker("UPDATE_DYNAMIC_CONFIGURATION"))
     yield from _of(
         f"{_ADMIN}/clusters/{{cluster}}",
         GET=_cluster("GET_CLUSTER"),

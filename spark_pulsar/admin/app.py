@@ -26,6 +26,7 @@ from . import (
     broker_stats,
     brokers,
     clusters,
+    configuration,
     lookups,
     managed_info,
     messages,
@@ -109,6 +110,7 @@ ROUTES: Final[Routes] = (
     *managed_info.ROUTES,
     *schemas.ROUTES,
     *broker_stats.ROUTES,
+    *configuration.ROUTES,
     *brokers.ROUTES,
 )
 """Paths with their methods; the first that fits serves."""

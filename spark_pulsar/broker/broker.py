@@ -19,11 +19,13 @@ from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.entities.features import Compactions, SilentProducers
 from spark_pulsar.broker.topics.non_persistent import NonPersistentTopics
 from spark_pulsar.broker.turn.counter_columns import PRODUCER_WIDTH, TOPIC_WIDTH
+from spark_pulsar.broker.turn.dynamic_config import configured
 from spark_pulsar.broker.upkeep.idle_subscriptions import IdleSubscriptions
 from spark_pulsar.broker.upkeep.inactive_topics import InactiveTopics
 from spark_pulsar.broker.upkeep.monitors import Monitors
 from spark_pulsar.ledger.cache import EntryCache
 from spark_pulsar.ledger.records.base import CounterSet
+from spark_pulsar.ledger.records.documents import DYNAMIC_CONFIGURATION
 from spark_pulsar.ledger.state.ledger import RollLimits
 from spark_pulsar.model.column_store import ColumnStore
 from spark_pulsar.model.errors import NotAllowed, PulsarError
@@ -107,9 +109,11 @@ def _on_columnar_sends(core: Core, session: Session, event: events.ColumnarSends
 class Broker:
     """One broker: durable state, and all connections."""
 
-    def __init__(self, state: DurableState, config: BrokerConfig, now_ms: int) -> None:
+    def __init__(self, state: DurableState, static_config: BrokerConfig, now_ms: int) -> None:
+        """Takes dynamic keys that `state` holds in place of the values of `static_config` (ADM-2)."""
         instance = state.counters.get(_INSTANCE_COUNTER, 0)
-        self.core = Core(state, config, EntryCache(config.cache_bytes), instance)
+        config = configured(static_config, state.documents[DYNAMIC_CONFIGURATION])
+        self.core = Core(state, config, EntryCache(config.cache_bytes), instance, static_config)
         self.core.now_ms = self.core.started_ms = now_ms
         self.core.roll_limits = RollLimits(
             config.ledger_max_entries, config.ledger_max_bytes, config.ledger_max_age_ms, config.ledger_min_age_ms

@@ -52,6 +52,11 @@ class EntryCache:
         self._ledgers: dict[int, _LedgerPieces] = {}
         self._order: deque[EntryRun | EntryColumns] = deque()
 
+    def resize(self, max_bytes: int) -> None:
+        """Changes the bound; the oldest entries leave at once."""
+        self.max_bytes = max_bytes
+        self._drop_old()
+
     def insert(self, run: EntryRun) -> None:
         """Keeps a run just appended, at the cost of the oldest entries."""
         run = run.compact()
@@ -101,6 +106,9 @@ class EntryCache:
     def _keep(self, entries: EntryRun | EntryColumns) -> None:
         self._order.append(entries)
         self.size_bytes += _cost(entries)
+        self._drop_old()
+
+    def _drop_old(self) -> None:
         while self.size_bytes > self.max_bytes and self._order:
             self._evict(self._order.popleft())
 

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from spark_pulsar.broker.policies import documents
+from spark_pulsar.broker.turn import dynamic_config
+from spark_pulsar.ledger.records.documents import DYNAMIC_CONFIGURATION
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
 from spark_pulsar.storage.files import FileStorage
 
@@ -251,6 +253,8 @@ class _Runner:
                 _LOG.error("%s is read-only, it is damaged: %s", topic.name, topic.damage)
         for note in documents.notes(state):
             _LOG.warning("policies of %s", note)
+        for note in dynamic_config.notes(state.documents[DYNAMIC_CONFIGURATION]):
+            _LOG.info("dynamic configuration: %s", note)
         if report.torn_bytes:
             _LOG.info("cut a torn group of %d bytes at %s", report.torn_bytes, report.torn_at)
         return storage, state

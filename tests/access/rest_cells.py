@@ -29,6 +29,7 @@ _PARTS: Final = {
     "version": "0",
     "role": "guest",
     "mode": "None",
+    "name": "maxTopicsPerNamespace",
 }
 """Values of the named parts of paths."""
 _RATE: Final = {"dispatchThrottlingRateInMsg": -1, "dispatchThrottlingRateInByte": -1, "ratePeriodInSecond": 1}
@@ -102,12 +103,14 @@ _WITHOUT_BODY: Final = (
     "resetcursor/{time}",
     "expireMessages/{seconds}",
     "analyzeBacklog",
+    "{name}/{value}",
 )
 _TOPIC_PATH: Final = "admin/v2/{domain}/{tenant}/{namespace}/{topic}"
 _NAMESPACE_PATH: Final = "admin/v2/namespaces/{tenant}/{namespace}"
 _EXTRA_TOPIC: Final = "admin/v2/persistent/own/space/extra"
 _EXTRA_SUBSCRIPTION: Final = f"admin/v2/persistent/own/space/{TOPIC}/subscription/extra"
 _OWN: Final[dict[tuple[str, str], tuple[dict[str, str], tuple[str, str, Any] | None]]] = {
+    ("POST", "admin/v2/brokers/configuration/{name}/{value}"): ({"value": "0"}, None),
     ("PUT", "admin/v2/clusters/{cluster}"): ({"cluster": "spare"}, None),
     ("POST", "admin/v2/clusters/{cluster}"): (
         {"cluster": "spare"},

@@ -68,8 +68,17 @@ class Core(Turn):
     silent_producers: features.SilentProducers
     compactions: features.Compactions
 
-    def __init__(self, state: DurableState, config: BrokerConfig, cache: EntryCache, instance: int) -> None:
+    def __init__(
+        self,
+        state: DurableState,
+        config: BrokerConfig,
+        cache: EntryCache,
+        instance: int,
+        static_config: BrokerConfig | None = None,
+    ) -> None:
         super().__init__(state, config)
+        self.static_config = static_config or config
+        """Configuration without dynamic keys, as the process was started with it."""
         self.cache = cache
         self.policies = PolicyBook(state, config)
         """Effective policies; `policies_of` asks it."""

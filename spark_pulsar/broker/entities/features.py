@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from spark_pulsar.ledger.state.topics import TopicState
     from spark_pulsar.model.name_index import NameIndex
     from spark_pulsar.model.names import TopicName
-    from spark_pulsar.model.policies import BacklogQuota, PublishRate
+    from spark_pulsar.model.policies import BacklogQuota, DispatchRate, PublishRate
     from spark_pulsar.model.ranges import RangeSet
     from spark_pulsar.wire.pulsar_api_pb2 import (
         CommandAuthResponse,
@@ -108,6 +108,8 @@ class PublishLimit(Protocol):
 
     rate: PublishRate
 
+    @property
+    def onward(self) -> PublishLimit | None: ...
     def take(self, producer: Producer, sends: SendRun) -> None: ...
     def let_through(self, producer: Producer) -> None: ...
     def forget(self, producer: Producer) -> None: ...
@@ -260,6 +262,7 @@ class Monitors(Protocol):
     def joined(self, topic: Topic) -> None: ...
     def unloaded(self, topic: Topic) -> None: ...
     def let_go(self, topic: Topic) -> None: ...
+    def configure(self) -> None: ...
 
 
 class IdleSubscriptions(Protocol):
@@ -278,6 +281,8 @@ class PublishLimits(Protocol):
     of_all: Any
     topics: int
 
+    def configure(self) -> None: ...
+
 
 class RequiredEncryption(Protocol):
     """Topics that take encrypted messages only (`publishing.encryption`, PR-12)."""
@@ -293,6 +298,9 @@ class DispatchLimiter(Protocol):
     """One dispatch rate and the subscriptions that wait for it (`dispatch.limits.dispatch_limiter`)."""
 
     line: OrderedDict[Subscription, None]
+
+    @property
+    def rate(self) -> DispatchRate: ...
 
     def blocks(self, subscription: Subscription) -> bool: ...
     def keeps_waiting(self, subscription: Subscription) -> bool: ...

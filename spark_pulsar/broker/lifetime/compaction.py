@@ -100,9 +100,8 @@ def begin(core: Core) -> None:
     for state in core.state.topics.values():
         if state.compaction is not None and state.compaction.writing is not None:
             core.append(CompactionAbandoned(state.topic_id))
-    if core.config.compaction_interval_ms > 0:
-        states, check = core.state.topics.values, partial(_check_threshold, core)
-        every(core, core.config.compaction_interval_ms, states, check, _CHECKS_A_TURN)
+    states, check = core.state.topics.values, partial(_check_threshold, core)
+    every(core, lambda: core.config.compaction_interval_ms, states, check, _CHECKS_A_TURN)
 
 
 def forget(core: Core, topic: Topic) -> None:

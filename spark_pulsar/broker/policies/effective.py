@@ -77,6 +77,12 @@ class PolicyBook:
         for watcher in self._watchers:
             watcher(namespace, topic)
 
+    def configure(self, config: BrokerConfig) -> None:
+        """Takes another configuration for policies that are not set; whoever acts on policies is told elsewhere."""
+        self._config = config
+        self._forget()
+        self._by_texts.clear()
+
     def _forget(self) -> None:
         self._by_topic.clear()
         self._room = MAX_REMEMBERED_BYTES

@@ -35,7 +35,7 @@ class PublishLimit:
     def __init__(self, core: Core, rate: PublishRate, onward: PublishLimit | None = None) -> None:
         self._core = core
         self.rate = rate
-        self._onward = onward
+        self.onward = onward
         """Next limit that a run has to pass, None behind the last."""
         self._buckets = (TokenBucket(max(0, rate.messages)), TokenBucket(max(0, rate.bytes)))
         self._filled_ms = core.now_ms
@@ -65,8 +65,8 @@ class PublishLimit:
 
     def let_through(self, producer: Producer) -> None:
         """Stores the held runs of a producer that its client closes, whatever the rates."""
-        if self._onward is not None:
-            self._onward.let_through(producer)
+        if self.onward is not None:
+            self.onward.let_through(producer)
         if producer in self._runs_of:
             mine = [sends for owner, sends in self._held if owner is producer]
             self._held = deque(each for each in self._held if each[0] is not producer)
@@ -76,8 +76,8 @@ class PublishLimit:
 
     def forget(self, producer: Producer) -> None:
         """Drops the held runs of a producer that is closed. Its client sends again entries without a receipt."""
-        if self._onward is not None:
-            self._onward.forget(producer)
+        if self.onward is not None:
+            self.onward.forget(producer)
         held = self._runs_of.get(producer, 0)
         if not held:
             return
@@ -86,6 +86,15 @@ class PublishLimit:
         if self._stale * 2 > len(self._held):  # each is moved once or twice, however many leave
             self._held = deque(each for each in self._held if each[0] in self._runs_of)
             self._stale = 0
+
+    def change(self, rate: PublishRate) -> None:
+        """Takes another rate, with full buckets; held runs keep their places."""
+        self.rate = rate
+        self._buckets = (TokenBucket(max(0, rate.messages)), TokenBucket(max(0, rate.bytes)))
+        self._filled_ms = self._core.now_ms
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = self._core.at(self._core.now_ms, self._go_on)
 
     def end(self) -> None:
         """Ends the limit: all held runs go on."""
@@ -120,19 +129,19 @@ class PublishLimit:
         return sends.slice(entries, len(sends.ends))
 
     def _pass_on(self, producer: Producer, sends: SendRun) -> None:
-        if self._onward is None:
+        if self.onward is None:
             storing.take_now(self._core, producer, sends)
         else:
-            self._onward.take(producer, sends)
+            self.onward.take(producer, sends)
 
     def _store_at_once(self, producer: Producer, sends: SendRun) -> None:
         size_bytes = sends.ends[-1] - sends.starts[0]
         self._buckets[0].take(believable_messages(sum(sends.message_counts), size_bytes))
         self._buckets[1].take(size_bytes)
-        if self._onward is None:
+        if self.onward is None:
             storing.take_now(self._core, producer, sends)
         else:
-            self._onward._store_at_once(producer, sends)
+            self.onward._store_at_once(producer, sends)
 
     def _refill(self) -> None:
         now_ms = self._core.now_ms
@@ -203,12 +212,26 @@ class PublishLimits:
     """Publish limits of a broker."""
 
     def __init__(self, core: Core) -> None:
-        config = core.config
-        rate = PublishRate(config.broker_publish_rate_messages, config.broker_publish_rate_bytes)
-        self.of_all = PublishLimit(core, rate) if rate.is_limited else None
+        self._core = core
+        self.of_all: PublishLimit | None = None
         """Limit of all topics together."""
         self.topics = 0
         """Number of topics in use to which a limit applies."""
+        self.configure()
+
+    def configure(self) -> None:
+        """Takes the rate of the configuration. Topics have to adopt a limit that there was not before, or is not any
+        more."""
+        core, config = self._core, self._core.config
+        rate = PublishRate(config.broker_publish_rate_messages, config.broker_publish_rate_bytes)
+        before = self.of_all
+        if before is None:
+            self.of_all = PublishLimit(core, rate) if rate.is_limited else None
+        elif before.rate != rate:
+            before.change(rate)
+            if not rate.is_limited:  # what comes before its topic adopts that goes through
+                before.end()
+                self.of_all = None
 
 
 def adopt(core: Core, topic: Topic) -> None:
@@ -217,7 +240,7 @@ def adopt(core: Core, topic: Topic) -> None:
     policies = core.policies_of(topic.name) if topic.non_persistent is None else core.policies.of_namespace(topic.name)
     rate, of_all = policies.publish_rate, core.publish_limits.of_all
     limit = topic.publish_limit
-    if limit is not None and limit is not of_all and limit.rate == rate:
+    if limit is not None and rate.is_limited and (limit.rate, limit.onward) == (rate, of_all):
         return
     wanted = PublishLimit(core, rate, of_all) if rate.is_limited else of_all
     if wanted is not limit:

@@ -52,8 +52,8 @@ class RollQueue:
             info = topic.ledger.current
             if info is not None:
                 self._put(info.ledger_id, info.opened_ms + self._age_ms)
-        if self._core.config.ledger_inactive_ms:
-            every(self._core, self._core.config.ledger_inactive_ms, self._topics, self._roll_if_idle, _ROLLS_A_TURN)
+        core = self._core
+        every(core, lambda: core.config.ledger_inactive_ms, self._topics, self._roll_if_idle, _ROLLS_A_TURN)
 
     def opened(self, info: LedgerInfo, name: TopicName) -> None:
         """Queues a ledger that takes entries, or whose topic has other policies."""

@@ -39,6 +39,8 @@ class Key:
     """True when `key=` has a meaning of its own: the reader gets the empty text."""
     is_secret: bool = False
     """True when the value may be a secret: it is shown nowhere (AU-12)."""
+    is_dynamic: bool = False
+    """True when the admin API may change the value of a running broker (ADM-1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +60,13 @@ class Section:
         unset: T | None = None,
         takes_empty: bool = False,
         is_secret: bool = False,
+        is_dynamic: bool = False,
     ) -> T:
         """Makes a configuration field: the default is given in the key's own unit, as `broker.conf` writes it. An empty
         one means `unset`. (The type is that of the field's values, as for `dataclasses.field`.)"""
         text = setting_text(default)
         value: Any = read(text) if text else unset
-        key = Key(name, self.title, read, text, rules, meaning, takes_empty, is_secret)
+        key = Key(name, self.title, read, text, rules, meaning, takes_empty, is_secret, is_dynamic)
         made: Any = field(default=value, metadata={"key": key}, repr=not is_secret)
         return made  # type: ignore[no-any-return]
 

@@ -57,6 +57,13 @@ class Dispatching(Protocol):
         """Sends entries as far as permits and limits allow. True when more could be sent in the next turn."""
 
 
+class Interval(Protocol):
+    """Rounds whose interval the configuration gives."""
+
+    def set_interval(self) -> None:
+        """Takes up another interval, if it changed."""
+
+
 class Turn:
     """Records, effects, reads and timers of a turn, and those that wait for later turns. `entities.core.Core` is
     one."""
@@ -82,6 +89,8 @@ class Turn:
         self._clear_timers_at = _FEW_TIMERS
         """Number of timers at which cancelled ones are removed: their times may be far away."""
         self._awake: dict[Dispatching, None] = {}
+        self.rounds: list[Interval] = []
+        """Rounds over many things (`slices.every`)."""
 
     # One turn
 

@@ -35,8 +35,8 @@ class InactiveTopics:
 
     def start(self) -> None:
         """Begins the rounds."""
-        interval_ms = self._core.config.inactive_check_interval_ms
-        every(self._core, interval_ms, self._topics_to_check, self._check, _CHECKS_A_TURN)
+        core = self._core
+        every(core, lambda: core.config.inactive_check_interval_ms, self._topics_to_check, self._check, _CHECKS_A_TURN)
 
     def _topics_to_check(self) -> Iterable[TopicState]:
         if self._is_on_anywhere():

@@ -29,10 +29,11 @@ from spark_pulsar.broker.turn.slices import PAUSE_MS, run_in_slices
 from spark_pulsar.model.names import TopicName
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.topic import Topic
+    from spark_pulsar.broker.turn.turn import Timer
     from spark_pulsar.ledger.entries import EntryRun
     from spark_pulsar.ledger.state.topics import TopicState
 
@@ -46,26 +47,35 @@ _PARTITION: Final = "-partition-"
 class _Reasons:
     """Reasons for which a round visits topics."""
 
-    __slots__ = ("changed", "is_quota_check", "is_retention_check", "is_start", "visited")
+    __slots__ = ("changed", "is_new_configuration", "is_quota_check", "is_retention_check", "is_start", "visited")
 
     def __init__(self) -> None:
         self.changed: set[str] = set()
         """Namespaces (`persistent://tenant/namespace/`) and topics (without partition) that have other policies."""
         self.visited: set[str] = set()
         """Topics that took the policies of `changed` topics already."""
-        self.is_start = self.is_retention_check = self.is_quota_check = False
+        self.is_start = self.is_retention_check = self.is_quota_check = self.is_new_configuration = False
 
     def __bool__(self) -> bool:
-        return bool(self.changed) or self.is_start or self.is_retention_check or self.is_quota_check
+        return (
+            bool(self.changed)
+            or self.is_start
+            or self.is_retention_check
+            or self.is_quota_check
+            or self.is_new_configuration
+        )
 
     def has_changed(self, full_name: str) -> bool:
         """Tells whether a topic has other policies, which it did not take yet."""
         changed = self.changed
-        return bool(changed) and (
-            full_name[: full_name.rindex("/") + 1] in changed
-            or (
-                (full_name in changed or full_name.rpartition(_PARTITION)[0] in changed)
-                and full_name not in self.visited
+        return self.is_new_configuration or (
+            bool(changed)
+            and (
+                full_name[: full_name.rindex("/") + 1] in changed
+                or (
+                    (full_name in changed or full_name.rpartition(_PARTITION)[0] in changed)
+                    and full_name not in self.visited
+                )
             )
         )
 
@@ -79,6 +89,10 @@ class Monitors:
         self._next = _Reasons()
         """Reasons of the next round."""
         self._is_going_round = False
+        self._retention_timer: Timer | None = None
+        self._quota_timer: Timer | None = None
+        self._intervals_ms = 0, 0
+        """Intervals that the two timers were set for."""
         core.state.keeps_consumed = self._keeps_consumed
         core.policies.watch(self._policies_changed)
 
@@ -87,10 +101,33 @@ class Monitors:
         core = self._core
         self.rolls.start()
         core.at(core.now_ms + _FIRST_ROUND_MS, self._start_round)
-        if core.config.retention_check_interval_ms > 0:
-            core.at(core.now_ms + core.config.retention_check_interval_ms, self._retention_round)
-        if core.config.quota_check_enabled:
-            core.at(core.now_ms + core.config.quota_check_interval_ms, self._quota_round)
+        self._set_intervals()
+
+    def configure(self) -> None:
+        """Visits all topics, whose policies may be others with another configuration (ADM-1)."""
+        self._set_intervals()
+        self._next.is_new_configuration = True
+        self._begin_round()
+
+    def _set_intervals(self) -> None:
+        """Sets the timers of the two checks, unless they are set for these intervals."""
+        config = self._core.config
+        wanted = config.retention_check_interval_ms, config.quota_check_interval_ms if config.quota_check_enabled else 0
+        if wanted != self._intervals_ms:
+            self._intervals_ms = wanted
+            self._set_retention_timer()
+            self._set_quota_timer()
+
+    def _set_retention_timer(self) -> None:
+        self._retention_timer = self._set_timer(self._retention_timer, self._intervals_ms[0], self._retention_round)
+
+    def _set_quota_timer(self) -> None:
+        self._quota_timer = self._set_timer(self._quota_timer, self._intervals_ms[1], self._quota_round)
+
+    def _set_timer(self, before: Timer | None, interval_ms: int, check: Callable[[], None]) -> Timer | None:
+        if before is not None:
+            before.cancel()
+        return self._core.at(self._core.now_ms + interval_ms, check) if interval_ms > 0 else None
 
     def adopt(self, topic: Topic) -> None:
         """Sets up for a persistent topic that comes into use, or has other policies, what they ask for."""
@@ -170,12 +207,12 @@ class Monitors:
 
     def _retention_round(self) -> None:
         self._next.is_retention_check = True
-        self._core.at(self._core.now_ms + self._core.config.retention_check_interval_ms, self._retention_round)
+        self._set_retention_timer()
         self._begin_round()
 
     def _quota_round(self) -> None:
         self._next.is_quota_check = True
-        self._core.at(self._core.now_ms + self._core.config.quota_check_interval_ms, self._quota_round)
+        self._set_quota_timer()
         self._begin_round()
 
     def _begin_round(self) -> None:
@@ -221,6 +258,7 @@ class Monitors:
         elif topic is not None:
             self.adopt_non_persistent(topic)
         if topic is not None and has_changed:
+            dispatch_rates.look(topic)
             delayed_delivery.policies_changed(core, topic)
             for subscription in topic.subscriptions.values():
                 subscription.dispatcher.limits_changed()

@@ -15,8 +15,13 @@ _TOPICS_A_TURN: Final = 64
 
 def start(core: Core) -> None:
     """Samples all topics in use every `stats_interval_ms` from now on."""
-    interval_ms = core.config.stats_interval_ms
-    every(core, interval_ms, core.topics.values, lambda topic: sample(topic, core.now_ms), _TOPICS_A_TURN)
+    every(
+        core,
+        lambda: core.config.stats_interval_ms,
+        core.topics.values,
+        lambda topic: sample(topic, core.now_ms),
+        _TOPICS_A_TURN,
+    )
 
 
 def sample(topic: Topic, now_ms: int) -> None:

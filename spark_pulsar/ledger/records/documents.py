@@ -1,4 +1,4 @@
-"""Records of documents: small JSON texts by kind and name. Topic policies, tenants and clusters are kept so."""
+"""Records of documents: small texts, mostly JSON, by kind and name, such as tenants and policies of topics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ TOPIC_POLICIES: Final = "topic_policies"
 """Policies by the full name of a topic, for all its partitions."""
 GLOBAL_TOPIC_POLICIES: Final = "global_topic_policies"
 """Policies by the full name of a topic, as set for all clusters (`isGlobal=true`)."""
-KINDS: Final = (CLUSTERS, TENANTS, TOPIC_POLICIES, GLOBAL_TOPIC_POLICIES)
+DYNAMIC_CONFIGURATION: Final = "dynamic_configuration"
+"""Texts of dynamic configuration keys by their names, which win over `broker.conf` (ADM-1)."""
+KINDS: Final = (CLUSTERS, TENANTS, TOPIC_POLICIES, GLOBAL_TOPIC_POLICIES, DYNAMIC_CONFIGURATION)
 
 
 @dataclass(frozen=True, slots=True)

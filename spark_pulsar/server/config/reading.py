@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from spark_pulsar.broker.turn.config import BrokerConfig
-from spark_pulsar.broker.turn.config_keys import Key, keys_of, setting_text, shown
+from spark_pulsar.broker.turn.config_keys import MASK, Key, keys_of, setting_text, shown
 
 from .pulsar_keys import PULSAR_KEYS
 from .settings import ServerConfig
@@ -57,13 +57,24 @@ def load_config(path: str | Path | None = None, overrides: Mapping[str, object] 
         )
     if "keep_alive_interval_ms" in broker:
         broker["handshake_timeout_ms"] = broker["keep_alive_interval_ms"]
-    core = BrokerConfig(**broker)
+    core = BrokerConfig(**broker, texts=_texts(settings))
     _check_internal_listener(core)
     return ServerConfig(
         **server,
         broker=core,
         unsupported_keys=tuple(unsupported),
         unknown_keys=tuple(unknown),
+    )
+
+
+def _texts(settings: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Returns the text of every key, set or not, with secrets masked."""
+    given = {
+        name: settings.get(name) or ("" if key.takes_empty and name in settings else key.default)
+        for name, key in KEYS.items()
+    }
+    return tuple(
+        (name, MASK if text and KEYS[name].is_secret else shown(name, text)) for name, text in sorted(given.items())
     )
 
 

@@ -42,8 +42,17 @@ def keys_table() -> str:
     """Writes the keys as Markdown: a table for each section."""
     parts = []
     for title, keys in _sections():
-        rows = [(f"`{key.name}`", f"`{key.default}`" if key.default else "–", key.meaning, key.rules) for key in keys]
-        lines = [("Key", "Default", "Meaning", "Rules"), ("---",) * 4, *rows]
+        rows = [
+            (
+                f"`{key.name}`",
+                f"`{key.default}`" if key.default else "–",
+                key.meaning,
+                "yes" if key.is_dynamic else "",
+                key.rules,
+            )
+            for key in keys
+        ]
+        lines = [("Key", "Default", "Meaning", "Dynamic", "Rules"), ("---",) * 5, *rows]
         parts.append(f"### {title}\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines))
     return "\n".join(parts)
 

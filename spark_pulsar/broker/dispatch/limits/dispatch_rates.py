@@ -62,9 +62,10 @@ class DispatchLimits:
             self._of_topic = DispatchLimiter(core, rates.topic, "Topic", topic)
         if self.subscribers is None:
             self.forget_subscribers()
-        of_all = None if topic.non_persistent is not None else core.dispatch_limit
+        self.of_all = _of_all_for(core, topic)
+        """Limiter of all topics together, if it limits this one."""
         self._shared: list[features.DispatchLimiter] = [
-            limit for limit in (self._of_topic, of_all) if limit is not None
+            limit for limit in (self._of_topic, self.of_all) if limit is not None
         ]
         """Limiters that all subscriptions of the topic share."""
 
@@ -111,6 +112,7 @@ class DispatchLimits:
     def look(self, subscription: Subscription) -> None:
         """Limits a subscription, or spares it when it has no backlog."""
         if self._core.config.dispatch_rates_without_backlog or self._topic.non_persistent is not None:
+            self._spared.discard(subscription)
             return
         backlog = self._core.config.backlogged_cursor_entries
         if not subscription.consumers or subscription.dispatcher.has_to_send(backlog):
@@ -194,6 +196,24 @@ def of_all(core: Core) -> DispatchLimiter | None:
     return DispatchLimiter(core, rate, "Broker") if rate.is_limited else None
 
 
+def _of_all_for(core: Core, topic: Topic) -> features.DispatchLimiter | None:
+    return None if topic.non_persistent is not None else core.dispatch_limit
+
+
+def configure(core: Core) -> None:
+    """Takes the rate of the configuration for all topics together, if it is another one; topics have to adopt it."""
+    before, now = core.dispatch_limit, of_all(core)
+    if before is None or now is None or before.rate != now.rate:
+        core.dispatch_limit = now
+
+
+def look(topic: Topic) -> None:
+    """Limits the subscriptions of a topic or spares them, by the switches of the configuration."""
+    if topic.dispatch_limits is not None:
+        for subscription in topic.subscriptions.values():
+            topic.dispatch_limits.look(subscription)
+
+
 def adopt(core: Core, topic: Topic) -> None:
     """Limits a topic that came into use, or whose policies changed."""
     policies = core.policies_of(topic.name)
@@ -206,13 +226,11 @@ def adopt(core: Core, topic: Topic) -> None:
         )
     before = topic.dispatch_limits
     assert before is None or isinstance(before, DispatchLimits), "made here"
-    if before is not None and before.rates == rates:
+    if before is not None and (before.rates, before.of_all) == (rates, _of_all_for(core, topic)):
         return
     limits = DispatchLimits(core, topic, rates, before)
     topic.dispatch_limits = limits if limits.limits_anything else None
-    if topic.dispatch_limits is not None:
-        for subscription in topic.subscriptions.values():
-            limits.look(subscription)
+    look(topic)
     if before is not None:
         before.end()
         for subscription in topic.subscriptions.values():

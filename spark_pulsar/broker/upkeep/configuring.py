@@ -1,0 +1,47 @@
+"""Changes of the configuration in a running broker: all that copied a value takes the new one, within the turn (ADM-1).
+
+Most rules read `core.config` when they need a value. Effective policies, limiters of all topics together, timers of
+rounds and the cache are told here; monitors visit every topic, some in a turn.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_pulsar.broker.dispatch.limits import dispatch_rates
+from spark_pulsar.broker.security import revocation
+from spark_pulsar.broker.turn.dynamic_config import configured
+from spark_pulsar.ledger.records.documents import DYNAMIC_CONFIGURATION, DocumentDeleted, DocumentSet
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.entities.core import Core
+
+
+def set_key(core: Core, name: str, text: str) -> None:
+    """Sets a dynamic key, whose text can be read (`dynamic_config.read`), now and for later starts."""
+    core.append(DocumentSet(DYNAMIC_CONFIGURATION, name, text))
+    _configure(core)
+
+
+def delete_key(core: Core, name: str) -> None:
+    """Lets the value of `broker.conf` hold again."""
+    if name in core.state.documents[DYNAMIC_CONFIGURATION]:
+        core.append(DocumentDeleted(DYNAMIC_CONFIGURATION, name))
+        _configure(core)
+
+
+def _configure(core: Core) -> None:
+    before = core.config
+    core.config = config = configured(core.static_config, core.state.documents[DYNAMIC_CONFIGURATION])
+    if config == before:
+        return
+    core.policies.configure(config)
+    core.cache.resize(config.cache_bytes)
+    core.publish_limits.configure()
+    dispatch_rates.configure(core)
+    for rounds in core.rounds:
+        rounds.set_interval()
+    core.monitors.configure()
+    if config.super_user_roles != before.super_user_roles:
+        for namespace in list(core.state.namespaces):
+            revocation.close_revoked(core, namespace)
