@@ -1,18 +1,28 @@
 """A broker as a child process: free ports, ready when started, nothing left behind."""
 
+from __future__ import annotations
+
 import contextlib
+import html
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import weakref
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from spark_pulsar.testing.clients import close_client, open_admin, open_client
 from spark_pulsar.testing.security import ADMIN_ROLE, ProcessSecurity, RoleAccess
+
+if TYPE_CHECKING:
+    import pulsar
+
+    from spark_pulsar.testing.admin import BrokerAdmin
 
 READY_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 20.0
@@ -62,6 +72,8 @@ class BrokerProcess:
         binary, http = ("--tls-port", "--tls-http-port") if tls else ("--port", "--http-port")
         self._ports = {option: str(each) for option, each in ((binary, port), (http, http_port)) if each is not None}
         self._process: subprocess.Popen[bytes] | None = None
+        self._is_closed = False
+        self._clients: list[weakref.ref[pulsar.Client]] = []
         self.service_url = ""
         self.admin_url = ""
         self.service_url_tls = ""
@@ -76,10 +88,58 @@ class BrokerProcess:
         if isinstance(conf, str | Path):
             theirs = Path(conf).read_text()
         else:
-            theirs = "".join(f"{key}={_conf_value(value)}\n" for key, value in (conf or {}).items())
+            from spark_pulsar.testing.configuration import properties
+
+            theirs = properties(conf or {}, self.security.conf)
         path = self._scratch / "broker.conf"
         path.write_text(ours + theirs)  # a key that comes twice keeps its last value
         return path
+
+    def __repr__(self) -> str:
+        urls = "".join(f" {url}" for url in self._urls())
+        return f"<BrokerProcess {self.state}{urls} data={self.data_dir}>"
+
+    def _repr_html_(self) -> str:
+        """Shows the broker in a notebook."""
+        rows = {"state": self.state, **self._named_urls(), "data directory": self.data_dir, "log": self.log_path}
+        cells = "".join(f"<tr><th>{name}</th><td>{html.escape(str(value))}</td></tr>" for name, value in rows.items())
+        return f"<table><caption>spark-pulsar broker</caption>{cells}</table>"
+
+    def _urls(self) -> list[str]:
+        return list(self._named_urls().values())
+
+    def _named_urls(self) -> dict[str, str]:
+        urls = {"service URL": self.service_url, "admin URL": self.admin_url}
+        urls |= {"service URL, TLS": self.service_url_tls, "admin URL, TLS": self.admin_url_tls}
+        seen: dict[str, str] = {}
+        for name, url in urls.items():
+            if url and url not in seen.values():
+                seen[name] = url
+        return seen
+
+    @property
+    def state(self) -> str:
+        """State of the process in words: not started, running with its pid, stopped, ended with its status, closed."""
+        if self._is_closed:
+            return "closed"
+        if self._process is None:
+            return "stopped" if self.service_url else "not started"
+        status = self._process.poll()
+        return f"running (pid {self._process.pid})" if status is None else f"ended with status {status}"
+
+    def client(self, role: str = ADMIN_ROLE, **settings: Any) -> pulsar.Client:
+        """Makes an official client of a role: the super user, or anybody without tokens, unless another one is named.
+
+        `settings` are those of `pulsar.Client`; it logs warnings only unless `logger` says otherwise. Clients that are
+        still open when the broker is closed are closed first.
+        """
+        client = open_client(self.as_role(role), settings)
+        self._clients.append(weakref.ref(client))
+        return client
+
+    def admin(self, role: str = ADMIN_ROLE) -> BrokerAdmin:
+        """Makes a client of the admin API."""
+        return open_admin(self.as_role(role))
 
     def as_role(self, role: str) -> RoleAccess:
         """Returns the access of a role: options of the official client, of Spark and of the admin API, and its token.
@@ -181,12 +241,22 @@ class BrokerProcess:
     def close(self) -> None:
         """Stops the broker and removes the files of this object: its log, and the data directory unless it was
         given."""
+        self._is_closed = True
         try:
+            if self.is_running:  # else they would wait for it
+                self._close_clients()
             self.stop()
         finally:
             shutil.rmtree(self._scratch, ignore_errors=True)
 
-    def __enter__(self) -> "BrokerProcess":
+    def _close_clients(self) -> None:
+        clients, self._clients = self._clients, []
+        for reference in clients:
+            client = reference()
+            if client is not None:
+                close_client(client)
+
+    def __enter__(self) -> BrokerProcess:
         if self._process is None:
             try:
                 self.start()
@@ -228,10 +298,6 @@ class _ReadyLine:
         """Tells whether the line came within `timeout_s` seconds; false also when the output ended without it."""
         self._settled.wait(timeout_s)
         return bool(self.urls)
-
-
-def _conf_value(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @contextlib.contextmanager

@@ -1,14 +1,17 @@
 """A broker as a child process."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import urllib.request
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pulsar
 import pytest
 
 import spark_pulsar
@@ -98,12 +101,37 @@ def test_one_that_died_by_itself_can_be_started() -> None:
         assert accepts(broker.service_url)
 
 
-def test_the_log_tells_why_it_did_not_start() -> None:
+def test_the_log_tells_why_it_did_not_start(tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text("maxMessageSize=x\n")
     with (
         pytest.raises(BrokerDidNotStart, match=r"(?s)ended with status 1\n.*maxMessageSize=x"),
-        spark_pulsar.broker_process(conf={"maxMessageSize": "x"}),
+        spark_pulsar.broker_process(conf=conf),
     ):
         pytest.fail("not reached")
+
+
+@pytest.mark.parametrize(
+    ("conf", "said"),
+    [
+        ({"maxMesageSize": 1}, "unknown key 'maxMesageSize': did you mean maxMessageSize?"),
+        ({"functionWorkerEnabled": True}, "did you mean functionsWorkerEnabled?"),
+        ({"qqqqq": 1}, "unknown key 'qqqqq'; docs/broker.md lists the keys"),
+        ({"maxMessageSize": "x"}, "maxMessageSize=x: want a whole number from 1 to"),
+        (
+            {"authenticationProviders": ["token"]},
+            "Providers: want text, a number, True or False, got list",
+        ),
+        ({"clusterName": "a\nauthenticationEnabled=false"}, "want one line"),
+        ({"tokenSecretKey": "a\nb"}, "tokenSecretKey='*****': want one line"),
+        ({"authorizationEnabled": True}, "want authenticationEnabled=true too"),
+    ],
+)
+def test_a_mistake_in_conf_is_told_before_a_process_starts(conf: dict[str, object], said: str) -> None:
+    before = set(Path(tempfile.gettempdir()).glob("spark-pulsar-*"))
+    with pytest.raises(ValueError, match=re.escape(said)):
+        BrokerProcess(conf=conf)
+    assert set(Path(tempfile.gettempdir()).glob("spark-pulsar-*")) <= before
 
 
 def test_a_port_that_is_taken_is_named() -> None:
@@ -125,8 +153,9 @@ def test_a_directory_in_use_is_refused() -> None:
 
 
 def test_conf_reaches_the_broker(tmp_path: Path) -> None:
-    with spark_pulsar.broker_process(conf={"noSuchKey": 1, "allowAutoTopicCreation": False}) as broker:
-        assert "unknown key noSuchKey, ignored\n" in broker.log
+    keys = {"functionsWorkerEnabled": True, "allowAutoTopicCreation": False}
+    with spark_pulsar.broker_process(conf=keys) as broker:
+        assert "functionsWorkerEnabled has no effect" in broker.log
         assert "allowAutoTopicCreation" not in broker.log
     conf = tmp_path / "broker.conf"
     conf.write_text("functionsWorkerEnabled=true\nnumIOThreads=4\ndefaultRetentionSizeInMB=100\nclusterNam=a\n")
@@ -134,6 +163,30 @@ def test_conf_reaches_the_broker(tmp_path: Path) -> None:
         assert "functionsWorkerEnabled, numIOThreads have no effect" in broker.log
         assert "unknown key clusterNam, ignored: did you mean clusterName?" in broker.log
         assert "only one is 0, so that nothing is retained" in broker.log  # covers RET-2
+
+
+def test_the_name_of_a_broker_is_where_it_is_and_how_it_is() -> None:
+    with spark_pulsar.broker_process() as broker:
+        urls, place = f"{broker.service_url} {broker.admin_url}", f"data={broker.data_dir}>"
+        assert repr(broker) == f"<BrokerProcess running (pid {broker.pid}) {urls} {place}"
+        assert f"<td>{broker.service_url}</td>" in broker._repr_html_()
+        os.kill(broker.pid, signal.SIGKILL)
+        eventually(lambda: repr(broker) == f"<BrokerProcess ended with status -9 {urls} {place}")
+        broker.kill()
+        assert repr(broker) == f"<BrokerProcess stopped {urls} {place}"
+    assert repr(broker) == f"<BrokerProcess closed {urls} {place}"
+    never = BrokerProcess()
+    assert repr(never) == f"<BrokerProcess not started data={never.data_dir}>"
+    never.close()
+
+
+def test_clients_that_are_open_are_closed_with_the_broker() -> None:
+    with spark_pulsar.broker_process() as broker:
+        client, closed = broker.client(), broker.client(operation_timeout_seconds=5)
+        client.create_producer("numbers").send(b"1")
+        closed.close()
+    with pytest.raises(pulsar.AlreadyClosed):
+        client.create_producer("numbers")
 
 
 PARENT = """

@@ -1,0 +1,88 @@
+"""Namespaces and topics of single tests."""
+
+from __future__ import annotations
+
+import re
+import uuid
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import pytest
+
+from spark_pulsar.testing.admin import AdminError
+from spark_pulsar.testing.process import LOG_TAIL_LINES, BrokerProcess
+from spark_pulsar.testing.running import PulsarUnderTest
+
+_NAME_CHARS: Final = 80
+_ATTEMPTS: Final = 3
+
+
+@contextmanager
+def fresh_namespace(broker: PulsarUnderTest, tenant: str) -> Iterator[str]:
+    """Creates a namespace, and deletes it with its topics."""
+    _check_alive(broker)
+    admin = broker.admin()
+    name = f"{tenant}/pytest-{uuid.uuid4().hex[:12]}"
+    try:
+        admin.create_namespace(name)
+    except AdminError as error:
+        pytest.fail(f"the fixture pulsar_namespace: {error}", pytrace=False)
+    yield name
+    if not broker.is_running:
+        return  # it has ended with the test, and its data with it
+    for left in reversed(range(_ATTEMPTS)):
+        try:
+            admin.delete_namespace(name, force=True)
+            return
+        except AdminError as error:
+            # A consumer that is still open has connected again, and made its topic again.
+            if not left:
+                warnings.warn(pytest.PytestWarning(f"namespace {name} is left over: {error}"), stacklevel=1)
+
+
+def _check_alive(broker: PulsarUnderTest) -> None:
+    if isinstance(broker, BrokerProcess) and not broker.is_running:
+        tail = "\n".join(broker.log.splitlines()[-LOG_TAIL_LINES:])
+        pytest.fail(
+            f"the broker of this session {broker.state.partition(' (')[0]}: a test that ends it starts it again "
+            f"(pulsar_broker.restart()), or takes one of its own: spark_pulsar.broker_process()\n{tail}",
+            pytrace=False,
+        )
+
+
+class Topics:
+    """The topics of a test."""
+
+    def __init__(self, broker: PulsarUnderTest, namespace: str, test: str) -> None:
+        """`test`: the name of the test, with its parameters."""
+        self._admin = broker.admin()
+        self._namespace = namespace
+        self._test = test
+
+    def create(self, name: str = "", partitions: int = 0) -> str:
+        """Creates a topic, of the test's name unless another is given, and returns its full name."""
+        local = name or _topic_of(self._test)
+        topic = f"persistent://{self._namespace}/{local}"
+        try:
+            self._admin.create_topic(topic, partitions)
+        except AdminError as error:
+            pytest.fail(f"a topic for the test: {error}", pytrace=False)
+        return topic
+
+
+def _topic_of(test: str) -> str:
+    readable = re.sub(r"[^A-Za-z0-9_.=:-]+", "-", test)[:_NAME_CHARS].strip("-")
+    return readable.replace("-partition-", "-partition_")  # the other is the name of a partition
+
+
+def partitions_of(marker: pytest.Mark | None) -> int:
+    """Reads the marker `pulsar_topic`; without it a topic has no partitions."""
+    if marker is None:
+        return 0
+    given = dict(marker.kwargs)
+    partitions = given.pop("partitions", 0)
+    if marker.args or given or not isinstance(partitions, int) or isinstance(partitions, bool) or partitions < 0:
+        pytest.fail("the marker takes one number: @pytest.mark.pulsar_topic(partitions=3)", pytrace=False)
+    return partitions

@@ -1,0 +1,121 @@
+"""Fixtures for pytest: a broker, topics, an official client and a Spark session (docs/testing.md).
+
+pytest loads this module in every run where the package is installed, so it imports nothing of the package: that waits
+until a test asks for a fixture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Protocol
+
+import pytest
+
+if TYPE_CHECKING:
+    import pulsar
+    from pyspark.sql import SparkSession
+
+    from spark_pulsar.testing.running import PulsarUnderTest
+
+_GROUP = "pulsar"
+_MARKER = "pulsar_topic(partitions=0): the topic of the fixture pulsar_topic has so many partitions"
+
+
+class TopicFactory(Protocol):
+    """The fixture `pulsar_topic_factory`."""
+
+    def __call__(self, name: str = ..., partitions: int = ...) -> str:
+        """Creates a topic in the test's namespace and returns its full name."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds the options; each is a key of pytest's configuration file, too."""
+    group = parser.getgroup(_GROUP, "Apache Pulsar (spark-pulsar)")
+    for name, text in (
+        ("service-url", "Pulsar to test with, pulsar://HOST:PORT; none: a broker is started"),
+        ("admin-url", "its admin API, http://HOST:PORT"),
+        ("token-file", "file with a token for it"),
+        ("tls-trust-certs", "file with the authorities that it is trusted by (PEM)"),
+    ):
+        key = "pulsar_" + name.replace("-", "_")
+        group.addoption(f"--pulsar-{name}", dest=key, metavar=name.rpartition("-")[2].upper(), help=text)
+        parser.addini(key, f"{text} (--pulsar-{name})", default="")
+    parser.addini("pulsar_broker_conf", "lines key=value of the configuration of the broker", type="linelist")
+    parser.addini("pulsar_broker_token", "the broker asks for tokens", type="bool", default=False)
+    parser.addini("pulsar_broker_tls", "the broker listens with TLS alone", type="bool", default=False)
+    parser.addini("pulsar_tenant", "tenant of the namespaces of tests", default="public")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Registers the marker."""
+    config.addinivalue_line("markers", _MARKER)
+
+
+@pytest.fixture(scope="session")
+def pulsar_broker_conf(request: pytest.FixtureRequest) -> dict[str, object]:
+    """Keys of the broker's configuration, those of `pulsar_broker_conf` in pytest's file; override it for others."""
+    from spark_pulsar.testing.running import conf_of_lines
+
+    return conf_of_lines(request.config.getini("pulsar_broker_conf"))
+
+
+@pytest.fixture(scope="session")
+def pulsar_broker(
+    request: pytest.FixtureRequest, pulsar_broker_conf: dict[str, object], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[PulsarUnderTest]:
+    """The Pulsar of the session: a broker of its own on free ports, or the one of `--pulsar-service-url`.
+
+    With pytest-xdist each worker has a broker of its own.
+    """
+    from spark_pulsar.testing.running import pulsar_under_test
+
+    with pulsar_under_test(request.config, pulsar_broker_conf, lambda: tmp_path_factory.mktemp("pulsar")) as running:
+        yield running
+
+
+@pytest.fixture
+def pulsar_namespace(request: pytest.FixtureRequest, pulsar_broker: PulsarUnderTest) -> Iterator[str]:
+    """A namespace of the test's own, deleted at its end with all of its topics."""
+    from spark_pulsar.testing.namespaces import fresh_namespace
+
+    with fresh_namespace(pulsar_broker, request.config.getini("pulsar_tenant")) as namespace:
+        yield namespace
+
+
+@pytest.fixture
+def pulsar_topic_factory(
+    request: pytest.FixtureRequest, pulsar_broker: PulsarUnderTest, pulsar_namespace: str
+) -> TopicFactory:
+    """A function that creates topics in the test's namespace: `make("orders", partitions=3)` returns the full name."""
+    from spark_pulsar.testing.namespaces import Topics
+
+    return Topics(pulsar_broker, pulsar_namespace, request.node.name).create
+
+
+@pytest.fixture
+def pulsar_topic(request: pytest.FixtureRequest, pulsar_topic_factory: TopicFactory) -> str:
+    """The full name of a new topic, which has the test's name, and the partitions of the marker `pulsar_topic`."""
+    from spark_pulsar.testing.namespaces import partitions_of
+
+    return pulsar_topic_factory(partitions=partitions_of(request.node.get_closest_marker("pulsar_topic")))
+
+
+@pytest.fixture
+def pulsar_client(request: pytest.FixtureRequest, pulsar_broker: PulsarUnderTest) -> Iterator[pulsar.Client]:
+    """An official client, closed at the end of the test."""
+    from spark_pulsar.testing.running import client_of_test
+
+    if "pulsar_namespace" in request.fixturenames:  # it is deleted after the client is closed
+        request.getfixturevalue("pulsar_namespace")
+
+    with client_of_test(pulsar_broker) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def spark_pulsar_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The Spark session that is active, else one for small tests on two threads, stopped at the end of the session."""
+    from spark_pulsar.testing.sessions import spark_session
+
+    with spark_session(lambda: tmp_path_factory.mktemp("spark")) as session:
+        yield session

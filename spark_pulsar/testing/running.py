@@ -1,0 +1,129 @@
+"""The Pulsar of a test session: a broker process of its own, or one that runs already."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spark_pulsar.client.secret import Secret
+from spark_pulsar.testing.clients import close_client, open_admin, open_client
+from spark_pulsar.testing.process import BrokerDidNotStart, BrokerProcess
+from spark_pulsar.testing.security import RoleAccess
+
+if TYPE_CHECKING:
+    import pulsar
+
+    from spark_pulsar.testing.admin import BrokerAdmin
+
+
+class RunningPulsar:
+    """A Pulsar that somebody else runs: a container, a cluster. It has the clients of a `BrokerProcess`; its life is
+    not in the hands of the tests."""
+
+    is_running = True
+
+    def __init__(self, access: RoleAccess) -> None:
+        """`access`: what the tests may do is what its token says."""
+        self._access = access
+        self.service_url = access.service_url
+        self.admin_url = access.admin_url
+        self.client_options = access.client_options
+        self.spark_options = access.spark_options
+
+    def __repr__(self) -> str:
+        return f"<RunningPulsar {self.service_url} {self.admin_url}>"
+
+    def client(self, **settings: Any) -> pulsar.Client:
+        """Makes an official client; `settings` are those of `pulsar.Client`."""
+        return open_client(self._access, settings)
+
+    def admin(self) -> BrokerAdmin:
+        """Makes a client of the admin API."""
+        return open_admin(self._access)
+
+
+PulsarUnderTest = BrokerProcess | RunningPulsar
+
+
+def conf_of_lines(lines: Sequence[str]) -> dict[str, object]:
+    """Reads the lines of `pulsar_broker_conf`."""
+    conf: dict[str, object] = {}
+    for line in lines:
+        key, separator, value = line.partition("=")
+        if not separator:
+            raise pytest.UsageError(f"pulsar_broker_conf: want lines key=value, got {line!r}")
+        conf[key.strip()] = value.strip()
+    return conf
+
+
+@contextmanager
+def pulsar_under_test(
+    config: pytest.Config, conf: dict[str, object], directory: Callable[[], Path]
+) -> Iterator[PulsarUnderTest]:
+    """Starts a broker for the session, or takes the one that the options name."""
+    given = {name: _option(config, name) for name in ("service_url", "admin_url", "token_file", "tls_trust_certs")}
+    if any(given.values()):
+        _check_access(given)
+        yield RunningPulsar(_access(given, directory()))
+        return
+    token, tls = bool(config.getini("pulsar_broker_token")), bool(config.getini("pulsar_broker_tls"))
+    try:
+        broker = BrokerProcess(conf=conf, token=token, tls=tls)
+    except ValueError as error:  # InvalidConfiguration
+        pytest.fail(f"pulsar_broker_conf: {error}", pytrace=False)
+    try:
+        broker.start()
+        yield broker
+    except BrokerDidNotStart as error:
+        pytest.fail(str(error), pytrace=False)
+    finally:
+        broker.close()
+
+
+def _option(config: pytest.Config, name: str) -> str:
+    return str(config.getoption(f"pulsar_{name}") or config.getini(f"pulsar_{name}"))
+
+
+def _check_access(given: dict[str, str]) -> None:
+    service, admin = given["service_url"], given["admin_url"]
+    if not (service and admin):
+        pytest.fail("a Pulsar that runs already has two: --pulsar-service-url and --pulsar-admin-url", pytrace=False)
+    for name, url, schemes in (
+        ("service", service, ("pulsar://", "pulsar+ssl://")),
+        ("admin", admin, ("http://", "https://")),
+    ):
+        if not url.startswith(schemes):
+            pytest.fail(f"--pulsar-{name}-url {url}: want {' or '.join(schemes)}HOST:PORT", pytrace=False)
+
+
+def _access(given: dict[str, str], directory: Path) -> RoleAccess:
+    path, trusted = given["token_file"], given["tls_trust_certs"]
+    try:
+        token = Path(path).read_text().strip() if path else ""
+    except OSError as error:
+        pytest.fail(f"--pulsar-token-file {path}: {error.strerror}", pytrace=False)
+    if trusted and not Path(trusted).is_file():
+        pytest.fail(f"--pulsar-tls-trust-certs {trusted}: there is no such file", pytrace=False)
+    return RoleAccess(
+        given["service_url"].rstrip("/"),
+        given["admin_url"].rstrip("/"),
+        directory / "client.conf",
+        Path(trusted).absolute() if trusted else None,
+        Path(path).absolute() if path else None,
+        Secret(token),
+    )
+
+
+@contextmanager
+def client_of_test(broker: PulsarUnderTest) -> Iterator[pulsar.Client]:
+    """Opens an official client, and closes it."""
+    try:
+        client = broker.client()
+    except ModuleNotFoundError as error:
+        pytest.fail(f"the fixture pulsar_client: {error}", pytrace=False)
+    yield client
+    close_client(client)

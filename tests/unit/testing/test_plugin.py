@@ -1,0 +1,243 @@
+"""The fixtures of pytest, in runs of their own, in empty directories."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import spark_pulsar
+
+ROOT = Path(__file__).resolve().parents[3]
+PLUGIN = "spark_pulsar.testing.plugin"
+# An environment that was set up before the entry point was there needs the name.
+LOADED = [] if any(each.value == PLUGIN for each in entry_points(group="pytest11")) else ["-p", PLUGIN]
+
+
+def run_pytest(directory: Path, test: str, *options: str, ini: str = "", status: int = 0, **environment: str) -> str:
+    """Run pytest on one file, with warnings as errors and no other plugin than those of `options`."""
+    (directory / "test_orders.py").write_text(test)
+    (directory / "pytest.ini").write_text(f"[pytest]\naddopts = --strict-markers --strict-config\n{ini}")
+    command = [sys.executable, "-W", "error", "-m", "pytest", *LOADED, "-p", "no:cacheprovider", "-p", "no:timeout"]
+    done = subprocess.run(
+        [*command, "-p", "no:rerunfailures", "-W", "error", "-rA", *options],
+        cwd=directory,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": ""} | environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout
+
+
+FIXTURES = """
+import pytest
+
+seen = []
+
+
+def test_orders(pulsar_client, pulsar_topic, pulsar_broker):
+    consumer = pulsar_client.subscribe(pulsar_topic, "billing")
+    pulsar_client.create_producer(pulsar_topic).send(b"one")
+    assert consumer.receive(5000).data() == b"one"
+    assert pulsar_broker.admin().backlog(pulsar_topic, "billing") == 1
+    assert pulsar_topic.endswith("/test_orders")
+    seen.append(pulsar_topic)
+
+
+@pytest.mark.pulsar_topic(partitions=3)
+@pytest.mark.parametrize("currency", ["a partition 1/\u20ac"])
+def test_prices(pulsar_topic, pulsar_topic_factory, pulsar_namespace, pulsar_broker, currency):
+    admin = pulsar_broker.admin()
+    assert admin.partitions(pulsar_topic) == 3
+    assert pulsar_topic.startswith(f"persistent://{pulsar_namespace}/test_prices-a-partition_1-")
+    other = pulsar_topic_factory("orders", partitions=2)
+    assert other == f"persistent://{pulsar_namespace}/orders"
+    assert admin.topics(pulsar_namespace) == sorted([pulsar_topic, other])
+    seen.append(pulsar_topic)
+
+
+def test_what_is_left(pulsar_broker):
+    assert pulsar_broker.admin().namespaces("public") == ["public/default"]
+    assert len({topic.rpartition("/")[0] for topic in seen}) == 2
+    assert pulsar_broker.admin().get("clusters") == ["shop"]
+"""
+
+
+def test_a_broker_topics_and_a_client(tmp_path: Path) -> None:
+    said = run_pytest(
+        tmp_path, FIXTURES, ini="pulsar_broker_conf =\n    clusterName=shop\n    maxMessageSize=1048576\n"
+    )
+    assert "3 passed" in said
+    assert "ERROR" not in said  # the official client's log: it was closed before its topics were deleted
+
+
+SECURED = """
+import pulsar
+import pytest
+
+
+def test_roles(pulsar_client, pulsar_topic, pulsar_namespace, pulsar_broker):
+    assert pulsar_broker.service_url.startswith("pulsar+ssl://")
+    pulsar_client.create_producer(pulsar_topic).send(b"one")
+    reader = pulsar_broker.client(role="reader")
+    with pytest.raises(pulsar.AuthorizationError):
+        reader.subscribe(pulsar_topic, "billing")
+    pulsar_broker.admin().grant(pulsar_namespace, "reader", "consume")
+    reader.subscribe(pulsar_topic, "billing")
+    assert pulsar_broker.admin().subscriptions(pulsar_topic) == ["billing"]
+    reader.close()
+"""
+
+
+def test_a_secured_broker(tmp_path: Path) -> None:
+    # covers SEC-84
+    run_pytest(tmp_path, SECURED, ini="pulsar_broker_token = true\npulsar_broker_tls = true\n")
+
+
+WORKERS = """
+import os
+
+import pytest
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_alone(pulsar_broker, pulsar_topic, number):
+    with open("seen", "a") as file:
+        file.write(f"{os.environ['PYTEST_XDIST_WORKER']} {pulsar_broker.service_url}\\n")
+"""
+
+
+def test_each_worker_of_xdist_has_a_broker(tmp_path: Path) -> None:
+    run_pytest(tmp_path, WORKERS, "-n", "2", "--dist", "each")
+    seen = {tuple(line.split()) for line in (tmp_path / "seen").read_text().splitlines()}
+    assert len(seen) == len({worker for worker, _ in seen}) == len({url for _, url in seen}) == 2
+
+
+RUNNING = """
+def test_there(pulsar_client, pulsar_topic, pulsar_broker):
+    pulsar_client.create_producer(pulsar_topic).send(b"one")
+    assert "RunningPulsar" in repr(pulsar_broker)
+    assert pulsar_broker.spark_options["service.url"] == pulsar_broker.service_url
+"""
+
+
+def test_a_pulsar_that_runs_already(tmp_path: Path) -> None:
+    with spark_pulsar.broker_process(token=True) as broker:
+        access = broker.as_role("admin")
+        options = ["--pulsar-service-url", broker.service_url, "--pulsar-admin-url", broker.admin_url]
+        run_pytest(tmp_path, RUNNING, *options, "--pulsar-token-file", str(access.token_path))
+        assert broker.admin().namespaces("public") == ["public/default"]
+        # Without the right to make namespaces there is a reason, not a traceback.
+        said = run_pytest(tmp_path, RUNNING, *options, status=1)
+        assert "the fixture pulsar_namespace: PUT" in said
+        assert "Traceback" not in said
+
+
+MISTAKES = """
+import pytest
+
+
+@pytest.fixture(scope="session")
+def pulsar_broker_conf():
+    return {"maxMesageSize": 1}
+
+
+def test_unknown_key(pulsar_broker):
+    pass
+"""
+ENDED = """
+import pytest
+
+
+def test_one(pulsar_broker):
+    pulsar_broker.stop()
+
+
+def test_two(pulsar_topic):
+    pass
+
+
+def test_three(pulsar_broker):
+    pulsar_broker.restart()
+
+
+@pytest.mark.pulsar_topic(3)
+def test_four(pulsar_topic):
+    pass
+"""
+
+
+def test_mistakes_are_told_in_a_sentence(tmp_path: Path) -> None:
+    said = run_pytest(tmp_path, MISTAKES, status=1)
+    assert "pulsar_broker_conf: unknown key 'maxMesageSize': did you mean maxMessageSize?" in said
+    said = run_pytest(tmp_path, ENDED, status=1)
+    assert "2 passed, 2 errors" in said
+    assert "the broker of this session stopped: a test that ends it starts it again" in said
+    assert "the marker takes one number: @pytest.mark.pulsar_topic(partitions=3)" in said
+    said = run_pytest(tmp_path, RUNNING, "--pulsar-service-url", "localhost:6650", status=1)
+    assert "--pulsar-service-url and --pulsar-admin-url" in said
+
+
+WITHOUT = """
+import sys
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def missing():
+    sys.modules["pulsar"] = sys.modules["pyspark"] = None  # as if they were not installed
+
+
+def test_client(pulsar_client):
+    pass
+
+
+def test_session(spark_pulsar_session):
+    pass
+"""
+
+
+def test_a_missing_package_is_named_with_the_line_that_installs_it(tmp_path: Path) -> None:
+    said = run_pytest(tmp_path, WITHOUT, status=1)
+    assert "pulsar_client: the official client is not installed: pip install 'spark-pulsar[cli]'" in said
+    assert "spark_pulsar_session: PySpark is not installed: pip install 'spark-pulsar[spark]'" in said
+    assert "2 errors" in said
+
+
+STRANGER = """
+import sys
+
+
+def test_nothing_was_imported():
+    ours = sorted(name for name in sys.modules if name.startswith("spark_pulsar"))
+    assert ours == ["spark_pulsar", "spark_pulsar.testing", "spark_pulsar.testing.plugin"]
+    assert not {"pyspark", "pulsar", "pyarrow", "numpy", "google.protobuf"} & set(sys.modules)
+"""
+
+
+def test_who_does_not_use_it_does_not_notice_it(tmp_path: Path) -> None:
+    assert "1 passed" in run_pytest(tmp_path, STRANGER)
+
+
+def test_the_examples_of_the_docs_run_as_they_stand(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "testing.md").read_text()
+    tests, conftest, *programs = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    assert "def spark_pulsar_session(spark)" in conftest
+    # PySpark leaves sockets to the collector, and its own warnings are its own.
+    spared = ("-W", "default::ResourceWarning", "-W", "default::DeprecationWarning")
+    assert "2 passed" in run_pytest(tmp_path, tests, *spared)
+    for program in programs:
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr.decode()
