@@ -7,9 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from spark_pulsar.broker.turn.config_keys import keys_of
-from spark_pulsar.cli.access.decorator import with_broker_access
-from spark_pulsar.cli.access.options import AccessOptions
 from spark_pulsar.cli.frame.groups import HELP_NAMES, OneLineErrors, loaded_from
+from spark_pulsar.cli.messages import commands as messages
 from spark_pulsar.server.config.settings import ServerConfig
 
 _KEYS = {name: key for name, (_, key) in keys_of(ServerConfig).items()}
@@ -89,52 +88,9 @@ def show_configuration(
     print_configuration(conf)
 
 
-@app.command()
-@with_broker_access
-def produce(
-    topic: Topic,
-    message: Annotated[
-        list[str] | None, typer.Option("--message", "-m", help="A message; may be given several times.")
-    ] = None,
-    key: Annotated[str | None, typer.Option("--key", "-k", help="Key of every message.")] = None,
-    prop: Annotated[
-        list[str] | None, typer.Option("--property", "-p", metavar="NAME=VALUE", help="A property of every message.")
-    ] = None,
-    count: Annotated[int, typer.Option("--count", "-n", min=1, help="Send every message this many times.")] = 1,
-    *,
-    access: AccessOptions,
-) -> None:
-    """Send messages to TOPIC: those of --message, or the lines of standard input. Ends when all are on disk."""
-    from spark_pulsar.cli.messages import messaging
-    from spark_pulsar.cli.values import pairs
-
-    messages = message or (line.rstrip("\n") for line in sys.stdin)
-    messaging.produce(access, topic, messages, key=key, properties=pairs(prop, "--property"), count=count)
-
-
-@app.command()
-@with_broker_access
-def consume(
-    topic: Topic,
-    subscription: Annotated[str, typer.Option("--subscription", "-s", help="Name of the durable subscription.")],
-    count: Annotated[int, typer.Option("--count", "-n", min=0, help="End after this many messages; 0 = never.")] = 0,
-    kind: Annotated[str, typer.Option("--type", "-t", help="Exclusive, Shared, Failover or Key_Shared.")] = "Exclusive",
-    initial_position: Annotated[
-        str, typer.Option(help="Where a new subscription starts: latest or earliest.")
-    ] = "latest",
-    timeout: Annotated[
-        float,
-        typer.Option(min=0, help="End with status 1 when no message comes for so many seconds; 0 = wait for ever."),
-    ] = 0.0,
-    values_only: Annotated[bool, typer.Option("--values-only", help="Print the values and nothing else.")] = False,
-    *,
-    access: AccessOptions,
-) -> None:
-    """Print messages of TOPIC and acknowledge them."""
-    from spark_pulsar.cli.messages import messaging
-
-    subscribing = messaging.Subscribing(topic, subscription, kind, initial_position)
-    messaging.consume(access, subscribing, count=count, timeout_s=timeout, values_only=values_only)
+app.command()(messages.produce)
+app.command()(messages.consume)
+app.command()(messages.read)
 
 
 @app.command()

@@ -73,7 +73,7 @@ def test_commands_over_tls(over_tls: BrokerProcess) -> None:
     # covers SEC-82
     conf = ("--client-conf", str(over_tls.as_role("anybody").client_conf_path))
     sent = CliRunner().invoke(app, ["produce", "by-commands", "-m", "hello", *conf])
-    assert (sent.exit_code, sent.stderr) == (0, "1 messages sent to by-commands\n")
+    assert (sent.exit_code, sent.stderr.startswith("1 messages sent to by-commands in ")) == (0, True)
     more = ("-s", "s", "-n", "1", "--initial-position", "earliest", "--timeout", "30", "--values-only")
     read = CliRunner().invoke(app, ["consume", "by-commands", *more, *conf])
     assert (read.exit_code, read.stdout) == (0, "hello\n")
@@ -117,7 +117,7 @@ def test_commands_with_a_token(secured: BrokerProcess) -> None:
     access = secured.as_role("admin")
     conf = ("--client-conf", str(access.client_conf_path))
     sent = CliRunner().invoke(app, ["produce", "by-role", "-m", "hello", *conf])
-    assert (sent.exit_code, sent.stderr) == (0, "1 messages sent to by-role\n")
+    assert (sent.exit_code, sent.stderr.startswith("1 messages sent to by-role in ")) == (0, True)
     topics = CliRunner().invoke(app, ["admin", *conf, "topics", "list", "public/default"])
     assert "persistent://public/default/by-role\n" in topics.stdout
     reader = ("consume", "by-role", "-s", "s", "-n", "1", "--initial-position", "earliest", "--values-only")
@@ -152,7 +152,7 @@ def test_commands_with_a_password_and_with_a_certificate(tmp_path: Path) -> None
         }.items():
             given = (*trusting, "--auth-plugin", plugin, "--auth-params", params)
             sent = CliRunner().invoke(app, ["produce", "t", "-m", plugin, *given])
-            assert (sent.exit_code, sent.stderr) == (0, "1 messages sent to t\n")
+            assert (sent.exit_code, sent.stderr.startswith("1 messages sent to t in ")) == (0, True)
             topics = CliRunner().invoke(app, ["admin", *given, "topics", "list", "public/default"])
             assert (topics.exit_code, topics.stderr) == (0, "")
         assert 'role="user"' in broker.log

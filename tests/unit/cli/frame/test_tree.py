@@ -93,8 +93,8 @@ def test_ctrl_c_while_something_is_asked_for() -> None:
     program = (
         "import os, signal\n"
         "from spark_pulsar.cli.main import app\n"
-        "from spark_pulsar.cli.messages import messaging\n"
-        "messaging.produce = lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)\n"
+        "from spark_pulsar.cli.messages import produce\n"
+        "produce.produce = lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)\n"
         "app(['produce', 't', '-m', 'x'])\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

@@ -1,0 +1,123 @@
+"""Connections of commands to a broker: the official client, and beside it this package's own for what it cannot ask."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from spark_pulsar.cli.access.access import TRUST_HINT, Access, broker_access, credentials_failure
+from spark_pulsar.cli.access.connection_notices import ConnectionNotices
+from spark_pulsar.cli.access.options import AccessOptions
+from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.connection import Connection
+from spark_pulsar.client.deadlines import Deadline
+from spark_pulsar.client.errors import ConnectionLost, CredentialsError, OperationTimeout, TlsError
+from spark_pulsar.model.errors import AuthenticationError, AuthorizationError, PulsarError
+
+if TYPE_CHECKING:
+    import pulsar
+
+OPERATION_TIMEOUT_S = 10
+_NEEDS_PERMISSION = "the role needs a permission, see spark-pulsar admin namespaces grant-permission"
+
+
+def failed(text: str) -> typer.Exit:
+    """Prints the reason of a failure on standard error; the result is to be raised, for exit status 1."""
+    typer.echo(f"spark-pulsar: {text}", err=True)
+    return typer.Exit(1)
+
+
+def official_client() -> Any:
+    """Imports the official client, module `pulsar`; says how to install it when it is not there."""
+    try:
+        import pulsar
+    except ImportError as error:
+        if error.name not in ("pulsar", "_pulsar"):
+            raise
+        raise failed(
+            "this command uses Apache Pulsar's own client for Python, which is not installed: "
+            "pip install 'spark-pulsar[cli]'"
+        ) from None
+    return pulsar
+
+
+@contextlib.contextmanager
+def connected(options: AccessOptions) -> Iterator[pulsar.Client]:
+    """Opens an official client; its errors become one line on standard error and exit status 1."""
+    pulsar = official_client()
+    access = broker_access(options)
+    try:
+        _check_listening(access)
+        settings = access.client_settings()
+    except CredentialsError as error:
+        raise failed(credentials_failure(error)) from error
+    except (PulsarError, ValueError) as error:  # certificates that cannot be read, no URL
+        raise failed(str(error)) from error
+    notices = ConnectionNotices()
+    try:
+        timeouts = {"operation_timeout_seconds": OPERATION_TIMEOUT_S}
+        client = pulsar.Client(access.url, logger=notices.logger, **timeouts, **settings)
+    except (ValueError, pulsar.PulsarException) as error:  # ValueError: not a URL
+        raise failed(str(error)) from error
+    try:
+        with contextlib.closing(client), contextlib.closing(notices):
+            yield client
+    except pulsar.AuthenticationError as error:
+        raise failed(f"{access.url}: {error}; {access.hint}") from error
+    except pulsar.AuthorizationError as error:
+        raise failed(f"{access.url}: {error}; {_NEEDS_PERMISSION}") from error
+    except pulsar.PulsarException as error:
+        raise failed(f"{access.url}: {error}") from error
+
+
+@contextlib.contextmanager
+def asking(options: AccessOptions) -> Iterator[PulsarClient]:
+    """Opens this package's own client, which asks for ends, times and schemas of topics. It connects on first use."""
+    access = broker_access(options)
+    try:
+        client = PulsarClient(_config(access))
+    except (PulsarError, ValueError) as error:
+        raise failed(str(error)) from error
+    try:
+        with contextlib.closing(client):
+            yield client
+    except AuthenticationError as error:
+        raise failed(f"{access.url}: {error}; {access.hint}") from error
+    except AuthorizationError as error:
+        raise failed(f"{access.url}: {error}; {_NEEDS_PERMISSION}") from error
+    except PulsarError as error:
+        raise failed(f"{access.url}: {error}") from error
+
+
+def _config(access: Access) -> ClientConfig:
+    timeout_ms = OPERATION_TIMEOUT_S * 1000
+    return ClientConfig(
+        access.url,
+        connect_timeout_ms=timeout_ms,
+        operation_timeout_ms=timeout_ms,
+        authentication=access.authentication,
+        tls=access.tls,
+        listener_name=access.listener_name,
+    )
+
+
+def _check_listening(access: Access) -> None:
+    """Shakes hands with the broker once. The official client tries again and again, and says of a closed port, of a
+    certificate and of a refusal the same in the end: that its time is up."""
+    if not access.url.startswith(("pulsar://", "pulsar+ssl://")):
+        return  # look-up over HTTP, or no URL: the client knows
+    try:
+        config = _config(access)
+        if len(config.addresses) == 1:  # of several any may be the one that answers
+            deadline = Deadline(OPERATION_TIMEOUT_S * 1000, "connecting", access.url)
+            Connection.open(config.addresses[0], "", config, deadline).close()
+    except AuthenticationError as error:
+        raise failed(f"{access.url}: {error}; {access.hint}") from error
+    except TlsError as error:
+        raise failed(f"{access.url}: {error}; {TRUST_HINT}") from error
+    except (ConnectionLost, OperationTimeout) as error:
+        raise failed(f"no broker at {access.url}: {error}") from error

@@ -1,0 +1,58 @@
+"""Messages on standard output: a line each, as text, as an object of JSON or with the payload in hexadecimal."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from spark_pulsar.cli.messages.connecting import failed
+from spark_pulsar.cli.messages.decoding import Decoder
+from spark_pulsar.cli.messages.forms import MessageFormat
+from spark_pulsar.cli.messages.records import id_of, is_null, record_of, schema_version
+
+if TYPE_CHECKING:
+    import pulsar
+
+
+class Printer:
+    """The lines of messages. Each is written out at once, so that a pipe has what was received so far."""
+
+    def __init__(self, form: MessageFormat, decoder: Decoder | None, *, values_only: bool = False) -> None:
+        self._form = form
+        self._decoder = decoder
+        self._values_only = values_only
+
+    def print(self, message: pulsar.Message) -> None:
+        """Prints a message. Raises BrokenPipeError when nobody reads any more."""
+        try:
+            line = self._line(message)
+        except UnicodeDecodeError:
+            raise failed(f"message {id_of(message)} has a key or properties that are not UTF-8") from None
+        sys.stdout.buffer.write(line.encode(errors="replace") + b"\n")
+        sys.stdout.buffer.flush()
+
+    def _line(self, message: pulsar.Message) -> str:
+        if self._form is MessageFormat.JSON:
+            record = record_of(message, self._decoder)
+            if self._values_only:
+                record = {name: record[name] for name in ("value", "value_base64") if name in record}
+            return json.dumps(record, ensure_ascii=False)
+        value: str = message.data().hex() if self._form is MessageFormat.HEX else self._text(message)
+        if self._values_only:
+            return value
+        key = message.partition_key()
+        words = [str(id_of(message)), *([f"[{key}]"] if key else [])]
+        words += [f"{name}={content}" for name, content in message.properties().items()]
+        return " ".join((*words, value))
+
+    def _text(self, message: pulsar.Message) -> str:
+        payload = message.data()
+        if self._decoder is not None and not is_null(message):
+            key, version = message.partition_key(), schema_version(message)
+            decoded = self._decoder.decode(message.topic_name(), version, key, payload)
+            if decoded is not None and decoded.schema not in ("STRING", "JSON"):  # those are readable as they are
+                value = decoded.value
+                return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        text: str = payload.decode(errors="replace")
+        return text

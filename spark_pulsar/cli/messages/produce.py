@@ -1,0 +1,131 @@
+"""`spark-pulsar produce`: sends messages in batches, and ends when all are on disk."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any, Final
+
+import typer
+
+from spark_pulsar.cli.access.options import AccessOptions
+from spark_pulsar.cli.messages.connecting import connected, failed, official_client
+from spark_pulsar.cli.messages.consume import chosen
+from spark_pulsar.cli.messages.records import Outgoing
+
+COMPRESSIONS: Final = {"none": "NONE", "lz4": "LZ4", "zlib": "ZLib", "zstd": "ZSTD", "snappy": "SNAPPY"}
+_PENDING_BYTES: Final = 64 << 20
+"""Bytes of messages that wait for their receipts; one larger message may always be on its way."""
+_PATIENCE_S: Final = 60
+_ADVICE: Final = {
+    "MessageTooBig": "larger than the broker takes: maxMessageSize",
+    "Timeout": "no receipt came in 30 s",
+    "TopicTerminated": "the topic was terminated and takes no more",
+    "ProducerBlockedQuotaExceededException": "the backlog quota of the topic is used up",
+    "ProducerBlockedQuotaExceededError": "the backlog quota of the topic is used up",
+}
+
+
+class Receipts:
+    """Receipts of the messages that one producer has sent; they arrive in a thread of the client."""
+
+    def __init__(self) -> None:
+        self.outcomes: Counter[str] = Counter()
+        self._changed = threading.Condition()
+        self._pending_bytes = 0
+
+    def wait_for_room(self, size: int) -> bool:
+        """Waits until a message of this size may be sent; False when one could not be stored."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: not self._pending_bytes or self._pending_bytes + size <= _PENDING_BYTES, _PATIENCE_S
+            )
+            self._pending_bytes += size
+            return self.outcomes.keys() <= {"Ok"}
+
+    def callback(self, size: int) -> Any:
+        """Returns the callback of a message of this size."""
+
+        def on_receipt(result: Any, _message_id: Any) -> None:
+            with self._changed:
+                self.outcomes[result.name] += 1
+                self._pending_bytes -= size
+                self._changed.notify()
+
+        return on_receipt
+
+
+def produce(
+    access: AccessOptions, topic: str, messages: Iterable[Outgoing], *, count: int, compression: str = "none"
+) -> None:
+    """Sends every message `count` times, batched, and waits until all are on disk; says their number and rate on
+    standard error. Exit status 1 when one could not be stored; those after it are not sent."""
+    compressed = chosen(COMPRESSIONS, compression, "--compression")
+    pulsar = official_client()
+    receipts = Receipts()
+    with connected(access) as client:
+        producer = client.create_producer(
+            topic,
+            block_if_queue_full=True,
+            batching_enabled=True,
+            compression_type=getattr(pulsar.CompressionType, compressed),
+        )
+        since_s = time.monotonic()
+        is_interrupted = False
+        try:
+            _send_all(producer, messages, count, receipts)
+        except KeyboardInterrupt:
+            is_interrupted = True
+        finally:
+            _flush(producer)
+            _say(topic, receipts.outcomes["Ok"], time.monotonic() - since_s)
+    refused = {name: number for name, number in receipts.outcomes.items() if name != "Ok"}
+    if refused:
+        told = [
+            f"{number} ({name}: {_ADVICE[name]})" if name in _ADVICE else f"{number} ({name})"
+            for name, number in refused.items()
+        ]
+        raise failed(f"not sent: {', '.join(told)}")
+    if is_interrupted:
+        raise typer.Exit(130)
+
+
+def _send_all(producer: Any, messages: Iterable[Outgoing], count: int, receipts: Receipts) -> None:
+    for message in messages:
+        size = len(message.value or b"")
+        given = _arguments(message)
+        for _ in range(count):
+            if not receipts.wait_for_room(size):
+                return
+            producer.send_async(message.value, receipts.callback(size), **given)
+
+
+def _arguments(message: Outgoing) -> dict[str, Any]:
+    """Returns the arguments of the client for what a message has beside its value."""
+    given: dict[str, Any] = {
+        "partition_key": message.key,
+        "ordering_key": message.ordering_key,
+        "properties": dict(message.properties),
+        "event_timestamp": message.event_time_ms,
+        "deliver_at": message.deliver_at_ms,
+    }
+    if message.deliver_after_ms is not None:
+        given["deliver_after"] = timedelta(milliseconds=message.deliver_after_ms)
+    return {name: value for name, value in given.items() if value}
+
+
+def _flush(producer: Any) -> None:
+    """Waits for all receipts; each message that has none in time has an outcome of its own."""
+    pulsar = official_client()
+    try:
+        producer.flush()
+    except pulsar.PulsarException:
+        return
+
+
+def _say(topic: str, stored: int, took_s: float) -> None:
+    rate = f"{stored / took_s:,.0f}/s" if took_s > 0 else ""
+    typer.echo(f"{stored} messages sent to {topic} in {took_s:.2f} s: {rate}", err=True)

@@ -1,0 +1,135 @@
+"""Messages that `produce` sends: of its options, of files, of lines and of JSON lines."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import typer
+
+from spark_pulsar.cli.messages.connecting import failed
+from spark_pulsar.cli.messages.records import InvalidRecord, Outgoing, outgoing_of
+from spark_pulsar.cli.values import time_s
+
+MOST_BYTES: Final = 128 << 20
+"""Bytes of one line or file; far more than a broker takes in a message."""
+_BLOCK_BYTES: Final = 1 << 16
+_ESCAPES: Final = {r"\n": b"\n", r"\r": b"\r", r"\t": b"\t", r"\0": b"\0", r"\\": b"\\"}
+STDIN: Final = Path("-")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """Places of messages, with what they are given beside their values."""
+
+    texts: Sequence[str] = ()
+    files: Sequence[Path] = ()
+    lines: Sequence[Path] = ()
+    are_json: bool = False
+    separator: str = r"\n"
+    key: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    delay_ms: int | None = None
+
+    def messages(self) -> Iterator[Outgoing]:
+        """Yields the messages: the texts, then files, then lines; those of standard input if nothing else is given."""
+        if self.are_json and (self.texts or self.files):
+            want = "lines of JSON are those of --lines or of standard input"
+            raise typer.BadParameter(want, param_hint="--json-lines")
+        for text in self.texts:
+            yield self._with_options(Outgoing(text.encode(errors="surrogateescape")))
+        for path in self.files:
+            yield self._with_options(Outgoing(_content(path)))
+        for path in self.lines or (() if self.texts or self.files else (STDIN,)):
+            yield from self._of_lines(path)
+
+    def _of_lines(self, path: Path) -> Iterator[Outgoing]:
+        for number, line in enumerate(_split(path, _separator(self.separator)), start=1):
+            if not self.are_json:
+                yield self._with_options(Outgoing(line))
+            elif line.strip():
+                try:
+                    message = outgoing_of(line)
+                except InvalidRecord as error:
+                    raise failed(f"{_name(path)}, line {number}: {error}") from None
+                yield self._with_options(message)
+
+    def _with_options(self, message: Outgoing) -> Outgoing:
+        """Adds what the options say of all messages, where the message itself says nothing."""
+        is_delayed = message.deliver_after_ms is not None or message.deliver_at_ms is not None
+        return replace(
+            message,
+            key=message.key if message.key is not None else self.key,
+            properties={**self.properties, **message.properties},
+            deliver_after_ms=message.deliver_after_ms if is_delayed else self.delay_ms,
+        )
+
+
+def delay_ms(text: str | None) -> int | None:
+    """Reads the value of --delay."""
+    if text is None:
+        return None
+    seconds = time_s(text)
+    if seconds < 0:
+        raise typer.BadParameter(f"want a time such as 30s, got {text!r}", param_hint="--delay")
+    return seconds * 1000
+
+
+def _separator(text: str) -> bytes:
+    separator = b""
+    at = 0
+    while at < len(text):
+        escape = text[at : at + 2]
+        if text[at] == "\\" and escape not in _ESCAPES:
+            known = " ".join(_ESCAPES)
+            raise typer.BadParameter(f"{escape} is none of {known}", param_hint="--separator")
+        separator += _ESCAPES.get(escape, text[at].encode(errors="surrogateescape"))
+        at += 2 if escape in _ESCAPES else 1
+    if not separator:
+        raise typer.BadParameter("want at least one character", param_hint="--separator")
+    return separator
+
+
+def _content(path: Path) -> bytes:
+    with ExitStack() as stack:
+        content = _opened(path, stack).read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise failed(f"{_name(path)} has more than {MOST_BYTES} bytes")
+    return content
+
+
+def _split(path: Path, separator: bytes) -> Iterator[bytes]:
+    """Yields what stands between separators, byte by byte; the last one may be missing."""
+    rest = bytearray()
+    searched = 0
+    with ExitStack() as stack:
+        file = _opened(path, stack)
+        while block := (file.read1(_BLOCK_BYTES) if hasattr(file, "read1") else file.read(_BLOCK_BYTES)):
+            rest += block
+            begin = 0
+            while (end := rest.find(separator, max(begin, searched))) >= 0:
+                yield bytes(rest[begin:end])
+                begin = end + len(separator)
+            del rest[:begin]
+            searched = max(0, len(rest) - len(separator) + 1)
+            if len(rest) > MOST_BYTES:
+                raise failed(f"{_name(path)} has a line of more than {MOST_BYTES} bytes")
+    if rest:
+        yield bytes(rest)
+
+
+def _opened(path: Path, stack: ExitStack) -> BinaryIO:
+    if path == STDIN:
+        return sys.stdin.buffer
+    try:
+        return stack.enter_context(path.open("rb"))
+    except OSError as error:
+        raise failed(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _name(path: Path) -> str:
+    return "standard input" if path == STDIN else str(path)

@@ -1,0 +1,202 @@
+"""`spark-pulsar produce`, `consume` and `read`, as a user types them, against either broker."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pulsar
+import pytest
+from pulsar.schema import AvroSchema, Integer, JsonSchema, Record, String
+from typer.testing import CliRunner, Result
+
+from spark_pulsar.cli.main import app
+from spark_pulsar.cli.messages.bounds import now_ms
+from tests.brokers import Broker
+from tests.eventually import eventually
+
+
+class Order(Record):
+    """A record of the tests."""
+
+    number = Integer()
+    name = String()
+
+
+def run(broker: Broker, *words: str, stdin: bytes | None = None) -> Result:
+    return CliRunner().invoke(app, [words[0], "-u", broker.service_url, *words[1:]], input=stdin)
+
+
+def produced(broker: Broker, topic: str, *words: str, stdin: bytes | None = None) -> None:
+    done = run(broker, "produce", topic, *words, stdin=stdin)
+    assert done.exit_code == 0, done.stderr
+
+
+def values(broker: Broker, *words: str) -> list[str]:
+    done = run(broker, "read", *words, "--values-only")
+    assert done.exit_code == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def subscriptions(broker: Broker, topic: str) -> list[str]:
+    path = topic.replace("://", "/")
+    return list(broker.rest("GET", f"/admin/v2/{path}/subscriptions")[1])
+
+
+def test_a_read_ends_at_the_end_and_leaves_no_subscription(broker: Broker) -> None:
+    topic = broker.topic()
+    produced(broker, topic, stdin=b"one\ntwo\nthree\n")
+    done = run(broker, "read", topic, "--values-only")
+    assert (done.exit_code, done.stdout) == (0, "one\ntwo\nthree\n")
+    assert done.stderr == f"3 messages read from {topic}\n"
+    assert subscriptions(broker, topic) == []
+    assert values(broker, topic, "--from", "latest") == []
+    assert values(broker, topic, "-n", "2") == ["one", "two"]
+
+
+def test_bounds_are_ids_of_messages_inside_batches_too(broker: Broker) -> None:
+    topic = broker.topic()
+    produced(broker, topic, stdin=b"".join(b"%d\n" % number for number in range(9)))
+    ids = [line.split()[0] for line in run(broker, "read", topic).stdout.splitlines()]
+    assert len(set(ids)) == 9
+    for first, last in ((0, 8), (3, 5), (8, 8), (0, 0)):
+        wanted = [str(number) for number in range(first, last + 1)]
+        assert values(broker, topic, "--from", ids[first], "--until", ids[last]) == wanted
+
+
+def test_bounds_are_publish_times(broker: Broker) -> None:
+    topic = broker.topic(partitions=2)
+    client = broker.client()
+    producer = client.create_producer(topic)
+    for number in range(3):
+        producer.send(b"early%d" % number)
+    middle_ms = now_ms() + 1
+    eventually(lambda: now_ms() > middle_ms)  # the broker is on this machine
+    producer.send(b"late")
+    early = ["early0", "early1", "early2"]
+    assert values(broker, topic, "--until", str(middle_ms)) == early  # in order, across partitions
+    assert values(broker, topic, "--from", str(middle_ms)) == ["late"]
+    assert values(broker, topic, "--from", "-1h") == [*early, "late"]
+    refused = run(broker, "read", topic, "--from", "1:0")
+    assert (refused.exit_code, "a message id is one of a partition" in refused.stderr) == (2, True)
+
+
+def test_following_prints_what_comes_and_ends_at_ctrl_c_with_the_count(broker: Broker) -> None:
+    topic = broker.topic()
+    produced(broker, topic, "-m", "there")
+    command = [sys.executable, "-m", "spark_pulsar", "read", topic, "--follow", "--values-only"]
+    reading = subprocess.Popen(
+        [*command, "-u", broker.service_url],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a suite in the background ignores it
+    )
+    assert reading.stdout is not None
+    assert reading.stdout.readline() == "there\n"
+    produced(broker, topic, "-m", "new")
+    assert reading.stdout.readline() == "new\n"
+    reading.send_signal(signal.SIGINT)
+    _, said = reading.communicate(timeout=20)
+    assert (reading.returncode, said) == (0, f"2 messages read from {topic}\n")
+
+
+def test_a_reader_of_the_output_that_goes_away_ends_it_without_a_word(broker: Broker) -> None:
+    topic = broker.topic()
+    produced(broker, topic, "-m", "x" * 1000, "-n", "300")
+    command = f"{sys.executable} -m spark_pulsar read {topic} -u {broker.service_url} --values-only | head -n 1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("x" * 1000 + "\n", "")
+
+
+def test_json_lines_of_one_topic_are_those_of_another(broker: Broker, tmp_path: Path) -> None:
+    first, second = broker.topic(), broker.topic()
+    path = tmp_path / "lines"
+    lines = [
+        {"value": "text", "key": "k", "properties": {"a": "1"}, "event_time_ms": 5},
+        {"value_base64": "/wAK", "ordering_key": "o"},
+        {"value": None, "key": "gone"},
+        {"value": {"n": 1}},
+        {"value": ""},
+    ]
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    produced(broker, first, "--lines", str(path), "--json-lines", "-k", "default", "-p", "b=2")
+    printed = run(broker, "read", first, "--format", "json").stdout
+    records = [json.loads(line) for line in printed.splitlines()]
+    assert [record["key"] for record in records] == ["k", "default", "gone", "default", "default"]
+    assert [record["value"] for record in records] == ["text", None, None, '{"n":1}', ""]
+    assert [record.get("value_base64") for record in records] == [None, "/wAK", None, None, None]
+    assert records[0]["properties"] == {"a": "1", "b": "2"}
+    assert (records[0]["event_time_ms"], records[1]["ordering_key"]) == (5, "o")
+    produced(broker, second, "--json-lines", stdin=printed.encode())
+    again = [json.loads(line) for line in run(broker, "read", second, "--format", "json").stdout.splitlines()]
+    of_the_broker = ("topic", "id", "publish_time_ms", "producer")
+    assert [{**record, **dict.fromkeys(of_the_broker)} for record in again] == [
+        {**record, **dict.fromkeys(of_the_broker)} for record in records
+    ]
+
+
+def test_files_are_messages_byte_by_byte(broker: Broker, tmp_path: Path) -> None:
+    topic = broker.topic()
+    (tmp_path / "a").write_bytes(b"\x00\xff\n")
+    (tmp_path / "b").write_bytes(b"")
+    produced(broker, topic, "--file", str(tmp_path / "a"), "--file", str(tmp_path / "b"), "--compression", "zstd")
+    assert values(broker, topic, "--format", "hex") == ["00ff0a", ""]
+
+
+def test_lines_end_at_the_separator(broker: Broker) -> None:
+    topic = broker.topic()
+    produced(broker, topic, "--separator", r"\0", stdin=b"a\nb\0\xfe\0")
+    assert values(broker, topic, "--format", "hex") == ["610a62", "fe"]
+
+
+def test_payloads_are_decoded_by_the_schema_of_the_topic(broker: Broker) -> None:
+    client = broker.client()
+    for schema, name in ((AvroSchema(Order), "AVRO"), (JsonSchema(Order), "JSON")):
+        topic = broker.topic()
+        client.create_producer(topic, schema=schema).send(Order(number=7, name="seven"))
+        record = json.loads(run(broker, "read", topic, "--format", "json").stdout)
+        assert (record["schema"], record["value"]) == (name, {"number": 7, "name": "seven"})
+        assert record["value_base64"]
+    topic = broker.topic()
+    client.create_producer(topic, schema=AvroSchema(Order)).send(Order(number=7, name="seven"))
+    shown = run(broker, "consume", topic, "-s", "s", "--initial-position", "earliest", "-n", "1", "--values-only")
+    assert shown.stdout == '{"number": 7, "name": "seven"}\n'
+
+
+def test_a_delayed_message_comes_later(broker: Broker) -> None:
+    topic = broker.topic()
+    consumer = broker.client().subscribe(topic, "s", consumer_type=pulsar.ConsumerType.Shared)
+    produced(broker, topic, "-m", "later", "--delay", "2s")
+    with pytest.raises(pulsar.Timeout):
+        consumer.receive(timeout_millis=200)
+    assert consumer.receive(timeout_millis=20_000).data() == b"later"
+
+
+def test_a_refused_message_is_status_1_with_its_reason(broker: Broker) -> None:
+    topic = broker.topic()
+    done = run(broker, "produce", topic, "-m", "fits", "-m", "x" * (6 << 20))
+    assert (done.exit_code, "TooBig" in done.stderr) == (1, True)
+    assert f"1 messages sent to {topic}" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (("--from", "middle"), 2, "want earliest, latest, a message id"),
+        (("--until", "earliest"), 2, "want latest, a message id"),
+    ],
+)
+def test_bounds_that_are_none(broker: Broker, words: tuple[str, ...], status: int, said: str) -> None:
+    done = run(broker, "read", "t", *words)
+    assert (done.exit_code, said in done.stderr) == (status, True)
+
+
+def test_a_topic_that_is_not_there_stays_so(broker: Broker) -> None:
+    topic = broker.topic()
+    done = run(broker, "read", topic)
+    assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
+    assert topic not in broker.rest("GET", "/admin/v2/persistent/public/default")[1]
