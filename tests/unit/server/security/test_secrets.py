@@ -85,7 +85,10 @@ def conf_with_secrets(directory: Path) -> tuple[dict[str, str], dict[str, bytes]
 
 @pytest.fixture(scope="module")
 def said(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Said]:
-    conf, secrets = conf_with_secrets(tmp_path_factory.mktemp("secrets"))
+    directory = tmp_path_factory.mktemp("secrets")
+    settings, secrets = conf_with_secrets(directory)
+    conf = directory / "broker.conf"  # a dictionary may have no unknown key
+    conf.write_text("".join(f"{name}={text}\n" for name, text in settings.items()))
     token = jwt.encode({"sub": "admin"}, KEY, "HS256")
     for name, text in {"token": token, "forged": token[:-4] + "AAAA"}.items():
         secrets[name] = text.encode()
