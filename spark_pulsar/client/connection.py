@@ -15,6 +15,7 @@ from typing import Final
 from spark_pulsar.client.authentication.credentials import Credentials
 from spark_pulsar.client.clock import monotonic_ms
 from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.connection_log import warn_of_lost
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.dialing import dial
 from spark_pulsar.client.errors import ConnectFailed, ConnectionLost, TlsError, UnexpectedReply, WrongPort
@@ -63,6 +64,7 @@ class Connection:
         self._read_on_bytes = 0
         self._pong_owed = False
         self._heard = False
+        self._closed_here = False
         self._last_received_ms = self._last_ping_ms = monotonic_ms()
         self._reader = threading.Thread(target=self._read, name=f"pulsar-reader-{address}", daemon=True)
 
@@ -250,13 +252,17 @@ class Connection:
 
     def close(self) -> None:
         """Ends the connection at once; consumers and producers on it vanish on the broker."""
+        self._closed_here = True
         self._break(ConnectionLost(f"connection to {self.address} was closed here"))
         if threading.current_thread() is not self._reader and self._reader.is_alive():
             self._reader.join(1.0)
 
     def _break(self, error: PulsarError) -> None:
         """Gives up the connection: tells every sink, once, and lets the reader thread end and close it."""
+        was_used = self._router.is_used
         if self._router.lose(error):
+            if was_used and not self._closed_here:
+                warn_of_lost(error)
             with contextlib.suppress(OSError):  # the peer may have been first
                 self._stream.shut_down()
             self._may_read.set()

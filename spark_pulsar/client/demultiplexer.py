@@ -96,6 +96,11 @@ class Demultiplexer:
         self._message_sink: ConsumerSink | None = None
         """The one that takes messages, if there is just one."""
 
+    @property
+    def is_used(self) -> bool:
+        """Tells whether requests, consumers or producers are on the connection."""
+        return bool(self._replies or self._consumers or self._producers)
+
     # ---- waiting
 
     def raise_if_lost(self) -> None:

@@ -3,6 +3,7 @@
 import threading
 from typing import Final
 
+from spark_pulsar.client.connection_log import warn_of_retry
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.model.errors import PulsarError
 
@@ -23,10 +24,11 @@ class Backoff:
     def pause(self, deadline: Deadline, cause: PulsarError, woken: threading.Event | None = None) -> None:
         """Waits before the next attempt, or raises the deadline's error (caused by `cause`) if it would come too late.
 
-        Setting `woken` ends the pause early.
+        Setting `woken` ends the pause early. A connection that could not be made is told in the log (CONN-84).
         """
         if deadline.left_ms() <= self._pause_ms:
             raise deadline.error(cause) from cause
+        warn_of_retry(cause, deadline.left_ms())
         (woken or threading.Event()).wait(self.next_ms() / 1000)
 
     def next_ms(self) -> int:

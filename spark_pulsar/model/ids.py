@@ -1,12 +1,18 @@
 """Positions of entries and ids of messages, with their total order and text form (ML-4).
 
+The text of a message id is `ledger:entry:partition:batch`, everywhere. Other spellings that people have at hand are
+read, too: with parts left out at the end, as the Java client prints them; `(ledger,entry,partition,batch)` of the
+Python and C++ clients; JSON of the admin API.
+
 On the wire both parts are uint64 and -1 is all ones; in here they are plain ints with -1 as itself. `signed` and
 `unsigned` convert.
 """
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+import json
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 from spark_pulsar.model.errors import PulsarError
 
@@ -14,8 +20,12 @@ _U64: Final = 1 << 64
 _MAX_I64: Final = (1 << 63) - 1
 
 
+_LONGEST_TEXT: Final = 500
+_JSON_KEYS: Final = ("ledgerId", "entryId", "partitionIndex", "batchIndex")
+
+
 class InvalidMessageId(PulsarError, ValueError):
-    """A text that is no `ledger:entry[:partition[:batch]]`."""
+    """A text that is no message id."""
 
     http_status = 412
 
@@ -94,12 +104,33 @@ class MessageId(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> MessageId:
-        """Reads `ledger:entry[:partition[:batch]]`; InvalidMessageId when it is something else."""
-        parts = text.split(":")
+        """Reads `ledger:entry[:partition[:batch]]`, `(ledger,entry,partition,batch)`, or the JSON object of the admin
+        API. Raises InvalidMessageId."""
+        if text.startswith("{") and len(text) <= _LONGEST_TEXT:
+            try:
+                loaded = json.loads(text)
+            except ValueError:
+                raise InvalidMessageId(f"not a message id: {text!r} (no JSON)") from None
+            return cls.of_json(loaded)
+        in_brackets = text.startswith("(") and text.endswith(")")
+        parts = [part.strip(" ") for part in text[1:-1].split(",")] if in_brackets else text.split(":")
         if not 2 <= len(parts) <= 4:
-            raise InvalidMessageId(f"not a message id: {text!r} (want ledger:entry:partition:batch)")
-        numbers = [_number(part, text) for part in parts]
-        return cls(*numbers)
+            raise InvalidMessageId(f"not a message id: {_shown(text)} (want ledger:entry:partition:batch)")
+        return cls(*(_number(part, text) for part in parts))
+
+    @classmethod
+    def of_json(cls, value: Mapping[str, Any]) -> MessageId:
+        """Reads a message id of the admin API: `ledgerId`, `entryId` and, if they are there, `partitionIndex` and
+        `batchIndex`. Raises InvalidMessageId."""
+        numbers = [value.get(key, -1) for key in _JSON_KEYS]
+        if not {"ledgerId", "entryId"} <= value.keys() or any(type(number) is not int for number in numbers):
+            raise InvalidMessageId(f"not a message id: {_shown(json.dumps(value))} (want ledgerId and entryId)")
+        return cls(*(_number(str(number), str(number)) for number in numbers))
+
+    @classmethod
+    def of_client(cls, message_id: Any) -> MessageId:
+        """Takes over a `pulsar.MessageId` of the official Python client."""
+        return cls(message_id.ledger_id(), message_id.entry_id(), message_id.partition(), message_id.batch_index())
 
 
 EARLIEST_ID: Final = MessageId(*EARLIEST)
@@ -113,11 +144,15 @@ def _order(message_id: MessageId) -> tuple[int, int, int]:
     return message_id.ledger_id, message_id.entry_id, message_id.batch_index
 
 
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…")
+
+
 def _number(part: str, text: str) -> int:
     digits = part[1:] if part.startswith("-") else part
     if not (digits.isascii() and digits.isdigit()) or len(digits) > 19:
-        raise InvalidMessageId(f"not a message id: {text!r} ({part!r} is no number)")
+        raise InvalidMessageId(f"not a message id: {_shown(text)} ({_shown(part)} is no number)")
     number = int(part)
     if not -1 <= number <= _MAX_I64:
-        raise InvalidMessageId(f"not a message id: {text!r} ({part!r} is out of range)")
+        raise InvalidMessageId(f"not a message id: {_shown(text)} ({_shown(part)} is out of range)")
     return number

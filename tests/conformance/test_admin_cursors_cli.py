@@ -88,6 +88,8 @@ def test_messages_are_shown(broker: Broker, topic: str) -> None:
     assert "|batch b|" in shown
     last = json.loads(admin(broker, "last-message-id", topic))
     ledger, entry = str(last["ledgerId"]), str(last["entryId"] - 1)
+    assert f"Batch Message ID: {ledger}:{last['entryId']}:-1:1\n" in shown
+    assert f"Message ID: {ledger}:{entry}:-1:-1\n" in shown
     assert "|4|" in admin(broker, "get-message-by-id", topic, "-l", ledger, "-e", entry)
     assert "|0|" in admin(broker, "examine-messages", topic, "-i", "earliest", "-m", "1")
     first = json.loads(admin(broker, "get-message-id", topic, "-d", "2020-01-01T00:00:00.000+00:00"))

@@ -10,6 +10,7 @@ import typer
 
 from spark_pulsar.cli.admin.subscriptions import Subscription, subscription_path
 from spark_pulsar.cli.values import Topic, show, topic_path
+from spark_pulsar.model.ids import MessageId
 from spark_pulsar.wire.pulsar_api_pb2 import SingleMessageMetadata
 
 app = typer.Typer()
@@ -70,7 +71,7 @@ def get_message_id(
 
 def _print_entry(headers: Mapping[str, str], body: bytes, *, is_first: bool) -> None:
     number_in_batch = headers.get("x-pulsar-num-batch-message")
-    message_id = headers.get("x-pulsar-message-id", "")
+    message_id = MessageId.parse(headers.get("x-pulsar-message-id", ""))
     properties = json.loads(headers.get("x-pulsar-property", "{}"))
     lines = [f"Publish time: {headers.get('x-pulsar-publish-time', '')}"]
     if "x-pulsar-event-time" in headers:
@@ -83,7 +84,7 @@ def _print_entry(headers: Mapping[str, str], body: bytes, *, is_first: bool) -> 
     for index, (single, payload) in enumerate(_unpacked(body, int(number_in_batch))):
         own = {pair.key: pair.value for pair in single.properties}
         keyed = [*lines, f"Key: {single.partition_key}"] if single.HasField("partition_key") else lines
-        name = f"Batch Message ID: {message_id}:{index}"
+        name = f"Batch Message ID: {message_id._replace(batch_index=index)}"
         _print(name, keyed, own, payload, is_first=is_first and index == 0)
 
 

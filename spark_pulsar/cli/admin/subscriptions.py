@@ -22,12 +22,12 @@ def subscription_path(topic: str, subscription: str) -> str:
 
 
 def _place(text: str, *, excluded: bool = False, properties: dict[str, str] | None = None) -> dict[str, Any]:
-    """Reads `12:4`, `latest` or `earliest` into the JSON of the REST API."""
+    """Reads `12:4:-1:-1`, `latest` or `earliest` into the JSON of the REST API."""
     named = {"latest": LATEST_ID, "earliest": EARLIEST_ID}
     try:
         wanted = named.get(text) or MessageId.parse(text)
     except PulsarError as error:
-        raise typer.BadParameter(f"want LEDGER:ENTRY, latest or earliest, got '{text}'") from error
+        raise typer.BadParameter(f"want LEDGER:ENTRY:PARTITION:BATCH, latest or earliest, got '{text}'") from error
     place: dict[str, Any] = {
         "ledgerId": wanted.ledger_id,
         "entryId": wanted.entry_id,
@@ -44,7 +44,10 @@ def create_subscription(
     topic: Topic,
     subscription: Subscription,
     message_id: Annotated[
-        str, typer.Option("--messageId", "-m", help="latest, earliest, or LEDGER:ENTRY to begin at.")
+        str,
+        typer.Option(
+            "--messageId", "-m", help="latest, earliest, or the message to begin at, LEDGER:ENTRY:PARTITION:BATCH."
+        ),
     ] = "latest",
     properties: Pairs = None,
 ) -> None:
@@ -133,7 +136,7 @@ def reset_cursor(
     subscription: Subscription,
     time: Annotated[str | None, typer.Option("--time", "-t", help="So far back: 90, 30s, 5m, 3h, 2d.")] = None,
     message_id: Annotated[
-        str | None, typer.Option("--messageId", "-m", help="latest, earliest, or LEDGER:ENTRY.")
+        str | None, typer.Option("--messageId", "-m", help="latest, earliest, or LEDGER:ENTRY:PARTITION:BATCH.")
     ] = None,
     excluded: Excluded = False,
 ) -> None:
@@ -151,7 +154,9 @@ def reset_cursor(
 def backlog_size(
     ctx: typer.Context,
     topic: Topic,
-    message_id: Annotated[str, typer.Option("--messageId", "-m", help="LEDGER:ENTRY, or earliest.")] = "earliest",
+    message_id: Annotated[
+        str, typer.Option("--messageId", "-m", help="LEDGER:ENTRY:PARTITION:BATCH, or earliest.")
+    ] = "earliest",
 ) -> None:
     """Show how many bytes are stored from a message on, that one included."""
     show(ctx.obj.put(f"{topic_path(topic)}/backlogSize", _place(message_id)))

@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 
 from spark_pulsar.connector.errors import OffsetError
 from spark_pulsar.connector.positions import ReadPosition
-from spark_pulsar.model.ids import signed
+from spark_pulsar.model.ids import InvalidMessageId, MessageId, signed, unsigned
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire.pulsar_api_pb2 import MessageIdData
 
@@ -21,9 +21,9 @@ _LATEST: Final = 2**63 - 1
 def starting_offsets(message_ids: Mapping[str, Any], *, after: bool = False) -> str:
     """Returns the text for the option `startingOffsets` that starts each topic partition at a message, or `after` it.
 
-    A message id is what the column `__messageId` holds (bytes), or one of the official Python client. The first
-    message of a topic or its end are told by `earliest` and `latest`, which are passed on. Raises OffsetError for what
-    is no message id.
+    A message id is what the column `__messageId` holds (bytes), one of the official Python client, or its text,
+    `ledger:entry:partition:batch`. The first message of a topic or its end are told by `earliest` and `latest`, which
+    are passed on. Raises OffsetError for what is no message id.
     """
     found = {TopicName.parse(topic).full: _text(topic, each, after) for topic, each in message_ids.items()}
     return json.dumps(found)
@@ -32,11 +32,28 @@ def starting_offsets(message_ids: Mapping[str, Any], *, after: bool = False) -> 
 def _text(topic: str, message_id: Any, after: bool) -> str:
     if isinstance(message_id, str) and message_id in ("earliest", "latest"):
         return message_id
+    if isinstance(message_id, str) and message_id.count(":") == 2:
+        raise OffsetError(f"{topic}: {message_id!r} is no whole message id: write ledger:entry:partition:batch")
+    data = _data_of_text(topic, message_id) if isinstance(message_id, str) else _data_of(topic, message_id)
+    return str(_position(data, after).message_id._replace(partition=TopicName.parse(topic).partition))
+
+
+def _data_of_text(topic: str, text: str) -> MessageIdData:
+    try:
+        wanted = MessageId.parse(text)
+    except InvalidMessageId as error:
+        raise OffsetError(f"{topic}: {error}") from error
+    return MessageIdData(
+        ledgerId=unsigned(wanted.ledger_id), entryId=unsigned(wanted.entry_id), batch_index=wanted.batch_index
+    )
+
+
+def _data_of(topic: str, message_id: Any) -> MessageIdData:
     serialized = message_id.serialize() if hasattr(message_id, "serialize") else message_id
     if not isinstance(serialized, bytes | bytearray | memoryview):
         raise OffsetError(
-            f"{topic}: {message_id!r} is no message id: give the bytes of __messageId, a pulsar.MessageId, earliest or "
-            "latest"
+            f"{topic}: {message_id!r} is no message id: give the bytes of __messageId, a pulsar.MessageId, a text "
+            "ledger:entry:partition:batch, earliest or latest"
         )
     try:
         data = MessageIdData.FromString(bytes(serialized))
@@ -44,7 +61,7 @@ def _text(topic: str, message_id: Any, after: bool) -> str:
         data = MessageIdData()
     if not data.IsInitialized():
         raise OffsetError(f"{topic}: the bytes {bytes(serialized).hex()!r} are no message id")
-    return str(_position(data, after))
+    return data
 
 
 def _position(data: MessageIdData, after: bool) -> ReadPosition:

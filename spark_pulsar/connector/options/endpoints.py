@@ -7,7 +7,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
+from spark_pulsar.connector.errors import OffsetError
 from spark_pulsar.connector.positions import parse_position
+from spark_pulsar.model.ids import EARLIEST_ID, LATEST_ID, InvalidMessageId, MessageId
 from spark_pulsar.model.names import TopicName
 
 Endpoint = Literal["earliest", "latest"] | Mapping[str, str]
@@ -25,12 +27,16 @@ def endpoint(text: str) -> Endpoint:
     if text.lower() in _WORDS:
         return "earliest" if text.lower() == "earliest" else "latest"
     try:
-        loaded = json.loads(text, object_pairs_hook=_by_topic)
+        loaded = json.loads(text, object_pairs_hook=_Members)
     except json.JSONDecodeError:
-        raise ValueError("expected earliest, latest or a JSON object of topic partition to position") from None
-    if not isinstance(loaded, dict) or not loaded:
+        raise ValueError("expected earliest, latest or a JSON object of topic partition to message id") from None
+    if not isinstance(loaded, _Members) or not loaded:
         raise ValueError("expected a JSON object with at least one topic partition")
-    return {name: _position_text(name, value) for name, value in loaded.items()}
+    return {name: _position_text(name, value) for name, value in _by_topic(loaded).items()}
+
+
+class _Members(list[tuple[str, object]]):
+    """Members of a JSON object as they stand."""
 
 
 def _by_topic(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
@@ -45,13 +51,48 @@ def _by_topic(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
 
 
 def _position_text(name: str, value: object) -> str:
+    """Returns a word or a position as its own text. Raises ValueError, OffsetError."""
+    if isinstance(value, _Members):  # as the admin API tells message ids
+        value = json.dumps(dict(value))
     if not isinstance(value, str):
         raise ValueError(
-            f'position of {name} must be a text like "12:34:0" (ledger:entry:batch index), not {type(value).__name__}'
+            f'position of {name} must be a message id like "12:34:-1:-1" (ledger:entry:partition:batch), '
+            f"not {type(value).__name__}"
         )
-    if value not in _WORDS:
-        parse_position(value)
-    return value
+    return value if value in _WORDS else named_position(name, value)
+
+
+def named_position(name: str, text: str) -> str:
+    """Returns the message id, or the position of a checkpoint, that a text stands for in the topic partition `name`, as
+    text of a position. Raises OffsetError.
+
+    Three numbers are a position, `ledger:entry:batch`, but the Java client prints ids as `ledger:entry:partition`: what
+    could be both is refused.
+    """
+    partition = TopicName.parse(name).partition
+    if text.count(":") == 2 and not text.startswith("{"):
+        position = parse_position(text)
+        if position.batch_index > 0 and position.batch_index == partition:
+            place = f"{position.ledger_id}:{position.entry_id}"
+            raise OffsetError(
+                f"{text!r} of {name} may be the message id of an entry of partition {partition}, then write "
+                f"{place}:{partition}:-1, or the message with the index {partition} in a batch: "
+                f"{place}:{partition}:{partition}"
+            )
+        return str(position)
+    try:
+        message_id = MessageId.parse(text)
+    except InvalidMessageId as error:
+        raise OffsetError(
+            f"{name}: {error}; a message id is ledger:entry:partition:batch, or earliest or latest"
+        ) from error
+    if message_id.position in (EARLIEST_ID.position, LATEST_ID.position):
+        return "earliest" if message_id.position == EARLIEST_ID.position else "latest"
+    if message_id.partition not in (-1, partition):
+        raise OffsetError(f"{text!r} is a message id of partition {message_id.partition}, not one of {name}")
+    if min(message_id.position) < 0:
+        raise OffsetError(f"{text!r} of {name} is no message's id: use earliest or latest")
+    return f"{message_id.ledger_id}:{message_id.entry_id}:{max(message_id.batch_index, 0)}"
 
 
 def ending_endpoint(text: str) -> Endpoint:

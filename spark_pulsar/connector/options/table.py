@@ -71,8 +71,9 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "`latest` (stream), `earliest` (batch)",
         READ,
         "Where a new query starts, a checkpoint wins. JSON names every partition: "
-        '`{"persistent://public/default/t-partition-0": "ledger:entry:batch"}`, the first message to read; '
-        "`earliest` and `latest` are allowed as values.",
+        '`{"persistent://public/default/t-partition-0": "ledger:entry:partition:batch"}`, the id of the first '
+        "message to read, with -1 for no partition and no batch; `earliest` and `latest` are allowed as values. "
+        "[Other spellings](#message-ids) are read, too.",
     ),
     Option(
         "endingOffsets",

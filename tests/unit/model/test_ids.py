@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pulsar
 import pytest
 
 from spark_pulsar.model.ids import (
@@ -40,6 +41,10 @@ def test_minus_one_is_all_ones_on_the_wire() -> None:
         ("7:3", MessageId(7, 3)),
         ("7:3:2", MessageId(7, 3, 2)),
         ("7:3:-1:5", MessageId(7, 3, -1, 5)),
+        ("(7,3,-1,5)", MessageId(7, 3, -1, 5)),
+        ("(7, 3, 2, -1)", MessageId(7, 3, 2)),
+        ('{"ledgerId": 7, "entryId": 3, "partitionIndex": -1}', MessageId(7, 3)),
+        ('{"ledgerId": 7, "entryId": 3, "partitionIndex": 2, "batchIndex": 5}', MessageId(7, 3, 2, 5)),
         ("-1:-1:-1:-1", EARLIEST_ID),
         ("9223372036854775807:9223372036854775807", LATEST_ID),
     ],
@@ -81,3 +86,16 @@ def test_no_order_with_other_tuples(compare: str) -> None:
 def test_next_in_ledger() -> None:
     assert Position(4, 7).next_in_ledger == (4, 8)
     assert str(Position(4, 7)) == "4:7"
+
+
+@pytest.mark.parametrize(
+    "text", ["(7:3)", "(7)", "(7,3", "{", "{}", '{"ledgerId": "7", "entryId": 3}', '{"ledgerId": true, "entryId": 3}']
+)
+def test_parse_refuses_other_spellings(text: str) -> None:
+    with pytest.raises(InvalidMessageId):
+        MessageId.parse(text)
+
+
+def test_an_id_of_the_official_client() -> None:
+    official = pulsar.MessageId(2, 7, 3, 5)
+    assert MessageId.of_client(official) == MessageId.parse(str(official)) == MessageId(7, 3, 2, 5)

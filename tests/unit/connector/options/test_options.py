@@ -104,10 +104,13 @@ def test_client_settings_are_not_passed_on(name: str) -> None:
         ("endingTime", '{"t": 1, "t": 2}', "default/t is named more than once"),
         ("startingOffsets", "first", "expected earliest, latest or a JSON object"),
         ("startingOffsets", "{}", "at least one"),
-        ("startingOffsets", '{"t": [8, 1]}', "must be a text"),
-        ("startingOffsets", '{"t": {"0": 23}}', "must be a text like .*, not dict"),
+        ("startingOffsets", '{"t": [8, 1]}', "must be a message id like"),
+        ("startingOffsets", '{"t": {"0": 23}}', "want ledgerId and entryId"),
+        ("startingOffsets", '{"t": 23}', "must be a message id like .*, not int"),
+        ("startingOffsets", '{"t": "(1,2,3,4)"}', "message id of partition 3, not one of"),
+        ("startingOffsets", '{"t-partition-3": "1:2:3"}', r"1:2:3:-1, or the message .* 1:2:3:3"),
         ("startingOffsets", '{"t": "1:2:3000000000"}', "batch index must be below"),
-        ("startingOffsets", '{"t": "1-2"}', "not a position"),
+        ("startingOffsets", '{"t": "1-2"}', "not a message id"),
         ("endingOffsets", "earliest", "cannot end at earliest"),
         ("endingOffsets", '{"t": "earliest"}', "cannot end at earliest"),
         ("startingTime", "yesterday", "milliseconds since 1970 UTC"),
@@ -156,9 +159,9 @@ def test_a_slash_inside_of_a_pattern_separates_nothing(pattern: str, namespace: 
 
 
 def test_positions_take_short_and_full_topic_names() -> None:
-    options = parse(topic="t", startingOffsets='{"t": "3:4", "t/n/u-partition-2": "latest"}')
+    options = parse(topic="t", startingOffsets='{"t": "3:4:-1:-1", "t/n/u-partition-2": "latest"}')
     assert options.starting_offsets == {
-        "persistent://public/default/t": "3:4",
+        "persistent://public/default/t": "3:4:0",
         "persistent://t/n/u-partition-2": "latest",
     }
 
@@ -396,3 +399,23 @@ def test_a_start_is_said_once() -> None:
     ):
         with pytest.raises(OptionError, match=told):
             parse(topic="t", predefinedSubscription="s", **other).for_read(STREAM_READ)
+
+
+@pytest.mark.parametrize(
+    ("spelling", "position"),
+    [
+        ('"3:4:2:5"', "3:4:5"),
+        ('"3:4:2:-1"', "3:4:0"),
+        ('"3:4"', "3:4:0"),
+        ('"3:4:1"', "3:4:1"),
+        ('"3:4:-1"', "3:4:0"),
+        ('"(3,4,2,5)"', "3:4:5"),
+        ('{"ledgerId": 3, "entryId": 4, "partitionIndex": 2, "batchIndex": 5}', "3:4:5"),
+        ('"-1:-1:-1:-1"', "earliest"),
+        ('"(9223372036854775807,9223372036854775807,-1,-1)"', "latest"),
+    ],
+)
+def test_a_message_id_in_any_spelling_is_a_start(spelling: str, position: str) -> None:
+    # covers CONN-82
+    options = parse(topic="u", startingOffsets=f'{{"u-partition-2": {spelling}}}')
+    assert options.starting_offsets == {"persistent://public/default/u-partition-2": position}
