@@ -115,6 +115,11 @@ def admin() -> None:
     """Clusters, tenants, namespaces, topics and their policies, as pulsar-admin has them."""
 
 
+@app.command("bench", cls=loaded_from("spark_pulsar.cli.bench.app"))
+def bench() -> None:
+    """Measure rates and latencies by the official client, as pulsar-perf does."""
+
+
 @app.command("tokens", cls=loaded_from("spark_pulsar.cli.tokens.app"))
 def tokens() -> None:
     """Keys and tokens, as `pulsar tokens` makes them."""

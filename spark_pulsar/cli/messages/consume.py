@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     import pulsar
 
 _FOR_EVER_STEP_MS: Final = 500  # so that Ctrl-C is noticed while waiting
-_TYPES: Final = {"exclusive": "Exclusive", "shared": "Shared", "failover": "Failover", "key_shared": "KeyShared"}
-_POSITIONS: Final = {"latest": "Latest", "earliest": "Earliest"}
+TYPES: Final = {"exclusive": "Exclusive", "shared": "Shared", "failover": "Failover", "key_shared": "KeyShared"}
+POSITIONS: Final = {"latest": "Latest", "earliest": "Earliest"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ def consume(
     form: MessageFormat = MessageFormat.TEXT,
 ) -> None:
     """Prints and acknowledges messages until `count` came (0: for ever). Exit status 1 when the time is up before."""
-    kind = chosen(_TYPES, wanted.kind, "--type")
-    position = chosen(_POSITIONS, wanted.initial_position, "--initial-position")
+    kind = chosen(TYPES, wanted.kind, "--type")
+    position = chosen(POSITIONS, wanted.initial_position, "--initial-position")
     if not wanted.subscription:
         raise typer.BadParameter("want a name", param_hint="--subscription")
     pulsar = official_client()
