@@ -69,6 +69,10 @@ class Written(Enum):
     """Forms of a command's option; the name is the unit or type that the value is converted to."""
 
     NUMBER = auto()
+    COUNT = auto()
+    """0 or more."""
+    POSITIVE = auto()
+    """1 or more."""
     FRACTION = auto()
     TEXT = auto()
     UPPER_CASE = auto()

@@ -5,11 +5,9 @@ import typer
 from spark_pulsar.cli.access.access import admin_access
 from spark_pulsar.cli.access.decorator import with_admin_access
 from spark_pulsar.cli.access.options import AccessOptions
-from spark_pulsar.cli.admin import brokers as admin_brokers
-from spark_pulsar.cli.admin import namespaces as admin_namespaces
-from spark_pulsar.cli.admin import schemas as admin_schemas
-from spark_pulsar.cli.admin import topics as admin_topics
+from spark_pulsar.cli.admin.command import add_commands
 from spark_pulsar.cli.admin.rest import Admin
+from spark_pulsar.cli.admin.table import COMMANDS, GROUPS
 
 app = typer.Typer(
     name="spark-pulsar admin",
@@ -27,10 +25,7 @@ def connect(ctx: typer.Context, *, access: AccessOptions) -> None:
     ctx.obj = Admin(admin_access(access))
 
 
-app.add_typer(admin_namespaces.app, name="namespaces")
-app.add_typer(admin_topics.app, name="topics")
-app.add_typer(admin_topics.policies, name="topicPolicies")
-app.add_typer(admin_schemas.app, name="schemas")
-app.add_typer(admin_brokers.clusters, name="clusters")
-app.add_typer(admin_brokers.tenants, name="tenants")
-app.add_typer(admin_brokers.brokers, name="brokers")
+_GROUPS = {name: typer.Typer(help=text, no_args_is_help=True) for name, text in GROUPS.items()}
+add_commands(_GROUPS, COMMANDS)
+for _name, _group in _GROUPS.items():
+    app.add_typer(_group, name=_name)

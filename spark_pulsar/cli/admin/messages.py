@@ -4,27 +4,26 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import typer
 
+from spark_pulsar.cli.admin.command import Command
 from spark_pulsar.cli.admin.subscriptions import Subscription, subscription_path
-from spark_pulsar.cli.values import Topic, show, topic_path
+from spark_pulsar.cli.values import Topic, topic_path
 from spark_pulsar.model.ids import MessageId
 from spark_pulsar.wire.pulsar_api_pb2 import SingleMessageMetadata
 
-app = typer.Typer()
+_TOPIC: Final = "/admin/v2/{topic}"
 _BYTES_A_LINE = 16
 
 
-@app.command("peek-messages")
-def peek_messages(
+def _peek(
     ctx: typer.Context,
     topic: Topic,
     subscription: Subscription,
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="Entries to show; a batch is one.")] = 1,
 ) -> None:
-    """Show the next messages of a subscription, which keeps them."""
     for number in range(1, count + 1):
         answer = ctx.obj.fetch(f"{subscription_path(topic, subscription)}/position/{number}", may_be_missing=True)
         if answer is None:
@@ -32,41 +31,35 @@ def peek_messages(
         _print_entry(*answer, is_first=number == 1)
 
 
-@app.command("get-message-by-id")
-def get_message_by_id(
+def _by_id(
     ctx: typer.Context,
     topic: Topic,
     ledger: Annotated[int, typer.Option("--ledgerId", "-l")],
     entry: Annotated[int, typer.Option("--entryId", "-e")],
 ) -> None:
-    """Show one message, or batch, by its id."""
     _print_entry(*ctx.obj.fetch(f"{topic_path(topic)}/ledger/{ledger}/entry/{entry}"), is_first=True)
 
 
-@app.command("examine-messages")
-def examine_messages(
+def _examine(
     ctx: typer.Context,
     topic: Topic,
     start: Annotated[str, typer.Option("--initialPosition", "-i", help="earliest or latest")] = "latest",
     number: Annotated[int, typer.Option("--messagePosition", "-m", min=1, help="The n-th from there.")] = 1,
 ) -> None:
-    """Show the n-th message of a topic from its beginning or from its end."""
     query = f"initialPosition={start}&messagePosition={number}"
     _print_entry(*ctx.obj.fetch(f"{topic_path(topic)}/examinemessage?{query}"), is_first=True)
 
 
-@app.command("get-message-id")
-def get_message_id(
+def _id_at(
     ctx: typer.Context,
     topic: Topic,
     moment: Annotated[str, typer.Option("--datetime", "-d", help="Like 2026-11-21T15:00:00.000+02:00.")],
-) -> None:
-    """Show the id of the first message published at or after a moment."""
+) -> Any:
     try:
         time_ms = round(datetime.fromisoformat(moment).astimezone().timestamp() * 1000)
     except ValueError as error:
         raise typer.BadParameter(f"want a date and time like 2026-11-21T15:00:00.000+02:00, got '{moment}'") from error
-    show(ctx.obj.get(f"{topic_path(topic)}/messageid/{time_ms}"))
+    return ctx.obj.get(f"{topic_path(topic)}/messageid/{time_ms}")
 
 
 def _print_entry(headers: Mapping[str, str], body: bytes, *, is_first: bool) -> None:
@@ -107,3 +100,39 @@ def _print(name: str, lines: list[str], properties: Mapping[str, str], payload: 
         text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in part)
         out.append(f"{at:08x}  {part.hex(' '):<{3 * _BYTES_A_LINE}} |{text}|")
     sys.stdout.write("\n".join(out) + "\n")
+
+
+COMMANDS: Final = (
+    Command(
+        "topics peek-messages",
+        "GET",
+        f"{_TOPIC}/subscription/{{subscription}}/position/{{number}}",
+        "Show the next messages of a subscription, which keeps them.",
+        work=_peek,
+        shows=False,
+    ),
+    Command(
+        "topics get-message-by-id",
+        "GET",
+        f"{_TOPIC}/ledger/{{ledger}}/entry/{{entry}}",
+        "Show one message, or batch, by its id.",
+        work=_by_id,
+        shows=False,
+    ),
+    Command(
+        "topics examine-messages",
+        "GET",
+        f"{_TOPIC}/examinemessage",
+        "Show the n-th message of a topic from its beginning or from its end.",
+        work=_examine,
+        shows=False,
+    ),
+    Command(
+        "topics get-message-id",
+        "GET",
+        f"{_TOPIC}/messageid/{{time}}",
+        "Show the id of the first message published at or after a moment.",
+        work=_id_at,
+    ),
+    Command("topics last-message-id", "GET", f"{_TOPIC}/lastMessageId", "Show the id of the last message."),
+)

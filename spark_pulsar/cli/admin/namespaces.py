@@ -1,97 +1,156 @@
 """`spark-pulsar admin namespaces`: namespaces and their policies."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
-from spark_pulsar.cli.admin.permissions import add_namespace_commands
-from spark_pulsar.cli.admin.policies import Target, add_policy_commands
-from spark_pulsar.cli.admin.rest import NO_BODY, Command, add_commands
-from spark_pulsar.cli.values import namespace_path, pairs, show
+from spark_pulsar.cli.admin.command import Command
+from spark_pulsar.cli.admin.rest import NO_BODY
+from spark_pulsar.cli.values import namespace_path, pairs, segment
+from spark_pulsar.model.policy_columns import Option, Written
 
-app = typer.Typer(help="Namespaces and their policies.", no_args_is_help=True)
+_NAMESPACE: Final = "/admin/v2/namespaces/{namespace}"
 Namespace = Annotated[str, typer.Argument(metavar="NAMESPACE", help="tenant/namespace")]
 
 
-@app.command("list")
-def list_namespaces(ctx: typer.Context, tenant: Annotated[str, typer.Argument(metavar="TENANT")]) -> None:
-    """List the namespaces of a tenant."""
-    show(ctx.obj.get(f"/admin/v2/namespaces/{tenant}"))
-
-
-@app.command("topics")
-def list_topics(ctx: typer.Context, namespace: Namespace) -> None:
-    """List the topics of a namespace, each partition by itself."""
-    show(ctx.obj.get(f"{namespace_path(namespace)}/topics", mode="ALL"))
-
-
-@app.command("create")
-def create(
+def _create(
     ctx: typer.Context,
     namespace: Namespace,
     bundles: Annotated[int | None, typer.Option("--bundles", "-b", min=1, help="Number of bundles.")] = None,
     clusters: Annotated[str | None, typer.Option("--clusters", "-c", help="Clusters by commas.")] = None,
 ) -> None:
-    """Create a namespace."""
     body: dict[str, object] = {} if bundles is None else {"bundles": {"numBundles": bundles}}
     if clusters is not None:
         body["replication_clusters"] = clusters.split(",")
     ctx.obj.put(namespace_path(namespace), body or NO_BODY)
 
 
-@app.command("delete")
-def delete(
-    ctx: typer.Context, namespace: Namespace, force: Annotated[bool, typer.Option("--force", "-f")] = False
-) -> None:
-    """Delete a namespace without topics."""
-    ctx.obj.delete(namespace_path(namespace), **({"force": True} if force else {}))
-
-
-@app.command("clear-backlog")
-def clear_backlog(
+def _clear_backlog(
     ctx: typer.Context,
     namespace: Namespace,
     sub: Annotated[str | None, typer.Option("--sub", "-s", help="Of this subscription only.")] = None,
     bundle: Annotated[str | None, typer.Option("--bundle", "-b", help="Of this bundle only: 0xLOW_0xHIGH.")] = None,
     force: Annotated[bool, typer.Option("--force", "-force", "-f", help="Do not ask.")] = False,
 ) -> None:
-    """Acknowledge everything for all subscriptions of a namespace, or one of them."""
     if not force and not typer.confirm("Are you sure you want to clear the backlog?"):
         return
     path = namespace_path(namespace) + ("" if bundle is None else f"/{bundle}")
-    ctx.obj.post(f"{path}/clearBacklog" + ("" if sub is None else f"/{sub}"))
+    ctx.obj.post(f"{path}/clearBacklog" + ("" if sub is None else f"/{segment(sub)}"))
 
 
-@app.command("unsubscribe")
-def unsubscribe(
-    ctx: typer.Context, namespace: Namespace, sub: Annotated[str, typer.Option("--sub", "-s", help="Subscription.")]
+def _unsubscribe(
+    ctx: typer.Context,
+    namespace: Namespace,
+    sub: Annotated[str, typer.Option("--sub", "-s", help="Subscription.")],
 ) -> None:
-    """Delete a subscription of all topics of a namespace."""
-    ctx.obj.post(f"{namespace_path(namespace)}/unsubscribe/{sub}")
+    ctx.obj.post(f"{namespace_path(namespace)}/unsubscribe/{segment(sub)}")
 
 
-@app.command("set-properties")
-def set_properties(
+def _unload(
+    ctx: typer.Context,
+    namespace: Namespace,
+    bundle: Annotated[str | None, typer.Option("--bundle", "-b", help="Of this bundle only: 0xLOW_0xHIGH.")] = None,
+) -> None:
+    ctx.obj.put(namespace_path(namespace) + ("" if bundle is None else f"/{bundle}") + "/unload")
+
+
+def _set_properties(
     ctx: typer.Context,
     namespace: Namespace,
     prop: Annotated[list[str], typer.Option("--properties", "-p", metavar="NAME=VALUE", help="May be repeated.")],
 ) -> None:
-    """Add properties to a namespace."""
     ctx.obj.put(f"{namespace_path(namespace)}/properties", pairs(prop, "--properties"))
 
 
-add_commands(
-    app,
-    typer.Argument(metavar="NAMESPACE", help="tenant/namespace"),
-    namespace_path,
-    Command("bundles", "GET", "/bundles", "Show the bundles of a namespace."),
-    Command("policies", "GET", "", "Show all policies of a namespace."),
+_KEY: Final = Option("key", "--key -k", Written.TEXT, "Name of the property.")
+COMMANDS: Final = (
+    Command("namespaces list", "GET", "/admin/v2/namespaces/{tenant}", "List the namespaces of a tenant."),
     Command(
-        "unload", "PUT", "/unload", "Close all producers and consumers of a namespace; they come back by themselves."
+        "namespaces topics",
+        "GET",
+        f"{_NAMESPACE}/topics",
+        "List the topics of a namespace, each partition by itself.",
+        fixed_query={"mode": "ALL"},
     ),
-    Command("get-clusters", "GET", "/replication", "List the clusters that a namespace is on."),
-    Command("get-properties", "GET", "/properties", "Show the properties of a namespace."),
-    Command("clear-properties", "DELETE", "/properties", "Remove all properties of a namespace."),
+    Command("namespaces create", "PUT", _NAMESPACE, "Create a namespace.", work=_create),
+    Command(
+        "namespaces delete",
+        "DELETE",
+        _NAMESPACE,
+        "Delete a namespace without topics.",
+        query=(Option("force", "--force -f", Written.FLAG, "Delete its topics, too.", False),),
+    ),
+    Command(
+        "namespaces clear-backlog",
+        "POST",
+        f"{_NAMESPACE}/clearBacklog",
+        "Acknowledge everything for all subscriptions of a namespace, or one of them.",
+        work=_clear_backlog,
+        also=tuple(
+            ("POST", f"{_NAMESPACE}{end}")
+            for end in (
+                "/clearBacklog/{subscription}",
+                "/{bundle}/clearBacklog",
+                "/{bundle}/clearBacklog/{subscription}",
+            )
+        ),
+    ),
+    Command(
+        "namespaces unsubscribe",
+        "POST",
+        f"{_NAMESPACE}/unsubscribe/{{subscription}}",
+        "Delete a subscription of all topics of a namespace.",
+        work=_unsubscribe,
+    ),
+    Command(
+        "namespaces unload",
+        "PUT",
+        f"{_NAMESPACE}/unload",
+        "Close all producers and consumers of a namespace; they come back by themselves.",
+        work=_unload,
+        also=(("PUT", f"{_NAMESPACE}/{{bundle}}/unload"),),
+    ),
+    Command("namespaces bundles", "GET", f"{_NAMESPACE}/bundles", "Show the bundles of a namespace."),
+    Command("namespaces policies", "GET", _NAMESPACE, "Show all policies of a namespace."),
+    Command("namespaces get-clusters", "GET", f"{_NAMESPACE}/replication", "List the clusters that a namespace is on."),
+    Command(
+        "namespaces set-clusters",
+        "POST",
+        f"{_NAMESPACE}/replication",
+        "Set the clusters that a namespace is on.",
+        body=(Option("", "--clusters -c", Written.WORDS, "Clusters by commas."),),
+    ),
+    Command("namespaces get-properties", "GET", f"{_NAMESPACE}/properties", "Show the properties of a namespace."),
+    Command(
+        "namespaces set-properties",
+        "PUT",
+        f"{_NAMESPACE}/properties",
+        "Add properties to a namespace.",
+        work=_set_properties,
+    ),
+    Command(
+        "namespaces clear-properties", "DELETE", f"{_NAMESPACE}/properties", "Remove all properties of a namespace."
+    ),
+    Command(
+        "namespaces get-property",
+        "GET",
+        f"{_NAMESPACE}/property/{{key}}",
+        "Show one property of a namespace.",
+        placed=(_KEY,),
+    ),
+    Command(
+        "namespaces set-property",
+        "PUT",
+        f"{_NAMESPACE}/property/{{key}}/{{value}}",
+        "Set one property of a namespace.",
+        placed=(_KEY, Option("value", "--value -v", Written.TEXT, "Its value.")),
+    ),
+    Command(
+        "namespaces remove-property",
+        "DELETE",
+        f"{_NAMESPACE}/property/{{key}}",
+        "Remove one property of a namespace, and show its value.",
+        placed=(_KEY,),
+        shows=True,
+    ),
 )
-add_policy_commands(app, Target("NAMESPACE", namespace_path, is_topic=False))
-add_namespace_commands(app)

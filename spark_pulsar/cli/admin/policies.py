@@ -1,15 +1,19 @@
 """Commands that set, get and remove policies of namespaces and topics, made from the rows of the table of policies."""
 
-from collections.abc import Callable, Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from inspect import Parameter, Signature
+from functools import partial
 from typing import Any, Final
 
 import typer
 
-from spark_pulsar.cli.values import segment, show, size_bytes, switched, time_s, whole_mib, whole_minutes
+from spark_pulsar.cli.admin.command import PLACES, Command
+from spark_pulsar.cli.admin.options import Values, body_of, parameter, parameters_of
+from spark_pulsar.cli.values import namespace_path, segment, topic_path
 from spark_pulsar.model.policies import DESTINATION_STORAGE, QUOTA_POLICIES, QUOTA_TYPES
-from spark_pulsar.model.policy_columns import Level, Option, Policy, Written
+from spark_pulsar.model.policy_columns import Level, Policy
 from spark_pulsar.model.policy_table import (
     BACKLOG_QUOTAS,
     BY_MEMBER,
@@ -18,17 +22,22 @@ from spark_pulsar.model.policy_table import (
     SUBSCRIPTION_DISPATCH_RATE,
 )
 
-Values = dict[str, Any]
-"""Arguments and options of one command by the names of its parameters."""
-
 
 @dataclass(frozen=True, slots=True)
 class Target:
     """The subject of a group's commands: a namespace or a topic."""
 
-    metavar: str
+    group: str
+    place: str
+    """Name of its placeholder."""
+    rest: str
+    """REST path with the placeholder."""
     path: Callable[[str], str]
-    is_topic: bool
+
+    @property
+    def is_topic(self) -> bool:
+        """Tells whether it is a topic."""
+        return self.place == "topic"
 
     def query(self, values: Values) -> Values:
         """Returns the query of a call; namespaces refuse both words."""
@@ -38,50 +47,37 @@ class Target:
         return asked
 
 
-def _parameter(name: str, annotation: Any, default: Any) -> Parameter:
-    return Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
-
-
-_CONTEXT: Final = Parameter("ctx", Parameter.KEYWORD_ONLY, annotation=typer.Context)
-_GLOBAL: Final = _parameter(
+_NAMESPACES: Final = Target("namespaces", "namespace", "/admin/v2/namespaces/{namespace}", namespace_path)
+_TOPICS: Final = Target("topics", "topic", "/admin/v2/{topic}", topic_path)
+_TOPIC_POLICIES: Final = Target("topicPolicies", "topic", "/admin/v2/{topic}", topic_path)
+_GLOBAL: Final = parameter(
     "isGlobal", bool, typer.Option(False, "--global", "-g", help="The value for all clusters (topics only).")
 )
-_APPLIED: Final = _parameter(
+_APPLIED: Final = parameter(
     "applied",
     bool,
     typer.Option(False, "--applied", "-ap", help="What holds, also from namespace and broker (topics only)."),
 )
-_SUBSCRIPTION: Final = _parameter(
+_SUBSCRIPTION: Final = parameter(
     "subscription",
     str | None,
     typer.Option(None, "--subscription", "-s", help="That of one subscription of a topic only."),
 )
-_QUOTA_TYPE: Final = _parameter(
+_QUOTA_TYPE: Final = parameter(
     "kind", str, typer.Option(DESTINATION_STORAGE, "--type", "-t", help=f"{' or '.join(QUOTA_TYPES)}.")
 )
-_TYPES: Final = {Written.NUMBER: int, Written.FRACTION: float, Written.FLAG: bool}
-"""Types of options that are no text."""
-_CONVERTED: Final[dict[Written, Callable[[str], Any]]] = {
-    Written.UPPER_CASE: str.upper,
-    Written.WORDS: lambda text: text.split(","),
-    Written.BYTES: size_bytes,
-    Written.MIB: lambda text: whole_mib(size_bytes(text)),
-    Written.SECONDS: time_s,
-    Written.MILLISECONDS: lambda text: 1000 * time_s(text),
-    Written.MINUTES: lambda text: whole_minutes(time_s(text)),
-}
 
 
-def add_policy_commands(app: typer.Typer, target: Target) -> None:
-    """Adds the commands of every policy that the group's namespaces or topics have."""
+def _commands_of(target: Target) -> Iterator[Command]:
+    """Yields the commands of every policy that the target has."""
     for policy in POLICIES:
         level = policy.topic if target.is_topic else policy.namespace
         if level is not None and policy.kind.store is not None:
-            _add(app, target, policy, level)
-    _add_quotas(app, target)
+            yield from _commands(target, policy, level)
+    yield from _quotas(target)
 
 
-def _add(app: typer.Typer, target: Target, policy: Policy, level: Level) -> None:
+def _commands(target: Target, policy: Policy, level: Level) -> Iterator[Command]:
     word = level.word or policy.word
     options = [*policy.options]
     if level.names:
@@ -99,18 +95,15 @@ def _add(app: typer.Typer, target: Target, policy: Policy, level: Level) -> None
         return f"{base}/{segment(subscription)}/dispatchRate"
 
     def set_(values: Values) -> None:
-        call, body, query = (
-            getattr(values["ctx"].obj, level.method.lower()),
-            _body(options, values),
-            target.query(values),
-        )
+        call, body = getattr(values["ctx"].obj, level.method.lower()), body_of(options, values)
+        query = target.query(values)
         if level.parameter:
             call(path(values), **{level.parameter: body}, **query)
         else:
             call(path(values), body, **query)
 
-    def get(values: Values) -> None:
-        show(values["ctx"].obj.get(path(values), **target.query(values)))
+    def get(values: Values) -> Any:
+        return values["ctx"].obj.get(path(values), **target.query(values))
 
     def remove(values: Values) -> None:
         if level.can_delete:
@@ -118,18 +111,43 @@ def _add(app: typer.Typer, target: Target, policy: Policy, level: Level) -> None
         else:
             values["ctx"].obj.post(path(values), None, **target.query(values))
 
-    about = [_CONTEXT, _parameter("name", str, typer.Argument(metavar=target.metavar))]
-    sets = policy.help.format(path=title) or f"Set {policy.meaning}"
-    _register(app, f"set-{word}", sets, [*about, *_parameters(options), *of_one, *levels[:1]], set_)
-    shows = policy.shows or f"{title}; null when it is not set."
-    _register(app, f"get-{word}", f"Show {shows}", [*about, *of_one, *levels], get)
+    row = partial(Command, path=f"{target.rest}/{level.path}", is_of_policies=True)
+    one_rate = f"{target.rest}/{{subscription}}/dispatchRate"
+    has_ones = policy.member == SUBSCRIPTION_DISPATCH_RATE and target.is_topic
+
+    def more(method: str) -> tuple[tuple[str, str], ...]:
+        return ((method, one_rate),) if has_ones else ()
+
+    about = [parameter("name", str, PLACES[target.place].info)]
+    yield row(
+        name=f"{target.group} set-{word}",
+        method=level.method,
+        help=policy.help.format(path=title) or f"Set {policy.meaning}",
+        own_parameters=(*about, *parameters_of(options), *of_one, *levels[:1]),
+        own_run=set_,
+        also=more("POST"),
+    )
+    yield row(
+        name=f"{target.group} get-{word}",
+        method="GET",
+        help=f"Show {policy.shows or f'{title}; null when it is not set.'}",
+        own_parameters=(*about, *of_one, *levels),
+        own_run=get,
+        also=more("GET"),
+    )
     if not policy.shows:
-        removes = f"Remove {title}, so that what is below it holds."
-        _register(app, f"remove-{word}", removes, [*about, *of_one, *levels[:1]], remove)
+        yield row(
+            name=f"{target.group} remove-{word}",
+            method="DELETE" if level.can_delete else "POST",
+            help=f"Remove {title}, so that what is below it holds.",
+            own_parameters=(*about, *of_one, *levels[:1]),
+            own_run=remove,
+            also=more("DELETE"),
+        )
 
 
-def _add_quotas(app: typer.Typer, target: Target) -> None:
-    """Adds the commands of backlog quotas, which name the type that they set or remove."""
+def _quotas(target: Target) -> Iterator[Command]:
+    """Yields the commands of backlog quotas, which name the type that they set or remove."""
     policy = BY_MEMBER[BACKLOG_QUOTAS]
 
     def path(values: Values) -> str:
@@ -141,74 +159,48 @@ def _add_quotas(app: typer.Typer, target: Target) -> None:
         return {"backlogQuotaType": values["kind"], **target.query(values)}
 
     def set_(values: Values) -> None:
-        body = _body(policy.options, values)
+        body = body_of(policy.options, values)
         if body["policy"] not in QUOTA_POLICIES:
             raise typer.BadParameter(
                 f"Invalid retention policy type '{body['policy']}'. Valid options are: {QUOTA_POLICIES}"
             )
         values["ctx"].obj.post(path(values), body, **query(values))
 
-    def get(values: Values) -> None:
-        show(values["ctx"].obj.get(f"{path(values)}Map", **target.query(values)))
+    def get(values: Values) -> Any:
+        return values["ctx"].obj.get(f"{path(values)}Map", **target.query(values))
 
     def remove(values: Values) -> None:
         values["ctx"].obj.delete(path(values), **query(values))
 
-    about = [_CONTEXT, _parameter("name", str, typer.Argument(metavar=target.metavar))]
-    word, shows = policy.word, "Show the backlog quotas by their type."
-    chosen = [*about, *_parameters(policy.options), _QUOTA_TYPE, _GLOBAL]
-    _register(app, f"set-{word}", f"Set {policy.meaning}", chosen, set_)
-    for name, is_hidden in (
-        (f"get-{word}s", False),
-        (f"get-{word}", True),
-    ):  # the latter in `pulsar-admin topicPolicies`
-        _register(app, name, shows, [*about, _GLOBAL, _APPLIED], get, hidden=is_hidden)
-    _register(app, f"remove-{word}", "Remove the backlog quota of a type.", [*about, _QUOTA_TYPE, _GLOBAL], remove)
+    row = partial(Command, is_of_policies=True)
+    about = [parameter("name", str, PLACES[target.place].info)]
+    word, one = policy.word, f"{target.rest}/backlogQuota"
+    yield row(
+        name=f"{target.group} set-{word}",
+        method="POST",
+        path=one,
+        help=f"Set {policy.meaning}",
+        own_parameters=(*about, *parameters_of(policy.options), _QUOTA_TYPE, _GLOBAL),
+        own_run=set_,
+    )
+    for name, is_hidden in ((f"get-{word}s", False), (f"get-{word}", True)):  # the latter in `topicPolicies`
+        yield row(
+            name=f"{target.group} {name}",
+            method="GET",
+            path=f"{one}Map",
+            help="Show the backlog quotas by their type.",
+            own_parameters=(*about, _GLOBAL, _APPLIED),
+            own_run=get,
+            is_hidden=is_hidden,
+        )
+    yield row(
+        name=f"{target.group} remove-{word}",
+        method="DELETE",
+        path=one,
+        help="Remove the backlog quota of a type.",
+        own_parameters=(*about, _QUOTA_TYPE, _GLOBAL),
+        own_run=remove,
+    )
 
 
-def _register(
-    app: typer.Typer,
-    name: str,
-    text: str,
-    parameters: Sequence[Parameter],
-    run: Callable[[Values], None],
-    *,
-    hidden: bool = False,
-) -> None:
-    """Adds a command to a group; typer reads its arguments and options from the signature."""
-
-    def command(**values: Any) -> None:
-        run(values)
-
-    command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    app.command(name, help=text, hidden=hidden)(command)
-
-
-def _parameters(options: Sequence[Option]) -> list[Parameter]:
-    """Returns the parameters of the options that set a policy: `option_N`, and `other_N` for the second of a switch."""
-    found = []
-    for index, option in enumerate(options):
-        names = option.names.split()
-        if option.written is Written.SWITCH:
-            for prefix, name in zip(("option", "other"), names, strict=True):
-                found.append(_parameter(f"{prefix}_{index}", bool, typer.Option(False, name, name[1:3])))
-        else:
-            kind = _TYPES.get(option.written, str)
-            annotation = kind if option.default is not None else kind | None
-            default = typer.Option(option.default, *names, help=option.help or None)
-            found.append(_parameter(f"option_{index}", annotation, default))
-    return found
-
-
-def _body(options: Sequence[Option], values: Values) -> Any:
-    """Returns the body of the request that sets a policy; an option that is not given is left out."""
-    body = {}
-    for index, option in enumerate(options):
-        value = values[f"option_{index}"]
-        if option.written is Written.SWITCH:
-            value = switched(value, values[f"other_{index}"])
-        elif option.written in _CONVERTED:
-            value = _CONVERTED[option.written](value)
-        if value is not None:
-            body[option.member] = value
-    return body.get("", body)
+COMMANDS: Final = (*_commands_of(_NAMESPACES), *_commands_of(_TOPICS), *_commands_of(_TOPIC_POLICIES))

@@ -5,16 +5,15 @@ import re
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from http import HTTPStatus
 from http.client import HTTPException
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlencode
 
 import typer
 
 from spark_pulsar.cli.access.access import TRUST_HINT, Access, credentials_failure
-from spark_pulsar.cli.values import show
 from spark_pulsar.client.errors import CredentialsError
 from spark_pulsar.model.errors import PulsarError
 
@@ -146,37 +145,3 @@ def _reason(text: str, status: int) -> str:
 def _failed(text: str) -> typer.Exit:
     typer.echo(f"spark-pulsar: {text}", err=True)
     return typer.Exit(1)
-
-
-class Command(NamedTuple):
-    """A command that makes one call, about its argument if it has one, and has no options."""
-
-    name: str
-    method: str
-    tail: str
-    """End of the REST path."""
-    help: str
-    shows: bool = False
-    """Prints the answer, as every GET does."""
-
-
-def add_commands(app: typer.Typer, argument: Any, path: Callable[[str], str], *commands: Command) -> None:
-    """Adds commands to a group; `path` is the REST path of their argument."""
-    for command in commands:
-        _add_command(app, argument, path, command)
-
-
-def _add_command(app: typer.Typer, argument: Any, path: Callable[[str], str], command: Command) -> None:
-    @app.command(command.name, help=command.help)
-    def call(ctx: typer.Context, name: str = argument) -> None:
-        answer = getattr(ctx.obj, command.method.lower())(path(name) + command.tail)
-        if command.shows or command.method == "GET":
-            show(answer)
-
-
-def add_question(app: typer.Typer, name: str, path: str, text: str) -> None:
-    """Adds a command without an argument, which shows what GET answers."""
-
-    @app.command(name, help=text)
-    def ask(ctx: typer.Context) -> None:
-        show(ctx.obj.get(path))

@@ -2,11 +2,13 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
-from spark_pulsar.cli.values import Topic, show, topic_name, topic_path
+from spark_pulsar.cli.admin.command import PLACES, Command
+from spark_pulsar.cli.values import Topic, topic_name
+from spark_pulsar.model.policy_columns import Option, Written
 
 File = Annotated[
     Path,
@@ -18,57 +20,37 @@ File = Annotated[
         help='A file that holds {"type": "AVRO", "schema": "...", "properties": {}}.',
     ),
 ]
+_SCHEMAS: Final = "/admin/v2/schemas/{local_topic}"
 
-app = typer.Typer(help="Schemas of topics.", no_args_is_help=True)
 
-
-@app.command("get")
-def get(
+def _get(
     ctx: typer.Context,
     topic: Topic,
     version: Annotated[int | None, typer.Option("--version", "-v", help="Not the last one, but this.")] = None,
     all_versions: Annotated[bool, typer.Option("--all-version", "-a", help="All of them.")] = False,
-) -> None:
-    """Show the schema of a topic."""
+) -> Any:
     path = _path(topic)
     if all_versions:
-        show([_shown(topic, each) for each in ctx.obj.get(f"{path}/schemas")["getSchemaResponses"]])
-    elif version is not None:
-        show(_shown(topic, ctx.obj.get(f"{path}/schema/{version}"))["schemaInfo"])
-    else:
-        show(_shown(topic, ctx.obj.get(f"{path}/schema")))
+        return [_shown(topic, each) for each in ctx.obj.get(f"{path}/schemas")["getSchemaResponses"]]
+    if version is not None:
+        return _shown(topic, ctx.obj.get(f"{path}/schema/{version}"))["schemaInfo"]
+    return _shown(topic, ctx.obj.get(f"{path}/schema"))
 
 
-@app.command("upload")
-def upload(ctx: typer.Context, topic: Topic, filename: File) -> None:
-    """Give a topic a schema; its version."""
-    show(ctx.obj.post(f"{_path(topic)}/schema", _payload(filename))["version"]["version"])
+def _upload(ctx: typer.Context, topic: Topic, filename: File) -> Any:
+    return ctx.obj.post(f"{_path(topic)}/schema", _payload(filename))["version"]["version"]
 
 
-@app.command("delete")
-def delete(
-    ctx: typer.Context,
-    topic: Topic,
-    force: Annotated[bool, typer.Option("--force", "-f", help="Leave no mark that there were any.")] = False,
-) -> None:
-    """Delete all schemas of a topic."""
-    ctx.obj.delete(f"{_path(topic)}/schema", force=force)
+def _compatibility(ctx: typer.Context, topic: Topic, filename: File) -> Any:
+    return ctx.obj.post(f"{_path(topic)}/compatibility", _payload(filename))
 
 
-@app.command("compatibility")
-def compatibility(ctx: typer.Context, topic: Topic, filename: File) -> None:
-    """Say whether a topic could get a schema."""
-    show(ctx.obj.post(f"{_path(topic)}/compatibility", _payload(filename)))
-
-
-@app.command("version")
-def version_of(ctx: typer.Context, topic: Topic, filename: File) -> None:
-    """The version of a schema that a topic has; -1 when it has it not."""
-    show(ctx.obj.post(f"{_path(topic)}/version", _payload(filename))["version"])
+def _version_of(ctx: typer.Context, topic: Topic, filename: File) -> Any:
+    return ctx.obj.post(f"{_path(topic)}/version", _payload(filename))["version"]
 
 
 def _path(topic: str) -> str:
-    return topic_path(topic).replace("/persistent/", "/schemas/", 1).replace("/non-persistent/", "/schemas/", 1)
+    return _SCHEMAS.format(local_topic=PLACES["local_topic"].segments(topic))
 
 
 def _payload(path: Path) -> Any:
@@ -87,3 +69,46 @@ def _shown(topic: str, answer: dict[str, Any]) -> dict[str, Any]:
     described = {"name": topic_name(topic).base.local, "schema": definition, "type": answer["type"]}
     told = {"timestamp": answer["timestamp"], "properties": answer["properties"]}
     return {"version": answer["version"], "schemaInfo": {**described, **told}}
+
+
+COMMANDS: Final = (
+    Command(
+        "schemas get",
+        "GET",
+        f"{_SCHEMAS}/schema",
+        "Show the schema of a topic.",
+        work=_get,
+        also=(("GET", f"{_SCHEMAS}/schemas"), ("GET", f"{_SCHEMAS}/schema/{{version}}")),
+    ),
+    Command(
+        "schemas upload",
+        "POST",
+        f"{_SCHEMAS}/schema",
+        "Give a topic a schema; its version.",
+        work=_upload,
+        shows=True,
+    ),
+    Command(
+        "schemas delete",
+        "DELETE",
+        f"{_SCHEMAS}/schema",
+        "Delete all schemas of a topic.",
+        query=(Option("force", "--force -f", Written.FLAG, "Leave no mark that there were any.", False),),
+    ),
+    Command(
+        "schemas compatibility",
+        "POST",
+        f"{_SCHEMAS}/compatibility",
+        "Say whether a topic could get a schema.",
+        work=_compatibility,
+        shows=True,
+    ),
+    Command(
+        "schemas version",
+        "POST",
+        f"{_SCHEMAS}/version",
+        "The version of a schema that a topic has; -1 when it has it not.",
+        work=_version_of,
+        shows=True,
+    ),
+)

@@ -1,19 +1,21 @@
 """`spark-pulsar admin topics …` of subscriptions: create, skip, clear, expire, reset, unsubscribe."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
-from spark_pulsar.cli.values import Topic, pairs, segment, show, time_s, topic_path
+from spark_pulsar.cli.admin.command import Command
+from spark_pulsar.cli.values import Topic, pairs, segment, time_s, topic_path
 from spark_pulsar.client.clock import wall_ms
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.ids import EARLIEST_ID, LATEST_ID, MessageId
+from spark_pulsar.model.policy_columns import Option, Written
 
-app = typer.Typer()
 Subscription = Annotated[str, typer.Option("--subscription", "-s", help="Name of the subscription.")]
-TtlMonitor = Annotated[str, typer.Option("--expireTime", "-t", help="Older than this: 90, 30s, 5m, 3h, 2d.")]
 Pairs = Annotated[list[str] | None, typer.Option("--property", "-p", metavar="NAME=VALUE")]
 Excluded = Annotated[bool, typer.Option("--exclude-reset-position", "-e", help="Without the message itself.")]
+_TOPIC: Final = "/admin/v2/{topic}"
+_SUBSCRIPTION: Final = f"{_TOPIC}/subscription/{{subscription}}"
 
 
 def subscription_path(topic: str, subscription: str) -> str:
@@ -38,8 +40,7 @@ def _place(text: str, *, excluded: bool = False, properties: dict[str, str] | No
     return place | ({"properties": properties} if properties else {})
 
 
-@app.command("create-subscription")
-def create_subscription(
+def _create(
     ctx: typer.Context,
     topic: Topic,
     subscription: Subscription,
@@ -51,61 +52,23 @@ def create_subscription(
     ] = "latest",
     properties: Pairs = None,
 ) -> None:
-    """Create a durable subscription, and its topic if that is missing."""
     place = _place(message_id, properties=pairs(properties))
     ctx.obj.put(subscription_path(topic, subscription), place)
 
 
-@app.command("unsubscribe")
-def unsubscribe(
-    ctx: typer.Context,
-    topic: Topic,
-    subscription: Subscription,
-    force: Annotated[bool, typer.Option("--force", "-f", help="Close connected consumers.")] = False,
-) -> None:
-    """Delete a subscription."""
-    ctx.obj.delete(subscription_path(topic, subscription), force=force)
-
-
-@app.command("get-subscription-properties")
-def get_properties(ctx: typer.Context, topic: Topic, subscription: Subscription) -> None:
-    """Show the properties of a subscription."""
-    show(ctx.obj.get(f"{subscription_path(topic, subscription)}/properties"))
-
-
-@app.command("update-subscription-properties")
-def update_properties(
+def _update_properties(
     ctx: typer.Context,
     topic: Topic,
     subscription: Subscription,
     properties: Pairs = None,
     clear: Annotated[bool, typer.Option("--clear", "-c", help="Remove all of them.")] = False,
 ) -> None:
-    """Replace the properties of a subscription."""
     if clear == bool(properties):
         raise typer.BadParameter("Need either --property or --clear")
     ctx.obj.put(f"{subscription_path(topic, subscription)}/properties", pairs(properties))
 
 
-@app.command("skip")
-def skip(
-    ctx: typer.Context,
-    topic: Topic,
-    subscription: Subscription,
-    count: Annotated[int, typer.Option("--count", "-n", min=0, help="Entries to skip; a batch is one.")],
-) -> None:
-    """Acknowledge the next entries of a subscription."""
-    ctx.obj.post(f"{subscription_path(topic, subscription)}/skip/{count}")
-
-
-@app.command("clear-backlog")
-def clear_backlog(ctx: typer.Context, topic: Topic, subscription: Subscription) -> None:
-    """Acknowledge everything for a subscription."""
-    ctx.obj.post(f"{subscription_path(topic, subscription)}/skip_all")
-
-
-@app.command("expire-messages")
-def expire_messages(
+def _expire(
     ctx: typer.Context,
     topic: Topic,
     subscription: Subscription,
@@ -113,7 +76,6 @@ def expire_messages(
     position: Annotated[str | None, typer.Option("--position", "-p", help="Up to LEDGER:ENTRY.")] = None,
     excluded: Excluded = False,
 ) -> None:
-    """Acknowledge what is older than a time, or lies before a position."""
     path = f"{subscription_path(topic, subscription)}/expireMessages"
     if (expire_time is None) == (position is None):
         raise typer.BadParameter("Either time (--expireTime) or message position (--position) has to be provided")
@@ -123,14 +85,7 @@ def expire_messages(
         ctx.obj.post(path, _place(position, excluded=excluded))
 
 
-@app.command("expire-messages-all-subscriptions")
-def expire_for_all(ctx: typer.Context, topic: Topic, expire_time: TtlMonitor) -> None:
-    """Acknowledge what is older than a time, for every subscription."""
-    ctx.obj.post(f"{topic_path(topic)}/all_subscription/expireMessages/{time_s(expire_time)}")
-
-
-@app.command("reset-cursor")
-def reset_cursor(
+def _reset(
     ctx: typer.Context,
     topic: Topic,
     subscription: Subscription,
@@ -140,7 +95,6 @@ def reset_cursor(
     ] = None,
     excluded: Excluded = False,
 ) -> None:
-    """Move a subscription back or forth; connected consumers go on from there."""
     path = f"{subscription_path(topic, subscription)}/resetcursor"
     if (time is None) == (message_id is None):
         raise typer.BadParameter("Either Timestamp (--time) or Position (--messageId) has to be provided")
@@ -150,27 +104,102 @@ def reset_cursor(
         ctx.obj.post(f"{path}/{wall_ms() - 1000 * time_s(time)}")
 
 
-@app.command("get-backlog-size")
-def backlog_size(
+def _backlog_size(
     ctx: typer.Context,
     topic: Topic,
     message_id: Annotated[
         str, typer.Option("--messageId", "-m", help="LEDGER:ENTRY:PARTITION:BATCH, or earliest.")
     ] = "earliest",
-) -> None:
-    """Show how many bytes are stored from a message on, that one included."""
-    show(ctx.obj.put(f"{topic_path(topic)}/backlogSize", _place(message_id)))
+) -> Any:
+    return ctx.obj.put(f"{topic_path(topic)}/backlogSize", _place(message_id))
 
 
-@app.command("analyze-backlog")
-def analyze_backlog(
+def _analyze(
     ctx: typer.Context,
     topic: Topic,
     subscription: Subscription,
     position: Annotated[
         str | None, typer.Option("--position", "-p", help="LEDGER:ENTRY to begin at, instead of the first one.")
     ] = None,
-) -> None:
-    """Count what a subscription has not acknowledged, by looking at up to 10,000 entries themselves."""
+) -> Any:
     path = f"{subscription_path(topic, subscription)}/analyzeBacklog"
-    show(ctx.obj.post(path) if position is None else ctx.obj.post(path, _place(position)))
+    return ctx.obj.post(path) if position is None else ctx.obj.post(path, _place(position))
+
+
+COMMANDS: Final = (
+    Command("topics subscriptions", "GET", f"{_TOPIC}/subscriptions", "List the subscriptions of a topic."),
+    Command(
+        "topics create-subscription",
+        "PUT",
+        _SUBSCRIPTION,
+        "Create a durable subscription, and its topic if that is missing.",
+        work=_create,
+    ),
+    Command(
+        "topics unsubscribe",
+        "DELETE",
+        _SUBSCRIPTION,
+        "Delete a subscription.",
+        query=(Option("force", "--force -f", Written.FLAG, "Close connected consumers.", False),),
+    ),
+    Command(
+        "topics get-subscription-properties",
+        "GET",
+        f"{_SUBSCRIPTION}/properties",
+        "Show the properties of a subscription.",
+    ),
+    Command(
+        "topics update-subscription-properties",
+        "PUT",
+        f"{_SUBSCRIPTION}/properties",
+        "Replace the properties of a subscription.",
+        work=_update_properties,
+    ),
+    Command(
+        "topics skip",
+        "POST",
+        f"{_SUBSCRIPTION}/skip/{{count}}",
+        "Acknowledge the next entries of a subscription.",
+        placed=(Option("count", "--count -n", Written.COUNT, "Entries to skip; a batch is one."),),
+    ),
+    Command("topics clear-backlog", "POST", f"{_SUBSCRIPTION}/skip_all", "Acknowledge everything for a subscription."),
+    Command(
+        "topics expire-messages",
+        "POST",
+        f"{_SUBSCRIPTION}/expireMessages",
+        "Acknowledge what is older than a time, or lies before a position.",
+        work=_expire,
+        also=(("POST", f"{_SUBSCRIPTION}/expireMessages/{{seconds}}"),),
+    ),
+    Command(
+        "topics expire-messages-all-subscriptions",
+        "POST",
+        f"{_TOPIC}/all_subscription/expireMessages/{{seconds}}",
+        "Acknowledge what is older than a time, for every subscription.",
+        placed=(Option("seconds", "--expireTime -t", Written.SECONDS, "Older than this: 90, 30s, 5m, 3h, 2d."),),
+    ),
+    Command(
+        "topics reset-cursor",
+        "POST",
+        f"{_SUBSCRIPTION}/resetcursor",
+        "Move a subscription back or forth; connected consumers go on from there.",
+        work=_reset,
+        also=(("POST", f"{_SUBSCRIPTION}/resetcursor/{{time}}"),),
+    ),
+    Command(
+        "topics get-backlog-size",
+        "PUT",
+        f"{_TOPIC}/backlogSize",
+        "Show how many bytes are stored from a message on, that one included.",
+        work=_backlog_size,
+        shows=True,
+    ),
+    Command(
+        "topics analyze-backlog",
+        "POST",
+        f"{_SUBSCRIPTION}/analyzeBacklog",
+        "Count what a subscription has not acknowledged, by looking at up to 10,000 entries themselves.",
+        work=_analyze,
+        shows=True,
+    ),
+)

@@ -1,0 +1,44 @@
+"""The table of admin commands, of all groups: what the tree of commands, docs/admin.md and their test are made from."""
+
+from typing import Final
+
+from spark_pulsar.cli.admin import (
+    brokers,
+    clusters,
+    messages,
+    namespaces,
+    permissions,
+    policies,
+    schemas,
+    subscriptions,
+    topics,
+)
+from spark_pulsar.cli.admin.command import Command
+
+GROUPS: Final = {
+    "clusters": "Clusters.",
+    "brokers": "The broker itself.",
+    "tenants": "Tenants.",
+    "namespaces": "Namespaces and their policies.",
+    "topics": "Topics, partitions, subscriptions, messages, statistics and policies.",
+    "topicPolicies": "Policies of topics.",
+    "schemas": "Schemas of topics.",
+}
+"""Groups with their help, in the order of help."""
+COMMANDS: Final[tuple[Command, ...]] = (
+    *clusters.COMMANDS,
+    *brokers.COMMANDS,
+    *namespaces.COMMANDS,
+    *topics.COMMANDS,
+    *subscriptions.COMMANDS,
+    *messages.COMMANDS,
+    *permissions.COMMANDS,
+    *schemas.COMMANDS,
+    *policies.COMMANDS,
+)
+WITHOUT_COMMAND: Final = {
+    "GET metrics": "for Prometheus",
+    "GET admin/v2/brokers/ready": "for probes; brokers healthcheck is the command",
+    "GET admin/v2/{domain}/{tenant}/{namespace}/{topic}/backlog": "topics stats tells the backlog",
+}
+"""Routes of the admin API that no command calls, with the reason."""
