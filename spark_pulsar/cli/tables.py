@@ -1,4 +1,4 @@
-"""The table of policies as Markdown: `python -m spark_pulsar.cli.tables` writes it into docs/admin.md.
+"""The tables of docs/admin.md: `python -m spark_pulsar.cli.tables` writes admin commands and policies into it.
 
 A policy is a row with its member in Apache Pulsar's documents of policies, its type, meaning, command, REST paths (the
 last segment, with the method that sets it) and the keys of `broker.conf` that hold its default.
@@ -6,35 +6,63 @@ last segment, with the method that sets it) and the keys of `broker.conf` that h
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
 from typing import Final
 
 from spark_pulsar.broker.turn.config import BrokerConfig
+from spark_pulsar.cli.admin.command import Command
+from spark_pulsar.cli.admin.table import COMMANDS
 from spark_pulsar.model.policy_columns import Level, Option, Policy, Written
 from spark_pulsar.model.policy_table import POLICIES
 
-BEGIN: Final = "<!-- policies -->"
-END: Final = "<!-- /policies -->"
-"""Marks around the table in docs/admin.md."""
-
-_HEAD: Final = ("Policy", "Type", "Meaning", "Command", "Namespaces", "Topics", "Default")
+_POLICIES_HEAD: Final = ("Policy", "Type", "Meaning", "Command", "Namespaces", "Topics", "Default")
+_COMMANDS_HEAD: Final = ("Command", "Does", "Call")
 _KEYS: Final = {each.name: each.metadata["key"].name for each in fields(BrokerConfig) if each.metadata}
 
 
-def policies_table() -> str:
-    """Writes the policies as a Markdown table."""
-    rows = [_HEAD, ("---",) * len(_HEAD), *(_row(policy) for policy in POLICIES)]
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+def with_tables(document: str) -> str:
+    """Replaces the tables between the marks of a document, `<!-- NAME -->` and `<!-- /NAME -->`."""
+    tables = {
+        "commands": _table(_COMMANDS_HEAD, map(_command_row, _listed())),
+        "policies": _table(_POLICIES_HEAD, map(_policy_row, POLICIES)),
+    }
+    for name, table in tables.items():
+        begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+        before, _, rest = document.partition(begin)
+        document = f"{before}{begin}\n\n{table}\n{end}{rest.partition(end)[2]}"
+    return document
 
 
-def with_table(document: str) -> str:
-    """Replaces the table between the marks of a document."""
-    before, _, rest = document.partition(BEGIN)
-    return f"{before}{BEGIN}\n\n{policies_table()}\n{END}{rest.partition(END)[2]}"
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    return "".join(f"| {' | '.join(row)} |\n" for row in (head, ("---",) * len(head), *rows))
 
 
-def _row(policy: Policy) -> tuple[str, ...]:
+# ---- commands ---------------------------------------------------------------------------------------------------
+
+
+def _listed() -> list[Command]:
+    """Returns the commands that are not of policies, by group."""
+    groups = list(dict.fromkeys(command.group for command in COMMANDS))
+    listed = [command for command in COMMANDS if not (command.is_of_policies or command.is_hidden)]
+    return sorted(listed, key=lambda command: groups.index(command.group))
+
+
+def _command_row(command: Command) -> tuple[str, ...]:
+    words = " ".join((command.name, *command.argument_names()))
+    options = " ".join(f"`{names[0]}`" for names in command.option_names())
+    calls = dict.fromkeys(
+        f"`{method} {path.removeprefix('/admin/v2').replace('{local_topic}', '{topic}')}`"
+        for method, path in ((command.method, command.path), *command.also)
+    )
+    return f"`{words}` {options}".strip(), command.help, ", ".join(calls)
+
+
+# ---- policies ---------------------------------------------------------------------------------------------------
+
+
+def _policy_row(policy: Policy) -> tuple[str, ...]:
     meaning = policy.meaning[0].upper() + policy.meaning[1:]
     commands = dict.fromkeys(_command(policy, level) for level in (policy.namespace, policy.topic) if level is not None)
     defaults = ", ".join(f"`{_KEYS[name]}`" for name in policy.defaults)
@@ -70,4 +98,4 @@ def _path(level: Level | None) -> str:
 
 if __name__ == "__main__":
     page = Path("docs/admin.md")
-    page.write_text(with_table(page.read_text()))
+    page.write_text(with_tables(page.read_text()))

@@ -1,4 +1,4 @@
-"""The table of policies holds together, and docs/admin.md shows it."""
+"""The table of policies holds together, and docs/admin.md shows it and the commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.architecture.sources import ROOT
 
 def test_docs_hold_the_table_of_policies() -> None:
     page = (ROOT / "docs/admin.md").read_text()
-    assert page == tables.with_table(page), "run `python -m spark_pulsar.cli.tables`"
+    assert page == tables.with_tables(page), "run `python -m spark_pulsar.cli.tables`"
 
 
 def test_a_row_names_fields_that_exist() -> None:

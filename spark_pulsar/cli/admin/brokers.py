@@ -1,10 +1,13 @@
-"""`spark-pulsar admin brokers`."""
+"""`spark-pulsar admin brokers`, `broker-stats` and `resourcegroups`."""
 
 from typing import Final
 
 from spark_pulsar.cli.admin.command import Command
+from spark_pulsar.model.policy_columns import Option, Written
 
 _BROKERS: Final = "/admin/v2/brokers"
+_DYNAMIC: Final = f"{_BROKERS}/configuration"
+_KEY: Final = Option("name", "--config -c", Written.TEXT, "Name of the key.")
 COMMANDS: Final = (
     Command(
         "brokers list", "GET", f"{_BROKERS}/{{cluster}}", "List the brokers of a cluster: HOST:PORT of their admin API."
@@ -18,6 +21,38 @@ COMMANDS: Final = (
         "Look at all backlog quotas now; the broker does so by itself when one may be reached.",
         answer=lambda _: "ok",
     ),
+    Command("brokers list-dynamic-config", "GET", _DYNAMIC, "List the keys that change in the running broker."),
+    Command(
+        "brokers get-all-dynamic-config",
+        "GET",
+        f"{_DYNAMIC}/values",
+        "Show the keys that were changed, and their values.",
+    ),
+    Command(
+        "brokers update-dynamic-config",
+        "POST",
+        f"{_DYNAMIC}/{{name}}/{{value}}",
+        "Change a key of the running broker.",
+        placed=(_KEY, Option("value", "--value -v", Written.TEXT, "Its value.")),
+    ),
+    Command(
+        "brokers delete-dynamic-config",
+        "DELETE",
+        f"{_DYNAMIC}/{{name}}",
+        "Forget the change of a key.",
+        placed=(_KEY,),
+    ),
+    Command(
+        "brokers get-runtime-config", "GET", f"{_DYNAMIC}/runtime", "Show all keys with the values that they have now."
+    ),
+    Command(
+        "brokers get-internal-config",
+        "GET",
+        f"{_BROKERS}/internal-configuration",
+        "Show where Apache Pulsar keeps its metadata.",
+    ),
+    Command("broker-stats topics", "GET", "/admin/v2/broker-stats/topics", "Show the statistics of all topics."),
+    Command("resourcegroups list", "GET", "/admin/v2/resourcegroups", "List the resource groups."),
     Command(
         "brokers version", "GET", f"{_BROKERS}/version", "Print the version of Apache Pulsar that the broker speaks."
     ),

@@ -119,7 +119,7 @@ class Command:
 
     def option_names(self) -> list[tuple[str, ...]]:
         """Returns the names of each option, without those of output."""
-        return [tuple(info.param_decls or ()) for info in self._infos() if isinstance(info, OptionInfo)]
+        return [_names(info) for info in self._infos() if isinstance(info, OptionInfo)]
 
     def argument_names(self) -> list[str]:
         """Returns the names of the arguments."""
@@ -150,6 +150,12 @@ class Command:
         """Returns the placeholders that are arguments, or options of many commands."""
         own = {option.member for option in self.placed}
         return [name for name in dict.fromkeys(_PLACEHOLDER.findall(self.path)) if name not in own]
+
+
+def _names(info: OptionInfo) -> tuple[str, ...]:
+    """Returns the names of an option; typer takes the first of an annotation for a default."""
+    first = (info.default,) if isinstance(info.default, str) and info.default.startswith("-") else ()
+    return (*first, *(info.param_decls or ()))
 
 
 _FORCE: Final = parameter("force", bool, typer.Option(False, "--force", "-force", "-f", help="Do not ask."))

@@ -23,6 +23,9 @@ GROUPS: Final = {
     "topics": "Topics, partitions, subscriptions, messages, statistics and policies.",
     "topicPolicies": "Policies of topics.",
     "schemas": "Schemas of topics.",
+    "broker-stats": "Statistics of the broker.",
+    "resourcegroups": "Resource groups.",
+    "ns-isolation-policy": "Brokers that are kept for namespaces.",
 }
 """Groups with their help, in the order of help."""
 COMMANDS: Final[tuple[Command, ...]] = (
@@ -36,9 +39,17 @@ COMMANDS: Final[tuple[Command, ...]] = (
     *schemas.COMMANDS,
     *policies.COMMANDS,
 )
+_SET_BACK: Final = (
+    "admin/v2/namespaces/{tenant}/{namespace}/schemaAutoUpdateCompatibilityStrategy",
+    "admin/v2/namespaces/{tenant}/{namespace}/isAllowAutoUpdateSchema",
+    "admin/v2/namespaces/{tenant}/{namespace}/schemaValidationEnforced",
+    "admin/v2/{domain}/{tenant}/{namespace}/{topic}/schemaValidationEnforced",
+)
 WITHOUT_COMMAND: Final = {
     "GET metrics": "for Prometheus",
     "GET admin/v2/brokers/ready": "for probes; brokers healthcheck is the command",
+    "GET admin/v2/brokers": "brokers list takes a cluster",
+    **{f"DELETE {path}": "pulsar-admin sets the value that is the default" for path in _SET_BACK},
     "GET admin/v2/{domain}/{tenant}/{namespace}/{topic}/backlog": "topics stats tells the backlog",
 }
 """Routes of the admin API that no command calls, with the reason."""
