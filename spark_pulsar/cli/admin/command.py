@@ -119,14 +119,16 @@ class Command:
 
     def option_names(self) -> list[tuple[str, ...]]:
         """Returns the names of each option, without those of output."""
-        return [_names(info) for info in self._infos() if isinstance(info, OptionInfo)]
+        return [
+            (*_first_name(each), *(info.param_decls or ()))
+            for each in self.parameters()
+            if isinstance(info := _info(each), OptionInfo)
+        ]
 
     def argument_names(self) -> list[str]:
         """Returns the names of the arguments."""
-        return [str(info.metavar) for info in self._infos() if isinstance(info, ArgumentInfo)]
-
-    def _infos(self) -> list[Any]:
-        return [next(iter(getattr(each.annotation, "__metadata__", ())), each.default) for each in self.parameters()]
+        infos = map(_info, self.parameters())
+        return [str(info.metavar) for info in infos if isinstance(info, ArgumentInfo)]
 
     def run(self, values: Values) -> Any:
         """Does what the command is for, and returns the answer."""
@@ -152,10 +154,14 @@ class Command:
         return [name for name in dict.fromkeys(_PLACEHOLDER.findall(self.path)) if name not in own]
 
 
-def _names(info: OptionInfo) -> tuple[str, ...]:
-    """Returns the names of an option; typer takes the first of an annotation for a default."""
-    first = (info.default,) if isinstance(info.default, str) and info.default.startswith("-") else ()
-    return (*first, *(info.param_decls or ()))
+def _info(each: Parameter) -> Any:
+    """Returns what typer is told of a parameter."""
+    return next(iter(getattr(each.annotation, "__metadata__", ())), each.default)
+
+
+def _first_name(each: Parameter) -> tuple[str, ...]:
+    """Returns the first name of an option that is an annotation: typer keeps it as the default."""
+    return (_info(each).default,) if hasattr(each.annotation, "__metadata__") else ()
 
 
 _FORCE: Final = parameter("force", bool, typer.Option(False, "--force", "-force", "-f", help="Do not ask."))
