@@ -252,6 +252,7 @@ def _policy_rules() -> Iterator[tuple[tuple[str, str], Rule]]:
                 yield (level.method, f"{base}/{level.path}"), make(name, "WRITE")
                 yield ("DELETE", f"{base}/{level.path}"), make(name, "WRITE")
     for base, make in ((NAMESPACE_PATH, _namespace_policy), (TOPIC_PATH, _topic_policy)):
+        yield ("GET", f"{base}/appliedPolicies"), make("ALL", "READ")
         yield ("GET", f"{base}/backlogQuotaMap"), make("BACKLOG", "READ")
         for method in ("POST", "DELETE"):
             yield (method, f"{base}/backlogQuota"), make("BACKLOG", "WRITE")
@@ -273,6 +274,8 @@ _SCHEMA: Final = f"{_ADMIN}/schemas/{{tenant}}/{{namespace}}/{{topic}}"
 
 def _rules() -> Iterator[tuple[tuple[str, str], Rule]]:
     yield from _of("metrics", GET=_open)
+    yield from _of("", GET=_open)  # the page, which holds no data
+    yield from _of("page/{file}", GET=_open)
     for path, rule in (
         ("brokers/health", _broker("HEALTH_CHECK")),
         ("brokers/ready", _open),
@@ -286,6 +289,7 @@ def _rules() -> Iterator[tuple[tuple[str, str], Rule]]:
         ("brokers/configuration/runtime", _broker("LIST_RUNTIME_CONFIGURATIONS")),
         ("brokers/{cluster}", _broker("LIST_BROKERS")),
         ("broker-stats/topics", _super_user),
+        ("broker-stats/disk", _super_user),
         ("resourcegroups", _super_user),
         ("clusters", _open),
         ("clusters/{cluster}/failureDomains", _cluster("GET_FAILURE_DOMAIN")),

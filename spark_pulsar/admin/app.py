@@ -22,6 +22,7 @@ from spark_pulsar.model.principals import UNAUTHENTICATED, Principal
 
 from . import (
     access,
+    applied_policies,
     backlogs,
     broker_stats,
     brokers,
@@ -40,6 +41,7 @@ from . import (
 from .answers import MAX_BODY_BYTES, Refused, Unauthenticated, refusal
 from .calls import Call
 from .origins import READING, AllowedHosts
+from .page import files as page_files
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -102,6 +104,7 @@ ROUTES: Final[Routes] = (
     *namespaces.ROUTES,
     *permissions.ROUTES,
     *policies.ROUTES,
+    *applied_policies.ROUTES,
     *lookups.ROUTES,
     *topic_routes.ROUTES,
     *subscriptions.ROUTES,
@@ -112,6 +115,7 @@ ROUTES: Final[Routes] = (
     *broker_stats.ROUTES,
     *configuration.ROUTES,
     *brokers.ROUTES,
+    *page_files.ROUTES,
 )
 """Paths with their methods; the first that fits serves."""
 

@@ -21,7 +21,7 @@ _PATIENCE_S: Final = 60.0
 
 
 class Gate(Protocol):
-    """One running core. All its methods belong to the loop's thread."""
+    """One running core. All its methods but `disk_space` belong to the loop's thread."""
 
     @property
     def core(self) -> Core:
@@ -29,6 +29,10 @@ class Gate(Protocol):
 
     def ask(self, request: Callable[[Core], Answer]) -> asyncio.Future[Answer]:
         """Runs `request` in the core; the future gets its result when its changes are on disk, or its error."""
+
+    def disk_space(self) -> tuple[int, int] | None:
+        """Returns the size of the disk that holds the storage and its free space, in bytes; None when there is no disk.
+        May wait for it."""
 
 
 CurrentGate = Callable[[], Gate | None]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import shutil
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -64,6 +65,8 @@ from .rotation import Rotation
 from .sockets import local_text, peer_text
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.turn.config import BrokerConfig
     from spark_pulsar.ledger.state.durable_state import DurableState
@@ -95,9 +98,11 @@ class Engine:
         memory: ConnectionMemory | None = None,
         providers: Providers | None = None,
         admission: Admission | None = None,
+        directory: Path | None = None,
     ) -> None:
         """`has_room` tells whether one more connection may be served beside so many; `memory` is what they share;
-        `providers` check credentials, while authentication is on; `admission` counts connections."""
+        `providers` check credentials, while authentication is on; `admission` counts connections; `directory` is on the
+        disk of the storage."""
         self.loop = loop
         self.broker = Broker(state, config, clock())
         self.connections: dict[int, Connection] = {}
@@ -109,6 +114,7 @@ class Engine:
         self._has_room = has_room
         self._admission = Admission() if admission is None else admission
         self._providers = providers
+        self._directory = directory
         self._max_frame_bytes = config.max_message_size_bytes + FRAME_PADDING_BYTES
         self._last_session = 0
         self._happened: list[Event] = []
@@ -243,6 +249,14 @@ class Engine:
         return self._requests.ask(request, lambda event: self.happen([event]))
 
     # A turn
+
+    def disk_space(self) -> tuple[int, int] | None:
+        """Asks the operating system for the size of the storage's disk and its free space, in bytes; None in memory.
+        May wait for the disk: not for the loop's thread."""
+        if self._directory is None:
+            return None
+        found = shutil.disk_usage(self._directory)
+        return found.total, found.free
 
     def _due_turn(self) -> None:
         self._turn_is_due = False

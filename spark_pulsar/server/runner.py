@@ -287,6 +287,7 @@ class _Runner:
             memory,
             self._providers,
             self._admission,
+            self._config.data_dir,
         )
         reason, is_stalled = self._disk_full
         if reason:

@@ -81,6 +81,9 @@ class BrokerConfig:
     cluster_name: str = ADDRESSES.key(
         "clusterName", str, "standalone", "PR-1",
         "First part of generated producer names.")
+    web_page: bool = ADDRESSES.key(
+        "webPageEnabled", switch, True, "",
+        "Serves the page at / of the admin API, which shows and does what its user may (ours).")
 
     ledger_max_entries: int = STORAGE.key(
         "managedLedgerMaxEntriesPerLedger", positive, 50_000, "ML-2",

@@ -28,6 +28,8 @@ _SCHEMES: Final = {"token": "Bearer", "basic": "Basic"}
 """Scheme of `WWW-Authenticate` for each method that has one."""
 _PROBES: Final = ("admin/v2/brokers/ready", "admin/v2/brokers/version")
 _METRICS: Final = "metrics"
+_PAGE: Final = frozenset({"", "page"})
+"""First segments of the paths of the page, whose files hold no data."""
 _MAX_METHOD_LENGTH: Final = 100
 _MAX_KNOWN: Final = 100
 """Principals of one connection that are not written twice."""
@@ -52,7 +54,7 @@ class HttpAuthenticator:
     async def __call__(self, request: Request, segments: Sequence[str]) -> Principal:
         """Returns the principal of a request to this path. Raises Unauthenticated: 401, for bad credentials even where
         clients without any have the anonymous role; Refused for roles that do not go together."""
-        if tuple(segments) in self._open:
+        if tuple(segments) in self._open or segments[0] in _PAGE:
             return UNAUTHENTICATED
         certificate: bytes | None = request.scope.get("state", {}).get(CLIENT_CERTIFICATE)
         client = request.client

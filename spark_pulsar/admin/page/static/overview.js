@@ -1,0 +1,209 @@
+// The broker as a whole, and the namespaces of a tenant.
+
+import { brief, bytes, count, h, plural, rate } from "./dom.js";
+import { address } from "./names.js";
+import { backlogPlot, head, problemPanel, ratePlot, setBadges, throughputPlot, tiles } from "./pieces.js";
+import { Sparkline } from "./plots.js";
+import { get, getText, path } from "./rest.js";
+import { Table, bar } from "./table.js";
+
+const HEALTH_MS = 10_000;
+
+/** Columns of rows that have a history: sparkline and rates. */
+function rateColumns(broker, nameOf, mostBacklog) {
+  const now = (row, name, otherwise) => broker.histories.byName.get(nameOf(row))?.now(name, otherwise) ?? otherwise;
+  return [
+    {
+      title: "Last minutes",
+      make: () => {
+        const drawing = new Sparkline("one");
+        return { element: drawing.element, draw: (row) => drawing.draw(broker.histories.byName.get(nameOf(row))?.series.in ?? []) };
+      },
+    },
+    { title: "In /s", isNumber: true, hint: "Messages per second from producers", value: (row) => now(row, "in", row.rateIn), text: (row) => rate(now(row, "in", row.rateIn)) },
+    { title: "Out /s", isNumber: true, hint: "Messages per second to consumers", value: (row) => now(row, "out", row.rateOut), text: (row) => rate(now(row, "out", row.rateOut)) },
+    { title: "Backlog", isNumber: true, hint: "Entries that subscriptions have not acknowledged", kind: "medium", value: (row) => row.backlog, make: bar((row) => row.backlog, brief, mostBacklog) },
+    { title: "Stored", isNumber: true, value: (row) => row.storage, text: (row) => bytes(row.storage) },
+  ];
+}
+
+/** The table of topics, of one namespace or of all. */
+export function topicTable(broker, caption, isOfAll) {
+  let most = 1;
+  const table = new Table({
+    caption,
+    columns: [
+      {
+        title: "Topic",
+        value: (row) => row.topic.toLowerCase(),
+        text: (row) => (isOfAll ? `${row.tenant}/${row.namespace}/${row.topic}` : row.topic),
+        link: (row) => address({ ...row, tab: undefined, subscription: undefined }),
+      },
+      { title: "Kind", kind: "medium", text: (row) => [row.domain === "persistent" ? "" : "non-persistent", row.partitions ? plural(row.partitions, "partition") : ""].filter(Boolean).join(", ") },
+      ...rateColumns(broker, (row) => row.full, () => most),
+      { title: "Subs", isNumber: true, hint: "Subscriptions", value: (row) => row.subscriptions, text: (row) => count(row.subscriptions) },
+      { title: "Prod", isNumber: true, hint: "Connected producers", value: (row) => row.producers, text: (row) => count(row.producers) },
+      { title: "Cons", isNumber: true, hint: "Connected consumers", value: (row) => row.consumers, text: (row) => count(row.consumers) },
+    ],
+    keyOf: (row) => row.full,
+    filterOf: (row) => row.full,
+    order: 0,
+    isDescending: false,
+    empty: "No topics yet: they appear with their first producer or consumer.",
+  });
+  return {
+    table,
+    set: (rows) => {
+      most = rows.reduce((found, row) => Math.max(found, row.backlog || 0), 1);
+      table.set(rows);
+    },
+  };
+}
+
+function namespaceTable(broker, caption) {
+  let most = 1;
+  const table = new Table({
+    caption,
+    columns: [
+      { title: "Namespace", value: (row) => row.name, text: (row) => row.name, link: (row) => address({ tenant: row.name.split("/")[0], namespace: row.name.split("/")[1] }) },
+      ...rateColumns(broker, (row) => row.name, () => most),
+      { title: "Topics", isNumber: true, hint: "Topics and partitions", value: (row) => row.topics, text: (row) => count(row.topics) },
+    ],
+    keyOf: (row) => row.name,
+    order: 0,
+    isDescending: false,
+    empty: "No namespaces",
+  });
+  return {
+    table,
+    set: (names) => {
+      const rows = names.map((name) => ({ name, topics: 0, backlog: 0, storage: 0, ...broker.namespaces.get(name) }));
+      most = rows.reduce((found, row) => Math.max(found, row.backlog), 1);
+      table.set(rows);
+    },
+  };
+}
+
+function totals(made, sum, history, more = {}) {
+  made.set({
+    in: [`${rate(history.now("in", sum.rateIn))} /s`, bytes(history.now("bytesIn", 0)) + "/s"],
+    out: [`${rate(history.now("out", sum.rateOut))} /s`, bytes(history.now("bytesOut", 0)) + "/s"],
+    backlog: [brief(sum.backlog), `${brief(sum.unacked)} with consumers`],
+    storage: [bytes(sum.storage), plural(sum.topics, "topic")],
+    clients: [count(sum.producers + sum.consumers), `${count(sum.producers)} producing, ${count(sum.consumers)} consuming`],
+    ...more,
+  });
+}
+
+const TILES = [
+  ["Messages in", "in"],
+  ["Messages out", "out"],
+  ["Backlog", "backlog"],
+  ["Stored", "storage"],
+  ["Clients", "clients"],
+];
+
+export class Overview {
+  constructor(place, app) {
+    this.app = app;
+    this.title = "Cluster";
+    this.head = head("Cluster", app.cluster || "Cluster");
+    this.tiles = tiles([...TILES, ["Disk", "disk"]]);
+    this.plots = [ratePlot(), throughputPlot(), backlogPlot()];
+    this.topics = topicTable(app.broker, "Topics", true);
+    this.problem = problemPanel();
+    const told = h("div", { class: "told" }, this.tiles.element, h("div", { class: "plots" }, this.plots.map((each) => each.element)), this.topics.table.element);
+    this.told = told;
+    this.element = h("div", {}, this.head.element, this.problem.element, told);
+    this.looked = 0;
+    this.disk = null;
+    this.health = null;
+  }
+
+  async refresh(signal) {
+    const { broker } = this.app;
+    await Promise.all([broker.refresh(signal), this.look(signal)]);
+    this.told.hidden = broker.refusal !== null;
+    this.problem.show(broker.refusal, "statistics of all topics. Open a tenant or namespace of yours with “Go to”");
+    const { version } = this.app;
+    setBadges(this.head.badges, [this.health, version ? [`version ${version}`, ""] : null]);
+    if (!broker.sum) return;
+    totals(this.tiles, broker.sum, broker.total, this.diskTile());
+    for (const each of this.plots) each.draw(broker.total);
+    this.topics.set(broker.rows());
+  }
+
+  diskTile() {
+    if (!this.disk || !this.disk.sizeBytes) return {};
+    const { sizeBytes, freeBytes } = this.disk;
+    return { disk: [bytes(freeBytes), `free of ${bytes(sizeBytes)}, ${Math.round(100 - (100 * freeBytes) / sizeBytes)} % used`] };
+  }
+
+  /** Asks for health and disk, now and then. */
+  async look(signal) {
+    if (Date.now() - this.looked < HEALTH_MS) return;
+    this.looked = Date.now();
+    const quiet = (call) =>
+      call.catch((error) => {
+        if (signal.aborted) throw error;
+        return error;
+      });
+    const [health, disk] = await Promise.all([quiet(getText(path("brokers", "health"), signal)), quiet(get(path("broker-stats", "disk"), signal))]);
+    this.disk = disk instanceof Error ? null : disk;
+    if (typeof health === "string") this.health = ["healthy", "good"];
+    else this.health = health.isRefusal ? null : [health.message, "bad"];
+  }
+
+  get filterable() {
+    return this.topics.table;
+  }
+
+  close() {
+    this.topics.table.close();
+  }
+}
+
+export class Tenant {
+  constructor(place, app) {
+    this.place = place;
+    this.app = app;
+    this.title = place.tenant;
+    this.head = head("Tenant", place.tenant);
+    this.problem = problemPanel();
+    this.statistics = problemPanel();
+    this.tiles = tiles(TILES);
+    this.namespaces = namespaceTable(app.broker, "Namespaces");
+    this.element = h("div", {}, this.head.element, this.problem.element, this.tiles.element, this.namespaces.table.element);
+  }
+
+  async refresh(signal) {
+    const { broker } = this.app;
+    await broker.refresh(signal);
+    this.tiles.element.hidden = broker.refusal !== null;
+    try {
+      this.namespaces.set(await get(path("namespaces", this.place.tenant), signal));
+      this.problem.show(null);
+    } catch (error) {
+      if (signal.aborted) throw error;
+      this.problem.show(error, "the tenant's namespaces");
+    }
+    if (!broker.sum) return;
+    const history = { now: (name, otherwise) => this.sumOf(name) ?? otherwise };
+    totals(this.tiles, broker.tenant(this.place.tenant), history);
+  }
+
+  /** Sum of a series' latest values over the tenant's namespaces. */
+  sumOf(name) {
+    let sum;
+    for (const namespace of this.app.broker.namespaces.keys()) {
+      if (namespace.split("/")[0] !== this.place.tenant) continue;
+      const value = this.app.broker.histories.byName.get(namespace)?.now(name);
+      if (value !== undefined) sum = (sum ?? 0) + value;
+    }
+    return sum;
+  }
+
+  close() {
+    this.namespaces.table.close();
+  }
+}

@@ -1,0 +1,125 @@
+// Calls of the admin API, with the credentials that the user gave. They are kept for the life of the tab, nowhere else.
+
+const KEPT = "spark-pulsar-authorization";
+const PATIENCE_MS = 65_000;
+let authorization = sessionStorage.getItem(KEPT);
+
+export class RestError extends Error {
+  constructor(status, reason, call, isStranger) {
+    super(reason);
+    this.status = status;
+    this.call = call;
+    /** The broker does not know who asks, as opposed to: it knows, and refuses. */
+    this.isStranger = isStranger;
+  }
+
+  get isRefusal() {
+    return this.status === 401 || this.status === 403;
+  }
+}
+
+/** Schemes that the broker offers to those it does not know, from WWW-Authenticate. */
+export let schemes = [];
+const listeners = new Set();
+
+export const isSignedIn = () => authorization !== null;
+export const onStranger = (listener) => listeners.add(listener);
+
+export function signIn(header) {
+  authorization = header;
+  sessionStorage.setItem(KEPT, header);
+}
+
+export function signOut() {
+  authorization = null;
+  sessionStorage.removeItem(KEPT);
+}
+
+export const tokenHeader = (token) => `Bearer ${token.trim().replace(/^Bearer\s+/i, "")}`;
+
+export function basicHeader(user, password) {
+  const text = new TextEncoder().encode(`${user}:${password}`);
+  return `Basic ${btoa(String.fromCharCode(...text))}`;
+}
+
+/** Name of who is signed in, as far as the credentials tell. */
+export function signedInAs() {
+  if (authorization === null) return "";
+  const [scheme, value] = authorization.split(" ");
+  try {
+    if (scheme === "Basic") return atob(value).split(":")[0];
+    const claims = value.split(".")[1].replaceAll("-", "+").replaceAll("_", "/");
+    return String(JSON.parse(atob(claims)).sub || "token");
+  } catch {
+    return "token";
+  }
+}
+
+/** Path of a name's segments below /admin/v2. */
+export const path = (...segments) => `/admin/v2/${segments.map(encodeURIComponent).join("/")}`;
+
+async function fetched(method, url, body, signal) {
+  const headers = {};
+  if (authorization !== null) headers.Authorization = authorization;
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  const limits = [AbortSignal.timeout(PATIENCE_MS)];
+  if (signal) limits.push(signal);
+  // Without credentials of the browser it never asks for a password itself; over TLS they are the client's certificate.
+  const credentials = location.protocol === "https:" ? "same-origin" : "omit";
+  let answer;
+  try {
+    answer = await fetch(url, {
+      method,
+      headers,
+      credentials,
+      body: body === undefined ? undefined : JSON.stringify(body),
+      signal: AbortSignal.any(limits),
+      redirect: "error",
+      cache: "no-store",
+    });
+  } catch (error) {
+    if (signal && signal.aborted) throw error;
+    throw new RestError(0, error.name === "TimeoutError" ? "The broker does not answer" : "The broker cannot be reached", `${method} ${url}`, false);
+  }
+  if (answer.ok) return answer;
+  const text = await answer.text();
+  let reason = text;
+  try {
+    reason = JSON.parse(text).reason || text;
+  } catch {
+    // not of the admin API: a proxy's page
+  }
+  const challenge = answer.headers.get("WWW-Authenticate") || "";
+  const isStranger = answer.status === 401 && (challenge !== "" || reason === "Authentication required" || reason === "Failed to authenticate");
+  if (isStranger) {
+    schemes = [...challenge.matchAll(/(Bearer|Basic) /g)].map((found) => found[1]);
+    for (const listener of listeners) listener(reason);
+  }
+  throw new RestError(answer.status, String(reason).slice(0, 600) || `Status ${answer.status}`, `${method} ${url}`, isStranger);
+}
+
+export async function get(url, signal) {
+  const answer = await fetched("GET", url, undefined, signal);
+  const text = await answer.text();
+  return text === "" ? null : JSON.parse(text);
+}
+
+export async function getText(url, signal) {
+  return (await fetched("GET", url, undefined, signal)).text();
+}
+
+/** Gets a message: its payload and what the headers tell of it. */
+export async function getMessage(url, signal) {
+  const answer = await fetched("GET", url, undefined, signal);
+  return { headers: answer.headers, payload: new Uint8Array(await answer.arrayBuffer()) };
+}
+
+export async function send(method, url, body) {
+  const answer = await fetched(method, url, body);
+  const text = await answer.text();
+  try {
+    return text === "" ? null : JSON.parse(text);
+  } catch {
+    return text;
+  }
+}

@@ -1,0 +1,67 @@
+"""A browser and brokers for the tests of the page: one of each, and a page for each test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.brokers import Broker
+from tests.conftest import started
+
+pytest.importorskip("playwright.sync_api", reason="playwright is missing: make setup")
+
+from playwright.sync_api import Browser, Page, Request
+
+from .browser import chromium, launched
+
+Open = Callable[..., Page]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    if chromium() is None:
+        pytest.skip("no Chromium here: .ci/setup browser installs it")
+    with launched() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def page_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker of ours, whichever one the suite is run with: Apache Pulsar has no such page."""
+    with started("ours", tmp_path_factory.mktemp("page-broker")) as broker:
+        yield broker
+        broker.close_since(0)
+
+
+@pytest.fixture
+def visit(browser: Browser) -> Iterator[Open]:
+    """Opens a place of a broker's page in a context of its own; at the end nothing had gone wrong in any of them: no
+    request left the broker, no script failed, nothing was against the page's own policy."""
+    contexts = []
+    troubles: list[str] = []
+
+    def opened(broker: Broker, place: str = "#/", **settings: object) -> Page:
+        context = browser.new_context(viewport={"width": 1280, "height": 800}, reduced_motion="reduce", **settings)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(20_000)
+
+        def check(request: Request) -> None:
+            if not request.url.startswith(f"{broker.admin_url}/"):
+                troubles.append(f"request to {request.url}")
+
+        page.on("request", check)
+        page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
+        page.on("dialog", lambda dialog: troubles.append(f"dialog: {dialog.message}"))
+        page.on(
+            "console",
+            lambda message: troubles.append(message.text) if "Content Security Policy" in message.text else None,
+        )
+        page.goto(f"{broker.admin_url}/{place}")
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert not troubles
