@@ -1,6 +1,6 @@
 # Every target does its own set-up: `make setup` is quick when nothing has changed.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check coverage test-clients test-apache-pulsar test-cluster crash-test crash-spark power-cuts simulate soak fuzz bench docs proto format clean
+.PHONY: help setup demo test check coverage test-clients test-apache-pulsar test-cluster crash-test crash-spark power-cuts simulate soak fuzz bench screenshots docs proto format clean
 BIN := .venv/bin
 N ?= 20
 RUNS ?= 20
@@ -27,6 +27,7 @@ check: setup  ## style, types, import contracts
 	$(BIN)/python .ci/import-contracts
 
 test: check  ## the whole suite on our broker
+	@.ci/setup browser
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(TESTS)
 
 coverage: setup  ## lines of the package that the suite runs, brokers and Spark's workers included (htmlcov/)
@@ -76,6 +77,10 @@ bench: setup  ## all benchmarks; against a real Apache Pulsar where one takes pa
 	$(BIN)/python benchmarks/spark.py --against apache-pulsar
 	$(BIN)/python benchmarks/spark.py --against kafka
 	$(BIN)/python benchmarks/spark.py --latency --idle --against kafka
+
+screenshots: setup  ## pictures of the page for docs/images, in three minutes
+	@.ci/setup browser
+	$(BIN)/python -m tests.page.screenshots
 
 docs: setup  ## the documentation site, strictly: build/site/index.html
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict -q -f .ci/mkdocs.yml

@@ -29,6 +29,7 @@ _PARTS: Final = {
     "version": "0",
     "role": "guest",
     "mode": "None",
+    "file": "app.js",
     "name": "maxTopicsPerNamespace",
 }
 """Values of the named parts of paths."""

@@ -37,6 +37,14 @@ DIFFERENCES: Final = {
     "DELETE /admin/v2/{domain}/{tenant}/{namespace}/{topic}/schemaValidationEnforced": "is 405 in Apache Pulsar",
     "GET /admin/v2/brokers/ready": "SEC-2: a probe has no credentials",
     "GET /admin/v2/brokers/version": "SEC-2: a probe has no credentials",
+    "GET /admin/v2/broker-stats/disk": "is ours; for those who may see all topics",
+    **dict.fromkeys(
+        [
+            "GET /admin/v2/namespaces/{tenant}/{namespace}/appliedPolicies",
+            "GET /admin/v2/{domain}/{tenant}/{namespace}/{topic}/appliedPolicies",
+        ],
+        "is ours; for those who may read each of the policies",
+    ),
     "GET_SCHEMA": "SEC-61: schemas are read by those who may look the topic up",
     "GET_OR_CREATE_SCHEMA": "SEC-61: schemas are made by those who may publish",
 }
