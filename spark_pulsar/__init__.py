@@ -5,13 +5,32 @@ Names of this package are loaded when they are first used, so that importing it 
 `broker_process()` runs a broker as a child process. `RetryLetters` gives programs with the official Python client a
 retry letter topic; `starting_offsets` makes the option `startingOffsets` of message ids, `copy_schemas` registers a
 topic's schemas with another Pulsar. `retry_letters`, `dead_letters` and `replayed_letters` turn rows that were read
-into letters and back; `explain` tells how a streaming query gets on.
+into letters and back; `explain` tells how a streaming query gets on. Type checkers read `__init__.pyi`.
+
+A script that runs with the Python of an environment which is not activated gets Spark workers of that Python, unless
+`PYSPARK_PYTHON` says otherwise: see `connector/worker_python`.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 from typing import Any
+
+__version__ = "0.1.0"
+__all__ = [
+    "BrokerProcess",
+    "RetryLetters",
+    "__version__",
+    "broker_process",
+    "copy_schemas",
+    "dead_letters",
+    "explain",
+    "register",
+    "replayed_letters",
+    "retry_letters",
+    "starting_offsets",
+]
 
 _LAZY = {
     "BrokerProcess": "spark_pulsar.testing.process",
@@ -20,7 +39,7 @@ _LAZY = {
     "copy_schemas": "spark_pulsar.connector.schemas.copying",
     "dead_letters": "spark_pulsar.connector.letters.frames",
     "explain": "spark_pulsar.connector.progress.explain",
-    "register": "spark_pulsar.connector.source",
+    "register": "spark_pulsar.connector.registering",
     "replayed_letters": "spark_pulsar.connector.letters.frames",
     "retry_letters": "spark_pulsar.connector.letters.frames",
     "starting_offsets": "spark_pulsar.connector.offsets.starting_offsets",
@@ -35,3 +54,8 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *_LAZY])
+
+
+if "PYSPARK_PYTHON" not in os.environ:
+    # By name: the layers below import this package, and shall not seem to import all of it.
+    importlib.import_module("spark_pulsar.connector.worker_python").choose_own()

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Sequence
 from typing import Final
 
+from spark_pulsar import __version__
 from spark_pulsar.client.authentication.credentials import Credentials
 from spark_pulsar.client.clock import monotonic_ms
 from spark_pulsar.client.config import ClientConfig
@@ -32,7 +33,7 @@ from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandAuthChallenge, 
 
 from .demultiplexer import ANSWERS, ConsumerSink, Demultiplexer, ProducerSink
 
-CLIENT_VERSION: Final = "spark-pulsar-0.1.0"
+CLIENT_VERSION: Final = f"spark-pulsar-{__version__}"
 _READ_AT_LEAST_BYTES: Final = 64 * 1024
 _READ_AT_MOST_BYTES: Final = 1024 * 1024
 _READ_ALONE_BYTES: Final = 4 * 1024

@@ -5,6 +5,10 @@ class OptionError(ValueError):
     """An option is unknown, misspelt, malformed, misplaced or contradicts another one. The text says what to write."""
 
 
+class RequirementError(RuntimeError):
+    """Spark is too old, or the Python of its workers lacks a package. The text names both, and says what to do."""
+
+
 class SchemaError(ValueError):
     """The columns asked for (reading) or given (writing) are not ones the connector can produce or take."""
 

@@ -41,6 +41,7 @@ from spark_pulsar.connector.options.table import BATCH_READ, BATCH_WRITE, STREAM
 from spark_pulsar.connector.planning.ranges import TopicRange
 from spark_pulsar.connector.reading.projection import Projection, projection_of, read_ddl
 from spark_pulsar.connector.shipping import loader, shipped_archive
+from spark_pulsar.connector.worker_python import check_own_packages
 from spark_pulsar.connector.writing.columns import check_writable
 
 if TYPE_CHECKING:
@@ -55,12 +56,8 @@ if TYPE_CHECKING:
 LOG: Final = logging.getLogger("spark_pulsar")
 
 
-def register(spark: SparkSession) -> None:
-    """Makes the formats `pulsar` and `pulsar-py` known to this session, where Spark has not discovered them by itself.
-
-    Needed with `spark-submit --py-files`, or when another `pyspark_*` module on the path fails to import. `pulsar-py`
-    stays ours where a JVM connector of the name `pulsar` is on the class path, which Spark prefers.
-    """
+def register_sources(spark: SparkSession) -> None:
+    """Registers both data sources; see `register`."""
     from pyspark.errors import AnalysisException
 
     for source in (PulsarDataSource, PulsarPyDataSource):
@@ -76,6 +73,7 @@ class PulsarDataSource(DataSource):
     """`format("pulsar")`: options are checked here, at the user's call site."""
 
     def __init__(self, options: Any) -> None:
+        check_own_packages()
         self.options = options
         self._parsed = parse_options(options)
         self._planned: tuple[Definition | None] | None = None

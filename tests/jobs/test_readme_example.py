@@ -18,13 +18,29 @@ def test_the_example_runs(tmp_path: Path) -> None:
     assert 10 <= len([line for line in example.splitlines() if line.strip()]) <= 16
     program = tmp_path / "example.py"
     program.write_text(example + "    spark.read.format('pulsar').options(**url, topic='upper').load().show()\n")
-    env = {**os.environ, "PYSPARK_PYTHON": sys.executable}  # what an activated environment does through PATH
-    command = [sys.executable, str(program)]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=280, check=False)
+    done = subprocess.run(
+        [sys.executable, str(program)],
+        env=not_activated(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
-    lower, upper = done.stdout.split("__messageProperties")[1:]
-    assert lower.count("6E") >= 10  # `n` in the hexadecimal that show() prints of binary values
-    assert upper.count("[4E 3") == 10
+    lower, upper = done.stdout.split("only showing top")[0].split("__messageProperties")
+    assert [lower.count(f"n{number}|") for number in range(10)] == [1] * 10
+    assert upper.count("[4E 3") == 10  # `N` in the hexadecimal that show() prints of binary values
+
+
+def not_activated(folder: Path) -> dict[str, str]:
+    """An environment whose `python3` has no packages, and in which nobody has chosen a Python for Spark."""
+    bare = folder / "bin"
+    bare.mkdir()
+    (bare / "python3").symlink_to(Path(sys._base_executable).resolve())  # type: ignore[attr-defined]
+    own = str(Path(sys.executable).parent)
+    kept = [each for each in os.environ["PATH"].split(os.pathsep) if each != own]
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
+    return env | {"PATH": os.pathsep.join([str(bare), *kept])}
 
 
 def test_the_example_of_retry_letters_runs() -> None:

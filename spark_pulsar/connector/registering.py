@@ -1,0 +1,34 @@
+"""`spark_pulsar.register`: the connector made known to a session that can run it."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+
+from spark_pulsar.connector.shipping import shipped_archive
+from spark_pulsar.connector.worker_python import check, check_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def register(spark: SparkSession) -> None:
+    """Makes the formats `pulsar` and `pulsar-py` known to this session, where Spark has not discovered them by itself.
+
+    Needed with `spark-submit --py-files`, or when another `pyspark_*` module on the path fails to import. `pulsar-py`
+    stays ours where a JVM connector of the name `pulsar` is on the class path, which Spark prefers. Raises
+    RequirementError where Spark is older than 4.2, or its workers' Python lacks this package, numpy or pyarrow.
+    """
+    check(spark, is_shipped=shipped_archive() is not None)
+    from spark_pulsar.connector.source import register_sources
+
+    register_sources(spark)
+
+
+def check_installed_spark() -> None:
+    """Raises RequirementError where the Spark of this Python is too old for the connector to be imported at all."""
+    try:
+        installed = version("pyspark")
+    except PackageNotFoundError:
+        return  # a Spark that brings its own
+    check_spark(installed)

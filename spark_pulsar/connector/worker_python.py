@@ -1,0 +1,169 @@
+"""Python of Spark's workers: which one it is, what it lacks, and the driver's own where nobody chose.
+
+Spark starts its workers, and the processes in which it looks for formats, as `PYSPARK_PYTHON` says, else as `python3`.
+A script that runs by the path of its environment's Python, with another `python3` on the search path, so gets workers
+without the packages that the script itself imports. `choose_own` is called when `spark_pulsar` is imported and gives
+such a script workers of its own Python; `check` tells a session whose workers lack something.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+from spark_pulsar.connector.errors import RequirementError
+
+LOG: Final = logging.getLogger("spark_pulsar")
+LEAST_SPARK: Final = (4, 2)
+PACKAGES: Final = ("numpy", "pyarrow")
+"""Packages that reading and writing need beside `spark_pulsar` itself."""
+_FOUND_BY_SPARK: Final = ("pyspark_pulsar", *PACKAGES)
+"""Modules of an installed spark-pulsar with which Spark finds the format by itself, and can use it."""
+_VARIABLE: Final = "PYSPARK_PYTHON"
+_CHOSEN_BY: Final = (_VARIABLE, "PYSPARK_DRIVER_PYTHON", "PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "SPARK_CONNECT_MODE")
+"""Variables of a process whose workers somebody else has chosen, or runs."""
+_PROBE_TIMEOUT_S: Final = 30
+_PROBE: Final = """
+import importlib.util, json, platform, sys
+def found(name):
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
+def version(name):
+    from importlib import metadata
+    try:
+        return metadata.version(name)
+    except Exception:
+        return ""
+names = sys.argv[1:]
+print(json.dumps({"executable": sys.executable, "version": platform.python_version(),
+                  "packages": {name: version(name.replace("_", "-")) for name in names if found(name)}}))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerPython:
+    """A Python as it answers when it is asked for its packages."""
+
+    command: str
+    """The name or path that it is started by."""
+    executable: str
+    version: str
+    packages: Mapping[str, str]
+    """Versions of the packages that it finds; empty for a package without metadata."""
+
+    def lacks(self, *names: str) -> list[str]:
+        """Returns those of the packages that it does not find."""
+        return [name for name in names if name not in self.packages]
+
+
+def ask(command: str, *names: str) -> WorkerPython | None:
+    """Starts a Python and asks it for packages; None if it cannot be started on this machine."""
+    try:
+        done = subprocess.run(
+            [command, "-c", _PROBE, *names], capture_output=True, text=True, timeout=_PROBE_TIMEOUT_S, check=True
+        )
+        told = json.loads(done.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return None
+    return WorkerPython(command, told["executable"], told["version"], told["packages"])
+
+
+def choose_own() -> None:
+    """Sets `PYSPARK_PYTHON` to this Python, where spark-pulsar is installed, if the `python3` that Spark would start
+    has none. Only in a program that may start Spark itself: nobody has chosen a Python, and no session is there."""
+    if any(name in os.environ for name in _CHOSEN_BY) or _is_ours() or not sys.executable:
+        return
+    others = shutil.which("python3")
+    if others is None or Path(others).parent == Path(sys.executable).parent or _spark_runs():
+        return
+    if any(find_spec(name) is None for name in ("pyspark", *_FOUND_BY_SPARK)):
+        return
+    found = ask(others, *_FOUND_BY_SPARK)
+    if found is not None and found.lacks(*_FOUND_BY_SPARK):
+        os.environ[_VARIABLE] = sys.executable
+        LOG.info("%s is set to %s: %s has no spark-pulsar", _VARIABLE, sys.executable, others)
+
+
+def _is_ours() -> bool:
+    """Tells whether this process is a command of this package."""
+    told = sys.orig_argv[1:3]
+    return Path(sys.argv[0] if sys.argv else "").name == "spark-pulsar" or (
+        told[:1] == ["-m"] and told[-1].startswith(("spark_pulsar", "pyspark"))
+    )
+
+
+def _spark_runs() -> bool:
+    """Tells whether this process has a session, whose workers it is too late to choose."""
+    context = getattr(sys.modules.get("pyspark.core.context"), "SparkContext", None)
+    return getattr(context, "_gateway", None) is not None
+
+
+def check(spark: Any, *, is_shipped: bool) -> None:
+    """Checks that a session and the Python of its workers can run the connector. `is_shipped`: Spark brings the package
+    to them by itself. Raises RequirementError, which says what is missing and what to do.
+
+    Workers on other machines, and a server of Spark Connect, cannot be asked here.
+    """
+    check_spark(spark.version)
+    command = getattr(_context(spark), "pythonExec", None)
+    found = None if command is None else ask(command, "spark_pulsar", *PACKAGES)
+    if found is None:
+        return
+    where = f"Spark starts its Python workers as {command!r}, which is {found.executable} (Python {found.version})"
+    if not is_shipped and found.lacks("spark_pulsar"):
+        raise RequirementError(
+            f"{where}, without the package spark_pulsar. Activate its environment before the program starts, or set "
+            f"PYSPARK_PYTHON={sys.executable} before the session is made, or ship the package with --py-files"
+        )
+    missing = found.lacks(*PACKAGES)
+    if missing:
+        raise RequirementError(f"{where}, without {' and '.join(missing)}: install spark-pulsar there with pip")
+    theirs, ours = found.packages.get("spark_pulsar", ""), _own_version()
+    if not is_shipped and theirs and ours and theirs != ours:
+        LOG.warning("%s, with spark-pulsar %s; the driver has %s: install the same one", where, theirs, ours)
+
+
+def check_spark(installed: str) -> None:
+    """Raises RequirementError for a version of Spark that is too old."""
+    numbers = tuple(int(part) for part in installed.split(".")[:2] if part.isdigit())
+    if numbers < LEAST_SPARK:
+        least = ".".join(map(str, LEAST_SPARK))
+        raise RequirementError(
+            f"this is Spark {installed}; spark-pulsar needs Spark {least} or newer: pip install 'pyspark>={least}'"
+        )
+
+
+def check_own_packages() -> None:
+    """Raises RequirementError where this Python, a worker's, has not what reading and writing need."""
+    missing = [name for name in PACKAGES if find_spec(name) is None]
+    if missing:
+        raise RequirementError(
+            f'format("pulsar") needs {" and ".join(missing)}, which {sys.executable} has not: '
+            f"{sys.executable} -m pip install {' '.join(missing)}"
+        )
+
+
+def _context(spark: Any) -> Any:
+    try:
+        return spark.sparkContext
+    except Exception:  # noqa: BLE001 a session of Spark Connect refuses in its own way
+        return None
+
+
+def _own_version() -> str:
+    try:
+        return version("spark-pulsar")
+    except PackageNotFoundError:
+        return ""

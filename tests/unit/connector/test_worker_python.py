@@ -1,0 +1,110 @@
+"""Python of Spark's workers: chosen where nobody did, told where it lacks something."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import spark_pulsar
+from spark_pulsar.connector import worker_python
+from spark_pulsar.connector.errors import RequirementError
+
+ROOT = Path(__file__).resolve().parents[3]
+BARE = Path(sys._base_executable).resolve()  # type: ignore[attr-defined]
+"""The Python that the environment was made of: it has none of its packages."""
+
+
+@pytest.fixture
+def search_path(tmp_path: Path) -> str:
+    """A search path whose `python3` is bare."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python3").symlink_to(BARE)
+    return str(tmp_path / "bin")
+
+
+def chosen(search_path: str, program: str = "import spark_pulsar", **more: str) -> str:
+    """`PYSPARK_PYTHON` after a program that runs by the path of its Python."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "SPARK_"))}
+    env = {**kept, "PATH": search_path, "PYTHONPATH": str(ROOT), **more}
+    command = [sys.executable, "-c", f"{program}; import os; print(os.environ.get('PYSPARK_PYTHON'))"]
+    done = subprocess.run(command, env=env, cwd=search_path, capture_output=True, text=True, check=True, timeout=60)
+    return done.stdout.strip()
+
+
+def test_workers_get_the_programs_own_python_where_the_search_path_has_another(search_path: str) -> None:
+    # covers CONN-85
+    assert chosen(search_path) == sys.executable
+    told = "import logging; logging.basicConfig(level=20, stream=__import__('sys').stdout); import spark_pulsar"
+    assert f"{search_path}/python3 has no spark-pulsar" in chosen(search_path, told)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PYSPARK_PYTHON", "python3.11"),
+        ("PYSPARK_DRIVER_PYTHON", "jupyter"),
+        ("PYSPARK_GATEWAY_PORT", "1"),
+        ("SPARK_REMOTE", "sc://a"),
+    ],
+)
+def test_what_somebody_has_chosen_stays(search_path: str, name: str, value: str) -> None:
+    # covers CONN-85
+    assert chosen(search_path, **{name: value}) == (value if name == "PYSPARK_PYTHON" else "None")
+
+
+def test_an_active_environment_is_left_alone() -> None:
+    # covers CONN-85
+    assert chosen(str(Path(sys.executable).parent)) == "None"
+
+
+def test_a_command_of_ours_chooses_nothing(search_path: str) -> None:
+    program = "import sys; sys.orig_argv[1:] = ['-m', 'spark_pulsar.cli.main']; import spark_pulsar"
+    assert chosen(search_path, program) == "None"
+
+
+def session(python: str, version: str = "4.3.0") -> Any:
+    return SimpleNamespace(version=version, sparkContext=SimpleNamespace(pythonExec=python))
+
+
+def test_register_names_a_python_without_the_package(search_path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # covers CONN-86
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    monkeypatch.chdir(search_path)
+    python = f"{search_path}/python3"
+    with pytest.raises(RequirementError) as caught:
+        spark_pulsar.register(session(python))
+    told = str(caught.value)
+    assert f"as '{python}'" in told
+    assert "without the package spark_pulsar" in told
+    assert f"PYSPARK_PYTHON={sys.executable}" in told
+    assert "--py-files" in told
+    with pytest.raises(RequirementError, match="without numpy and pyarrow: install"):
+        worker_python.check(session(python), is_shipped=True)  # by --py-files: the package comes by itself
+
+
+def test_register_names_a_spark_that_is_too_old() -> None:
+    # covers CONN-86
+    with pytest.raises(RequirementError, match=r"this is Spark 4\.1\.2; spark-pulsar needs Spark 4\.2 or newer"):
+        spark_pulsar.register(session(sys.executable, "4.1.2"))
+    worker_python.check_spark("4.2.0")
+    worker_python.check_spark("5.0.0-SNAPSHOT")
+
+
+def test_a_python_that_has_everything_or_cannot_be_asked_passes() -> None:
+    # covers CONN-86
+    worker_python.check(session(sys.executable), is_shipped=False)
+    worker_python.check(session("./environment/bin/python"), is_shipped=False)
+    worker_python.check(SimpleNamespace(version="4.3.0"), is_shipped=False)  # Spark Connect: nobody to ask
+
+
+def test_a_worker_without_pyarrow_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    # covers CONN-86
+    monkeypatch.setattr(worker_python, "find_spec", lambda name: None if name == "pyarrow" else object())
+    with pytest.raises(RequirementError, match=r'format\("pulsar"\) needs pyarrow, which .* -m pip install pyarrow'):
+        worker_python.check_own_packages()
