@@ -14,6 +14,16 @@ from typing import TYPE_CHECKING, Final
 from spark_pulsar.broker.security import authorization
 from spark_pulsar.ledger.records.documents import TENANTS
 from spark_pulsar.model.errors import AuthorizationError
+from spark_pulsar.model.policies_without_effect import (
+    ALLOWED_CLUSTERS,
+    BOOKIE_AFFINITY,
+    ENTRY_FILTERS,
+    OFFLOAD_POLICIES,
+    PAUSE_ON_ACK_STATE,
+    REPLICATION_CLUSTERS,
+    REPLICATOR_DISPATCH_RATE,
+    SHADOW_TOPICS,
+)
 from spark_pulsar.model.policy_table import (
     ALLOW_SCHEMA_UPDATES,
     AUTO_SUBSCRIPTION_CREATION,
@@ -29,6 +39,7 @@ from spark_pulsar.model.policy_table import (
     INACTIVE_TOPIC,
     MAX_CONSUMERS,
     MAX_CONSUMERS_PER_SUBSCRIPTION,
+    MAX_MESSAGE_SIZE,
     MAX_PRODUCERS,
     MAX_SUBSCRIPTIONS,
     MAX_TOPICS,
@@ -89,6 +100,12 @@ _POLICY_NAMES: Final[Mapping[str, str]] = {
         "SCHEMA_COMPATIBILITY_STRATEGY",
     ),
     ENCRYPTION_REQUIRED: "ENCRYPTION",
+    MAX_MESSAGE_SIZE: "MAX_UNACKED",
+    **dict.fromkeys((REPLICATION_CLUSTERS, ALLOWED_CLUSTERS, REPLICATOR_DISPATCH_RATE, SHADOW_TOPICS), "REPLICATION"),
+    OFFLOAD_POLICIES: "OFFLOAD",
+    ENTRY_FILTERS: "ENTRY_FILTERS",
+    PAUSE_ON_ACK_STATE: "DISPATCHER_PAUSE_ON_ACK_STATE_PERSISTENT",
+    BOOKIE_AFFINITY: "PERSISTENCE",
 }
 """Apache Pulsar's names of policies in refusals, by member."""
 
@@ -250,7 +267,7 @@ def _policy_rules() -> Iterator[tuple[tuple[str, str], Rule]]:
             if level is not None and policy.kind.store is not None:
                 yield ("GET", f"{base}/{level.path}"), make(name, "READ")
                 yield (level.method, f"{base}/{level.path}"), make(name, "WRITE")
-                yield ("DELETE", f"{base}/{level.path}"), make(name, "WRITE")
+                yield ("DELETE", f"{base}/{level.removal or level.path}"), make(name, "WRITE")
     for base, make in ((NAMESPACE_PATH, _namespace_policy), (TOPIC_PATH, _topic_policy)):
         yield ("GET", f"{base}/appliedPolicies"), make("ALL", "READ")
         yield ("GET", f"{base}/backlogQuotaMap"), make("BACKLOG", "READ")
@@ -335,11 +352,10 @@ def _namespace_rules() -> Iterator[tuple[tuple[str, str], Rule]]:
     yield from _of(f"{path}/properties", GET=_administrator, PUT=_administrator, DELETE=_administrator)
     yield from _of(f"{path}/property/{{key}}", GET=_administrator, DELETE=_administrator)
     yield from _of(f"{path}/property/{{key}}/{{value}}", PUT=_administrator)
-    yield from _of(
-        f"{path}/replication",
-        GET=_namespace_policy("REPLICATION", "READ"),
-        POST=_namespace_policy("REPLICATION", "WRITE"),
-    )
+    yield from _of(f"{path}/migration", POST=_super_user)
+    for end in ("offloadThreshold", "offloadThresholdInSeconds", "offloadDeletionLagMs"):
+        read, write = _namespace_policy("OFFLOAD", "READ"), _namespace_policy("OFFLOAD", "WRITE")
+        yield from _of(f"{path}/{end}", GET=read, PUT=write, DELETE=write)
     yield from _of(f"{path}/delayedDelivery", POST=_super_user, DELETE=_super_user)
     yield from _of(f"{path}/permissions", GET=_namespace("GET_PERMISSION"))
     yield from _of(f"{path}/permissions/subscription", GET=_namespace("GET_PERMISSION"))
@@ -384,6 +400,8 @@ def _topic_rules() -> Iterator[tuple[tuple[str, str], Rule]]:
     yield from _of(f"{path}/trim", POST=_topic("TRIM_TOPIC"))
     yield from _of(f"{path}/createMissedPartitions", POST=_both(_topic("LOOKUP"), _namespace("CREATE_TOPIC")))
     yield from _of(f"{path}/compaction", GET=_topic("COMPACT"), PUT=_topic("COMPACT"))
+    yield from _of(f"{path}/offload", GET=_topic("OFFLOAD"), PUT=_topic("OFFLOAD"))
+    yield from _of(f"{path}/policies", DELETE=_administrator)
     yield from _of(f"{path}/permissions", GET=_administrator)
     yield from _of(f"{path}/permissions/{{role}}", POST=_administrator, DELETE=_administrator)
     for end in ("ledger/{ledger}/entry/{entry}", "examinemessage", "messageid/{time}", "lastMessageId"):

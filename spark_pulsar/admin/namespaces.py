@@ -6,6 +6,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,10 +20,18 @@ from spark_pulsar.broker.topics.partitions import most
 from spark_pulsar.ledger.records.base import NamespaceDeleted, NamespaceSet
 from spark_pulsar.ledger.records.documents import TENANTS
 from spark_pulsar.model.errors import InvalidTopicName, NotAllowed
-from spark_pulsar.model.json_values import MalformedPolicy, members
+from spark_pulsar.model.json_values import MalformedPolicy, members, number, truth
+from spark_pulsar.model.limits import LONG
 from spark_pulsar.model.names import NON_PERSISTENT, PERSISTENT, TopicName, check_entity
+from spark_pulsar.model.offload_policies import DELETION_LAG_MS, THRESHOLD_BYTES, THRESHOLD_S
 from spark_pulsar.model.permissions import AUTH_POLICIES, SUBSCRIPTION_AUTH_MODE, Permissions, auth_mode
 from spark_pulsar.model.policies import QUOTA_TYPES, BacklogQuota, TooManyPartitions
+from spark_pulsar.model.policies_without_effect import (
+    ALLOWED_CLUSTERS,
+    BOOKIE_AFFINITY,
+    REPLICATION_CLUSTERS,
+    REPLICATOR_DISPATCH_RATE,
+)
 from spark_pulsar.model.policy_table import (
     AUTO_TOPIC_CREATION,
     BACKLOG_QUOTAS,
@@ -33,6 +42,7 @@ from spark_pulsar.model.policy_table import (
     SUBSCRIPTION_DISPATCH_RATE,
 )
 
+from . import cluster_lists
 from .answers import Refused, text_map, whole_number
 from .calls import NAMESPACE_PATH, changes, reads
 from .clusters import namespaces_of
@@ -52,13 +62,26 @@ if TYPE_CHECKING:
 
 DEFAULT_BUNDLES: Final = 4
 MAX_BUNDLES: Final = 4096
+MIGRATED: Final = "migrated"
+ANTI_AFFINITY: Final = "antiAffinityGroup"
+OLD_OFFLOAD_MEMBERS: Final = {
+    THRESHOLD_BYTES: "offload_threshold",
+    THRESHOLD_S: "offload_threshold_in_seconds",
+    DELETION_LAG_MS: "offload_deletion_lag_ms",
+}
+"""Members of a namespace that hold where its offload policies say nothing."""
 
 
 def _permissions(value: Any, _member: str) -> Any:
     return Permissions.from_json(value).to_json()
 
 
-_KEPT: Final[Mapping[str, Callable[[Any, str], Any]]] = {"properties": text_map, AUTH_POLICIES: _permissions}
+_KEPT: Final[Mapping[str, Callable[[Any, str], Any]]] = {
+    "properties": text_map,
+    AUTH_POLICIES: _permissions,
+    MIGRATED: truth,
+    **dict.fromkeys(OLD_OFFLOAD_MEMBERS.values(), partial(number, most=LONG)),
+}
 """Readers of the members that are no policies of the table."""
 _FRESH: Final[dict[str, Any]] = {
     "auth_policies": {"namespace_auth": {}, "destination_auth": {}, "subscription_auth_roles": {}},
@@ -86,14 +109,15 @@ _FRESH: Final[dict[str, Any]] = {
     "migrated": False,
 }
 """The policies that Apache Pulsar shows of a new namespace."""
-_NOT_BUILT: Final = frozenset({"offload_deletion_lag_ms", "offload_policies", "resource_group_name", "entryFilters"})
-"""Policies that Apache Pulsar does not show until they are set, and that have no effect here."""
+_OF_THIS_CLUSTER: Final = (BOOKIE_AFFINITY, ANTI_AFFINITY)
+"""Policies that Apache Pulsar keeps beside those that it shows."""
 _BY_CLUSTER: Final = {
     "publishMaxMessageRate": PUBLISH_RATE,
     "clusterDispatchRate": DISPATCH_RATE,
     "topicDispatchRate": DISPATCH_RATE,
     "subscriptionDispatchRate": SUBSCRIPTION_DISPATCH_RATE,
     "clusterSubscribeRate": SUBSCRIBE_RATE,
+    "replicatorDispatchRate": REPLICATOR_DISPATCH_RATE,
 }
 """Rates, which Apache Pulsar shows and takes for each cluster; there is only our own. `clusterDispatchRate` is the old
 name of `topicDispatchRate`."""
@@ -141,7 +165,8 @@ def bundle_edges(core: Core, namespace: str) -> list[str]:
 
 def _shown(core: Core, stored: Mapping[str, Any]) -> dict[str, Any]:
     own = core.config.cluster_name
-    rest = {member: value for member, value in stored.items() if member not in _BY_CLUSTER.values()}
+    hidden = {*_BY_CLUSTER.values(), *_OF_THIS_CLUSTER}
+    rest = {member: value for member, value in stored.items() if member not in hidden}
     rates = {shown: {own: stored[member]} for shown, member in _BY_CLUSTER.items() if member in stored}
     return {
         **_FRESH,
@@ -157,7 +182,6 @@ def _wanted(core: Core, namespace: str, body: Mapping[str, Any]) -> dict[str, An
     """Reads the policies in the body of a create call. A policy without effect in this broker must be at its
     default."""
     wanted: dict[str, Any] = {}
-    allowed = json.loads(core.state.documents[TENANTS][namespace.partition("/")[0]])["allowedClusters"]
     for member, value in body.items():
         if value is None or value == _FRESH.get(member, None) or member == "clusterThatCanDeleteNamespace":
             continue
@@ -167,8 +191,6 @@ def _wanted(core: Core, namespace: str, body: Mapping[str, Any]) -> dict[str, An
                 raise Refused(412, f"Too many bundles: at most {MAX_BUNDLES}")
             if number > 0:
                 wanted["bundles"] = {"numBundles": number}
-        elif member == "replication_clusters":
-            _check_clusters(value, allowed, namespace.partition("/")[0])
         elif member == SUBSCRIPTION_AUTH_MODE:
             wanted[member] = auth_mode(value)
         elif member in _KEPT:
@@ -177,13 +199,14 @@ def _wanted(core: Core, namespace: str, body: Mapping[str, Any]) -> dict[str, An
             rate = members(value, member).get(core.config.cluster_name)
             if rate is not None and (member != "clusterDispatchRate" or DISPATCH_RATE not in wanted):
                 wanted[_BY_CLUSTER[member]] = _read_member(_BY_CLUSTER[member], rate, namespace)
-        elif member in _NOT_BUILT or (member in _FRESH and member not in BY_MEMBER):
+        elif member in _FRESH and member not in BY_MEMBER:
             raise Refused(501, f"The policy {member} is not built in this broker yet")
         else:
             found = _read_member(member, value, namespace)
             if found is not None:
                 check_partitions(core, member, found)
                 wanted[member] = found
+    _check_clusters(core, namespace, wanted)
     return wanted
 
 
@@ -208,12 +231,20 @@ def check_partitions(core: Core, member: str, value: Any) -> None:
         raise TooManyPartitions(most(core.config))
 
 
-def _check_clusters(wanted: Any, allowed: list[str], tenant: str) -> None:
-    if not isinstance(wanted, list):
-        raise Refused(400, f"replication_clusters: want a list, got {wanted!r}")
-    for cluster in wanted:
-        if cluster not in allowed:
-            raise Refused(403, f"Cluster [{cluster}] is not in the list of allowed clusters list for tenant [{tenant}]")
+def _check_clusters(core: Core, namespace: str, wanted: Mapping[str, Any]) -> None:
+    replication = wanted.get(REPLICATION_CLUSTERS, [])
+    allowed = wanted.get(ALLOWED_CLUSTERS, [])
+    if replication:
+        cluster_lists.check_replication(core, namespace, replication, ())
+    if not allowed:
+        return
+    cluster_lists.check_allowed(core, namespace, allowed, [])
+    if not set(replication) <= set(allowed):
+        raise Refused(
+            400,
+            f"[{namespace}] All replication clusters should be included in allowed clusters. "
+            f"Repl clusters: [{', '.join(replication)}], allowed clusters: [{', '.join(allowed)}]",
+        )
 
 
 def _list(core: Core, call: Call) -> object:
@@ -375,21 +406,11 @@ def _unsubscribe(core: Core, call: Call) -> Steps[None]:
             yield
 
 
-def _get_replication(core: Core, call: Call) -> object:
+def _migrate(core: Core, call: Call) -> None:
+    """Marks a namespace as moved to another cluster; clients stay."""
+    is_migrated = truth(call.json() or False, MIGRATED)
     existing(core, call.namespace)
-    return [core.config.cluster_name]
-
-
-def _set_replication(core: Core, call: Call) -> None:
-    existing(core, call.namespace)
-    wanted = call.json()
-    if not wanted or not isinstance(wanted, list):
-        raise Refused(412, "ClusterIds should not be null or empty")
-    if "global" in wanted:
-        raise Refused(412, "Cannot specify global in the list of replication clusters")
-    for cluster in wanted:
-        if cluster != core.config.cluster_name:
-            raise Refused(403, f"Invalid cluster id: {cluster}")
+    policy_changes.set_of_namespace(core, call.namespace, MIGRATED, is_migrated or None)
 
 
 ROUTES: Final[Routes] = (
@@ -417,5 +438,5 @@ ROUTES: Final[Routes] = (
     ),
     (f"{NAMESPACE_PATH}/property/{{key}}", {"GET": _get_property, "DELETE": _delete_property}),
     (f"{NAMESPACE_PATH}/property/{{key}}/{{value}}", {"PUT": changes(_put_property)}),
-    (f"{NAMESPACE_PATH}/replication", {"GET": reads(_get_replication), "POST": changes(_set_replication, 200)}),
+    (f"{NAMESPACE_PATH}/migration", {"POST": changes(_migrate)}),
 )

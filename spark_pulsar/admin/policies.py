@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from starlette.responses import Response
 
-from spark_pulsar.broker.policies.documents import merged
+from spark_pulsar.broker.policies.documents import MERGED, merged
 from spark_pulsar.broker.topics import policy_changes
+from spark_pulsar.model.errors import InvalidTopicName
 from spark_pulsar.model.json_values import InvalidPolicy
+from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies import (
     DESTINATION_STORAGE,
     MESSAGE_AGE,
@@ -19,26 +22,27 @@ from spark_pulsar.model.policies import (
     RetentionPolicy,
     check_quota_fits,
 )
+from spark_pulsar.model.policies_without_effect import ALLOWED_CLUSTERS, REPLICATION_CLUSTERS, SHADOW_TOPICS
 from spark_pulsar.model.policy_columns import Null
 from spark_pulsar.model.policy_table import (
+    AUTO_TOPIC_CREATION,
     BACKLOG_QUOTAS,
     BY_MEMBER,
+    MAX_MESSAGE_SIZE,
     MAX_TOPICS,
     POLICIES,
     RETENTION,
     SUBSCRIPTION_POLICIES,
 )
 
+from . import cluster_lists
 from .answers import Refused
 from .calls import NAMESPACE_PATH, TOPIC_PATH, changes, reads, value_or_empty, whole_number_in_path
 from .namespaces import check_partitions, existing
 from .topics import check_namespace, is_known
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from spark_pulsar.broker.entities.core import Core
-    from spark_pulsar.model.names import TopicName
     from spark_pulsar.model.policy_columns import Level, Policy
 
     from .calls import Call, Handler, Routes
@@ -127,6 +131,46 @@ def _check_quota(place: Place, quota: BacklogQuota) -> None:
         raise InvalidPolicy(_QUOTA_TOO_LARGE.format(place.word))
 
 
+# ---- other rules ------------------------------------------------------------------------------------------------
+
+
+def _check_message_size(place: Place, size_bytes: int) -> None:
+    if size_bytes > place.core.config.max_message_size_bytes:
+        level = BY_MEMBER[MAX_MESSAGE_SIZE].topic
+        raise InvalidPolicy("" if level is None else level.refusal)
+
+
+def _check_replication(place: Place, wanted: list[str]) -> None:
+    allowed = policy_changes.of_namespace(place.core, place.namespace).get(ALLOWED_CLUSTERS, ())
+    cluster_lists.check_replication(place.core, place.namespace, wanted, allowed, place.word)
+
+
+def _check_allowed(place: Place, wanted: list[str]) -> None:
+    replication = place.stored().get(REPLICATION_CLUSTERS, [place.core.config.cluster_name])
+    cluster_lists.check_allowed(place.core, place.namespace, wanted, replication)
+
+
+def _check_shadow_topics(place: Place, wanted: list[str]) -> None:
+    for text in wanted:
+        try:
+            is_there = is_known(place.core, TopicName.parse(text))
+        except InvalidTopicName:
+            is_there = False
+        if not is_there:
+            raise InvalidPolicy(f"Shadow topic [{text}] not exists.")
+
+
+_CHECKS: Final[Mapping[str, Callable[[Place, Any], None]]] = {
+    RETENTION: lambda place, value: _check_retention(place, RetentionPolicy.from_json(value)),
+    AUTO_TOPIC_CREATION: lambda place, value: check_partitions(place.core, AUTO_TOPIC_CREATION, value),
+    MAX_MESSAGE_SIZE: _check_message_size,
+    REPLICATION_CLUSTERS: _check_replication,
+    ALLOWED_CLUSTERS: _check_allowed,
+    SHADOW_TOPICS: _check_shadow_topics,
+}
+"""Checks of values, by member, against what is set beside them."""
+
+
 # ---- policies with one value ------------------------------------------------------------------------------------
 
 
@@ -138,7 +182,7 @@ def _methods(policy: Policy, level: Level, store: Callable[[Any, Level], Any], f
         value = place.stored().get(member)
         if value is None and level.unset_is_default:
             value = policy.default(call.core.config)
-        if value is None and place.topic is not None and level.applied and call.flag("applied"):
+        if (value is None or member in MERGED) and place.topic and level.applied and call.flag("applied"):
             value = policy.kind.show(getattr(call.core.policies_of(place.topic), policy.field))
         if value is None:
             value = level.unset
@@ -155,18 +199,20 @@ def _methods(policy: Policy, level: Level, store: Callable[[Any, Level], Any], f
                 place.set(member, None)
             return
         value = store(body, level)
-        check_partitions(core, member, value)
-        if member == RETENTION:
-            _check_retention(place, RetentionPolicy.from_json(value))
+        check = _CHECKS.get(member)
+        if check is not None:
+            check(place, value)
         place.set(member, value)
 
-    methods: dict[str, Handler] = {"GET": get, level.method: _noting(policy, changes(set_))}
-    if level.can_delete:
-        methods["DELETE"] = changes(lambda core, call: find(call, core, member).set(member, None))
-    return methods
+    return {"GET": get, level.method: noting(policy, changes(set_, level.set_status))}
 
 
-def _noting(policy: Policy, change: Handler) -> Handler:
+def _removing(policy: Policy, find: Find) -> Handler:
+    member = policy.member
+    return changes(lambda core, call: find(call, core, member).set(member, None))
+
+
+def noting(policy: Policy, change: Handler) -> Handler:
     """Adds the note that a policy has no effect to the answer of a change of it: the header `Warning` (RFC 7234)."""
     if not policy.without_effect:
         return change
@@ -249,6 +295,12 @@ async def _get_subscription_rate(call: Call) -> Response:
     return value_or_empty(stored)
 
 
+def _forget(core: Core, call: Call) -> None:
+    """Removes all policies of a topic, which need not exist."""
+    check_namespace(core, call.topic)
+    policy_changes.forget_topic(core, call.topic.base)
+
+
 # ---- paths ------------------------------------------------------------------------------------------------------
 
 
@@ -257,10 +309,16 @@ def _routes() -> Routes:
     for policy in POLICIES:
         for level, base, find in ((policy.namespace, NAMESPACE_PATH, _namespace), (policy.topic, TOPIC_PATH, _topic)):
             if level is not None and policy.kind.store is not None:
-                found.append((f"{base}/{level.path}", _methods(policy, level, policy.kind.store, find)))
+                methods = _methods(policy, level, policy.kind.store, find)
+                if level.removal:
+                    found.append((f"{base}/{level.removal}", {"DELETE": _removing(policy, find)}))
+                elif level.can_delete:
+                    methods["DELETE"] = _removing(policy, find)
+                found.append((f"{base}/{level.path}", methods))
     quotas, rates = BY_MEMBER[BACKLOG_QUOTAS], BY_MEMBER[SUBSCRIPTION_POLICIES]
     return (
         *found,
+        (f"{TOPIC_PATH}/policies", {"DELETE": changes(_forget)}),
         (
             f"{NAMESPACE_PATH}/backlogQuotaMap",
             {"GET": reads(lambda core, call: _namespace(call, core).stored().get(BACKLOG_QUOTAS, {}))},

@@ -36,7 +36,7 @@ from spark_pulsar.wire.replies import refusal
 from .connections import handshake
 from .lifetime import compaction, delayed_delivery
 from .policies import documents
-from .publishing import deduplication, encryption, opening, publish_rates, storing
+from .publishing import deduplication, encryption, message_sizes, opening, publish_rates, storing
 from .schemas import requests as schema_requests
 from .security import commands as security_commands
 from .security import revocation
@@ -126,6 +126,7 @@ class Broker:
         self.core.watchers = topic_list_watch.TopicWatchers()
         self.core.publish_limits = publish_rates.PublishLimits(self.core)
         self.core.encryption = encryption.RequiredEncryption(self.core)
+        self.core.message_sizes = message_sizes.MessageSizes(self.core)
         self.core.new_dispatcher = new_dispatcher
         self.core.removed_dispatcher = RemovedDispatcher()
         self.core.non_persistent = NonPersistentTopics(self.core)

@@ -64,6 +64,8 @@ def _command_row(command: Command) -> tuple[str, ...]:
 
 def _policy_row(policy: Policy) -> tuple[str, ...]:
     meaning = policy.meaning[0].upper() + policy.meaning[1:]
+    if policy.without_effect:
+        meaning += f" **Without effect**: {policy.without_effect}."
     commands = dict.fromkeys(_command(policy, level) for level in (policy.namespace, policy.topic) if level is not None)
     defaults = ", ".join(f"`{_KEYS[name]}`" for name in policy.defaults)
     return (

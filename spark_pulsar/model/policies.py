@@ -8,7 +8,7 @@ of the JSON and texts of the refusals are Apache Pulsar's (admin-rest.md 1.3.2, 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
@@ -434,3 +434,9 @@ class EffectivePolicies:
     enforce_schemas: bool = False
     allow_auto_subscription_creation: bool = True
     encryption_required: bool = False
+    max_message_size_bytes: int = 0
+    replication_clusters: Sequence[str] = ()
+    replicator_dispatch_rate: DispatchRate = DispatchRate()
+    offload_policies: Mapping[str, Any] = field(default_factory=dict)
+    entry_filters: str = ""
+    pause_on_ack_state: bool = False

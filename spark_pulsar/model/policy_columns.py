@@ -31,6 +31,10 @@ class Level:
     """Text of a refused value; empty is what the type says."""
     method: str = "POST"
     """HTTP method that sets it."""
+    set_status: int = 204
+    """Answer to the method that sets it."""
+    removal: str = ""
+    """Last segment of the path that removes it, where it is another one."""
     parameter: str = ""
     """Query parameter that holds its value; empty is the body."""
     can_delete: bool = True

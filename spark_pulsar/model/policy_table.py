@@ -9,15 +9,14 @@ themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
 from .json_values import MalformedPolicy, at_least_zero, members, number, subscription_types, truth
-from .limits import INT, LONG
+from .limits import LONG
 from .policies import (
     INACTIVE_MODES,
-    NO_LIMIT,
     QUOTA_POLICIES,
     QUOTA_TYPES,
     RATE_OF_ONE,
@@ -32,7 +31,9 @@ from .policies import (
     SubscribeRate,
     rates_by_name,
 )
+from .policies_without_effect import ROWS
 from .policy_columns import Kind, Level, Null, Option, Policy, Written
+from .policy_kinds import SWITCH, count_kind, dispatch_rate_policy, object_kind, rate_option, switch_kind
 from .schemas import AUTO_UPDATE_STRATEGIES, Compatibility
 from .stored_policies import ByName
 
@@ -66,35 +67,19 @@ SCHEMA_AUTO_UPDATE: Final = "schema_auto_update_compatibility_strategy"
 ALLOW_SCHEMA_UPDATES: Final = "is_allow_auto_update_schema"
 ENFORCE_SCHEMAS: Final = "schema_validation_enforced"
 ENCRYPTION_REQUIRED: Final = "encryption_required"
+MAX_MESSAGE_SIZE: Final = "maxMessageSize"
 
 
 # ---- types ------------------------------------------------------------------------------------------------------
 
 
-def _object(value_class: Any, make: Callable[..., Any] | None = None) -> Kind:
-    """An object that is read by its class; `make` is the class unless the default is made otherwise."""
-    return Kind(
-        "object",
-        value_class.from_json,
-        lambda body, _: value_class.from_json(body).to_json(),
-        lambda value: value.to_json(),
-        make=make or value_class,
-    )
+_TOO_LARGE: Final = (
+    "topic-level maxMessageSize must be greater than or equal to 0 and must be smaller than that in the broker-level"
+)
 
 
-def _count(member: str, most: int = INT) -> Kind:
-    """A whole number that is not negative; what an older version stored may be."""
-    return Kind(
-        "number",
-        partial(number, what=member, most=most),
-        lambda body, level: at_least_zero(body, level.refusal or f"{level.path} must be 0 or more", most),
-    )
-
-
-def _switch(member: str) -> Kind:
-    return Kind(
-        "true or false", partial(truth, what=member), lambda body, level: truth(body, level.refusal or level.path)
-    )
+def _store_message_size(body: Any, level: Level) -> Any:
+    return 0 if body is None else at_least_zero(body, level.refusal)
 
 
 def _store_types(body: Any, _level: Level) -> Any:
@@ -134,13 +119,6 @@ def _default_creation(is_allowed: bool, is_partitioned: bool, partitions: int) -
     return AutoTopicCreation(is_allowed, partitions if is_partitioned else 0)
 
 
-def _rate_option(member: str, names: str, what: str) -> Option:
-    return Option(member, names, help=f"{what}; -1 is no limit.", default=NO_LIMIT)
-
-
-_SWITCH: Final = Option("", "--enable --disable", Written.SWITCH)
-
-
 def _limit(
     member: str, effective: str, default: str, meaning: str, namespace: tuple[str, str], topic: Level | None
 ) -> Policy:
@@ -148,7 +126,7 @@ def _limit(
     path, names = namespace
     return Policy(
         member,
-        _count(member),
+        count_kind(member),
         f"{meaning}; 0 is no limit.",
         Level(path, unset=0 if topic is None else None),
         topic,
@@ -160,39 +138,13 @@ def _limit(
     )
 
 
-def _rate(member: str, effective: str, meaning: str, path: str, word: str, defaults: tuple[str, str]) -> Policy:
-    """A dispatch rate."""
-    return Policy(
-        member,
-        _object(DispatchRate),
-        meaning,
-        Level(path, null=Null.REMOVES),
-        Level(path, null=Null.KEEPS),
-        field=effective,
-        word=word,
-        options=(
-            _rate_option("dispatchThrottlingRateInMsg", "--msg-dispatch-rate -md", "Messages in a period"),
-            _rate_option("dispatchThrottlingRateInByte", "--byte-dispatch-rate -bd", "Bytes in a period"),
-            Option("ratePeriodInSecond", "--dispatch-rate-period -dt", help="The period in seconds.", default=1),
-            Option(
-                "relativeToPublishRate",
-                "--relative-to-publish-rate -rp",
-                Written.FLAG,
-                "Beside what is published in a period.",
-                False,
-            ),
-        ),
-        defaults=defaults,
-    )
-
-
 # ---- the rows ---------------------------------------------------------------------------------------------------
 
 
 POLICIES: Final = (
     Policy(
         RETENTION,
-        _object(RetentionPolicy),
+        object_kind(RetentionPolicy),
         "how much of acknowledged messages is kept. Both limits or none may be 0.",
         Level("retention"),
         Level("retention"),
@@ -216,7 +168,7 @@ POLICIES: Final = (
     ),
     Policy(
         MESSAGE_TTL,
-        _count(MESSAGE_TTL),
+        count_kind(MESSAGE_TTL),
         "after how long a message counts as acknowledged; 0 is never.",
         Level("messageTTL", "Invalid value for message TTL, message TTL must >= 0"),
         Level(
@@ -252,7 +204,7 @@ POLICIES: Final = (
     ),
     Policy(
         PERSISTENCE,
-        _object(PersistencePolicy),
+        object_kind(PersistencePolicy),
         "how many bookies Apache Pulsar uses; this broker keeps the numbers and uses its one disk.",
         Level("persistence"),
         Level("persistence"),
@@ -268,19 +220,19 @@ POLICIES: Final = (
     ),
     Policy(
         DEDUPLICATION,
-        _switch(DEDUPLICATION),
+        switch_kind(DEDUPLICATION),
         "whether a message that its producer sends again is stored once.",
         Level("deduplication"),
         Level("deduplicationEnabled", "deduplication"),
         field="deduplication",
         word="deduplication",
-        options=(_SWITCH,),
+        options=(SWITCH,),
         help="Turn de-duplication on or off.",
         defaults=("deduplication",),
     ),
     Policy(
         DEDUPLICATION_SNAPSHOT_INTERVAL,
-        _count(DEDUPLICATION_SNAPSHOT_INTERVAL),
+        count_kind(DEDUPLICATION_SNAPSHOT_INTERVAL),
         "how often Apache Pulsar stores sequence ids; this broker stores them with their messages.",
         Level(
             "deduplicationSnapshotInterval",
@@ -295,7 +247,7 @@ POLICIES: Final = (
     ),
     Policy(
         COMPACTION_THRESHOLD,
-        _count(COMPACTION_THRESHOLD, LONG),
+        count_kind(COMPACTION_THRESHOLD, LONG),
         "how large a topic's uncompacted part gets before it is compacted by itself.",
         Level("compactionThreshold", method="PUT"),
         Level("compactionThreshold", "Invalid value for compactionThreshold"),
@@ -306,7 +258,7 @@ POLICIES: Final = (
     ),
     Policy(
         SUBSCRIPTION_EXPIRATION,
-        _count(SUBSCRIPTION_EXPIRATION),
+        count_kind(SUBSCRIPTION_EXPIRATION),
         "after how many minutes a subscription without consumers is deleted.",
         Level("subscriptionExpirationTime", "Invalid value for subscription expiration time"),
         None,
@@ -377,6 +329,16 @@ POLICIES: Final = (
         None,
     ),
     Policy(
+        MAX_MESSAGE_SIZE,
+        Kind("number", partial(number, what=MAX_MESSAGE_SIZE), _store_message_size, make=int),
+        "how large an entry of a producer, a message or a batch, may be; 0 is what the broker allows.",
+        None,
+        Level("maxMessageSize", _TOO_LARGE, unset_status=204, applied=False),
+        field="max_message_size_bytes",
+        word="max-message-size",
+        options=(Option("", "--max-message-size -m", help="Bytes; 0 is what the broker allows."),),
+    ),
+    Policy(
         SUBSCRIPTION_TYPES,
         Kind("list of types", subscription_types, _store_types),
         "which types of subscriptions may be used.",
@@ -389,7 +351,7 @@ POLICIES: Final = (
     ),
     Policy(
         INACTIVE_TOPIC,
-        _object(InactiveTopicPolicy, _default_inactive),
+        object_kind(InactiveTopicPolicy, _default_inactive),
         "when a topic without producers and consumers is deleted.",
         Level("inactiveTopicPolicies"),
         Level("inactiveTopicPolicies"),
@@ -406,7 +368,7 @@ POLICIES: Final = (
     ),
     Policy(
         DELAYED_DELIVERY,
-        _object(DelayedDeliveryPolicy),
+        object_kind(DelayedDeliveryPolicy),
         "whether messages wait for the time that their producers gave them.",
         Level("delayedDelivery"),
         Level("delayedDelivery"),
@@ -417,25 +379,25 @@ POLICIES: Final = (
             Option(
                 "maxDeliveryDelayInMillis", "--max-delay --maxDelay", Written.MILLISECONDS, "1h; 0s is no limit.", "0s"
             ),
-            _SWITCH._replace(member="active"),
+            SWITCH._replace(member="active"),
         ),
         defaults=("delayed_delivery", "delayed_tick_ms", "max_delay_ms"),
     ),
     Policy(
         PUBLISH_RATE,
-        _object(PublishRate),
+        object_kind(PublishRate),
         "how fast a topic may be published to.",
         Level("publishRate", null=Null.REMOVES),
         Level("publishRate", null=Null.KEEPS, unset_status=204, applied=False),
         field="publish_rate",
         word="publish-rate",
         options=(
-            _rate_option("publishThrottlingRateInMsg", "--msg-publish-rate -m", "Messages a second"),
-            _rate_option("publishThrottlingRateInByte", "--byte-publish-rate -b", "Bytes a second"),
+            rate_option("publishThrottlingRateInMsg", "--msg-publish-rate -m", "Messages a second"),
+            rate_option("publishThrottlingRateInByte", "--byte-publish-rate -b", "Bytes a second"),
         ),
         defaults=("max_publish_rate_messages", "max_publish_rate_bytes"),
     ),
-    _rate(
+    dispatch_rate_policy(
         DISPATCH_RATE,
         "dispatch_rate",
         "how fast consumers of a topic are sent messages.",
@@ -443,7 +405,7 @@ POLICIES: Final = (
         "dispatch-rate",
         ("topic_dispatch_rate_messages", "topic_dispatch_rate_bytes"),
     ),
-    _rate(
+    dispatch_rate_policy(
         SUBSCRIPTION_DISPATCH_RATE,
         "subscription_dispatch_rate",
         "how fast each subscription is sent messages.",
@@ -461,28 +423,28 @@ POLICIES: Final = (
     ),
     Policy(
         SUBSCRIBE_RATE,
-        _object(SubscribeRate),
+        object_kind(SubscribeRate),
         "how often one consumer may subscribe to a topic.",
         Level("subscribeRate", null=Null.REMOVES),
         Level("subscribeRate", null=Null.KEEPS),
         field="subscribe_rate",
         word="subscribe-rate",
         options=(
-            _rate_option("subscribeThrottlingRatePerConsumer", "--subscribe-rate -sr", "Times in a period"),
+            rate_option("subscribeThrottlingRatePerConsumer", "--subscribe-rate -sr", "Times in a period"),
             Option("ratePeriodInSecond", "--subscribe-rate-period -st", help="The period in seconds.", default=30),
         ),
         defaults=("subscribe_rate", "subscribe_rate_period_s"),
     ),
     Policy(
         AUTO_TOPIC_CREATION,
-        _object(AutoTopicCreation, _default_creation),
+        object_kind(AutoTopicCreation, _default_creation),
         "whether using a topic creates it, and with how many partitions.",
         Level("autoTopicCreation"),
         None,
         field="auto_topic_creation",
         word="auto-topic-creation",
         options=(
-            _SWITCH._replace(member="allowAutoTopicCreation"),
+            SWITCH._replace(member="allowAutoTopicCreation"),
             Option("topicType", "--type -t", Written.TEXT, "partitioned or non-partitioned.", None),
             Option("defaultNumPartitions", "--num-partitions -n", default=None),
         ),
@@ -527,40 +489,42 @@ POLICIES: Final = (
     ),
     Policy(
         ALLOW_SCHEMA_UPDATES,
-        _switch(ALLOW_SCHEMA_UPDATES),
+        switch_kind(ALLOW_SCHEMA_UPDATES),
         "whether producers and consumers may bring new schemas.",
         Level("isAllowAutoUpdateSchema", unset_is_default=True),
         None,
         field="allow_schema_updates",
         word="is-allow-auto-update-schema",
-        options=(_SWITCH,),
+        options=(SWITCH,),
         shows="whether producers and consumers may bring new schemas.",
         defaults=("allow_schema_updates",),
     ),
     Policy(
         ENFORCE_SCHEMAS,
-        _switch(ENFORCE_SCHEMAS),
+        switch_kind(ENFORCE_SCHEMAS),
         "whether producers without schema are refused where there is one.",
         Level("schemaValidationEnforced", unset=False),
         Level("schemaValidationEnforced", unset=False),
         field="enforce_schemas",
         word="schema-validation-enforce",
-        options=(_SWITCH,),
+        options=(SWITCH,),
         shows="whether producers without schema are refused where there is one.",
         defaults=("enforce_schemas",),
     ),
     Policy(
         ENCRYPTION_REQUIRED,
-        _switch(ENCRYPTION_REQUIRED)._replace(make=lambda: False),
+        switch_kind(ENCRYPTION_REQUIRED)._replace(make=lambda: False),
         "whether topics take encrypted messages only.",
         Level("encryptionRequired", can_delete=False, unset=False),
         None,
         field="encryption_required",
         word="encryption-required",
-        options=(_SWITCH,),
+        options=(SWITCH,),
         shows="whether topics take encrypted messages only.",
     ),
+    *ROWS,
 )
-"""All policies that have an effect. What the configuration's `enforce_schemas` demands, no policy takes back."""
+"""All policies; those of `policies_without_effect` come last. What the configuration's `enforce_schemas` demands, no
+policy takes back."""
 
 BY_MEMBER: Final[Mapping[str, Policy]] = {policy.member: policy for policy in POLICIES}

@@ -120,7 +120,7 @@ def test_without_permits_messages_are_dropped(broker: Broker) -> None:
     assert (stats["subscriptions"]["s"]["msgBacklog"], stats["storageSize"], stats["backlogSize"]) == (0, 0, 0)
 
 
-def test_the_past_has_no_effect(broker: Broker) -> None:
+def test_the_past_has_without_effect(broker: Broker) -> None:
     # covers NP-5, CUR-13
     topic = _topic(broker)
     client = broker.client()

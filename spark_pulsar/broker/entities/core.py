@@ -61,6 +61,8 @@ class Core(Turn):
     """Publish rates (PR-14)."""
     encryption: features.RequiredEncryption
     """Topics that take encrypted messages only (PR-12)."""
+    message_sizes: features.MessageSizes
+    """Topics that limit the size of an entry (ADM-55)."""
     dispatch_limit: features.DispatchLimiter | None
     """Dispatch rate of all topics together (SUB-7)."""
     unacked_limit: features.UnackedLimit | None

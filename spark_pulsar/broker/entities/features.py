@@ -294,6 +294,15 @@ class RequiredEncryption(Protocol):
     def admit_producer(self, topic: Topic, command: CommandProducer) -> None: ...
 
 
+class MessageSizes(Protocol):
+    """Topics that limit the size of an entry (`publishing.message_sizes`, ADM-55)."""
+
+    limits: dict[Topic, int]
+
+    def adopt(self, topic: Topic) -> None: ...
+    def let_go(self, topic: Topic) -> None: ...
+
+
 class DispatchLimiter(Protocol):
     """One dispatch rate and the subscriptions that wait for it (`dispatch.limits.dispatch_limiter`)."""
 

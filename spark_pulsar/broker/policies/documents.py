@@ -17,6 +17,7 @@ from spark_pulsar.ledger.records.documents import CLUSTERS, GLOBAL_TOPIC_POLICIE
 from spark_pulsar.model.json_values import members
 from spark_pulsar.model.permissions import AUTH_POLICIES, SUBSCRIPTION_AUTH_MODE, Permissions, auth_mode
 from spark_pulsar.model.policies import DESTINATION_STORAGE, MESSAGE_AGE, EffectivePolicies
+from spark_pulsar.model.policies_without_effect import OFFLOAD_POLICIES
 from spark_pulsar.model.policy_table import (
     BACKLOG_QUOTAS,
     BY_MEMBER,
@@ -41,15 +42,16 @@ _READERS: Final = {
 }
 
 
+MERGED: Final = (BACKLOG_QUOTAS, SUBSCRIPTION_POLICIES, OFFLOAD_POLICIES)
+"""Policies of which each level may set a part."""
+
+
 def merged(levels: list[dict[str, Any]]) -> dict[str, Any]:
     """Merges policies of several levels, of which the later ones win; backlog quotas are merged by their type,
-    policies of subscriptions by their names."""
+    policies of subscriptions by their names, offload policies by their members."""
     total: dict[str, Any] = {}
     for level in levels:
-        parts = {
-            member: {**total.get(member, {}), **level.get(member, {})}
-            for member in (BACKLOG_QUOTAS, SUBSCRIPTION_POLICIES)
-        }
+        parts = {member: {**total.get(member, {}), **level.get(member, {})} for member in MERGED}
         total = {**total, **level, **parts}
     return total
 

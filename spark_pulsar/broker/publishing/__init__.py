@@ -1,2 +1,2 @@
-"""Producers publish: opening a producer, storing entries, de-duplication, encryption, publish rates, backlog
-quotas, pending publishes."""
+"""Producers publish: opening a producer, storing entries, de-duplication, encryption, sizes of messages, publish rates,
+backlog quotas, pending publishes."""

@@ -18,7 +18,7 @@ from spark_pulsar.model.errors import ChecksumFailed, NotAllowed, PulsarError
 from spark_pulsar.wire import commands
 from spark_pulsar.wire.send_runs import CHUNK
 
-from . import deduplication, encryption, pending_publishes
+from . import deduplication, encryption, message_sizes, pending_publishes
 from .deduplication import Verdict
 
 if TYPE_CHECKING:
@@ -56,11 +56,15 @@ def on_sends(core: Core, session: Session, event: SendsReceived) -> None:
         producer.topic.publish_limit.take(producer, sends)
 
 
-def take_now(core: Core, producer: Producer, sends: SendRun, *, is_encrypted: bool = False) -> None:
-    """Stores a run of SENDs without flaws, but for entries that had to be encrypted and are not (PR-12), and those that
-    are delayed for too long (DEL-9). A non-persistent topic passes it on."""
+def take_now(core: Core, producer: Producer, sends: SendRun, *, is_encrypted: bool = False, fits: bool = False) -> None:
+    """Stores a run of SENDs without flaws, but for entries that had to be encrypted and are not (PR-12), those that are
+    too large for their topic (ADM-55), and those that are delayed for too long (DEL-9). A non-persistent topic passes
+    it on."""
     if core.encryption.topics and not is_encrypted and producer.topic in core.encryption.topics:
         _take_encrypted(core, producer, sends)
+        return
+    if core.message_sizes.limits and not fits and producer.topic in core.message_sizes.limits:
+        _take_fitting(core, producer, sends)
         return
     if producer.topic.non_persistent is not None:
         publish(core, producer, sends)
@@ -82,6 +86,14 @@ def _take_encrypted(core: Core, producer: Producer, sends: SendRun) -> None:
             take_now(core, producer, part, is_encrypted=True)
         else:
             _refuse_sends(core, producer, part, encryption.NOT_ENCRYPTED)
+
+
+def _take_fitting(core: Core, producer: Producer, sends: SendRun) -> None:
+    for part, fits in message_sizes.in_parts(sends, core.message_sizes.limits[producer.topic]):
+        if fits:
+            take_now(core, producer, part, is_encrypted=True, fits=True)
+        else:
+            _refuse_sends(core, producer, part, message_sizes.TOO_LARGE)
 
 
 def _take(core: Core, producer: Producer, sends: SendRun) -> None:

@@ -77,12 +77,14 @@ def _producers(session: Session, columnar_sends: ColumnarSends) -> list[Producer
 
 
 def _is_particular(core: Core, session: Session, columnar_sends: ColumnarSends) -> bool:
-    """Tells whether some of the entries ask for more than storing: their topics are not persistent, limited by a rate,
-    or for encrypted messages alone, or they are to be delivered later."""
-    if core.non_persistent.by_name or core.publish_limits.topics or core.encryption.topics:
-        encrypted = core.encryption.topics
+    """Tells whether some of the entries ask for more than storing: their topics are not persistent, limited by a rate
+    or a size, or for encrypted messages alone, or they are to be delivered later."""
+    encrypted, limits = core.encryption.topics, core.message_sizes.limits
+    if core.non_persistent.by_name or core.publish_limits.topics or encrypted or limits:
         for topic in {producer.topic for producer in _producers(session, columnar_sends)}:
-            if topic.non_persistent is not None or topic.publish_limit is not None or topic in encrypted:
+            if topic.non_persistent is not None or topic.publish_limit is not None:
+                return True
+            if topic in encrypted or topic in limits:
                 return True
     return 1 in columnar_sends.message_counts and bool(
         delays_in(columnar_sends.buffer, columnar_sends.starts, columnar_sends.ends)

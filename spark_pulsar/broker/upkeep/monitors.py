@@ -146,6 +146,7 @@ class Monitors:
         publish_rates.adopt(self._core, topic)
         dispatch_rates.adopt(self._core, topic)
         self._core.encryption.adopt(topic)
+        self._core.message_sizes.adopt(topic)
 
     def appended(self, topic: Topic, run: EntryRun) -> None:
         """Checks TTL and quotas when a run brought the `bytes_in` of its topic to `check_at_bytes`. Called after its
@@ -170,6 +171,7 @@ class Monitors:
     def let_go(self, topic: Topic) -> None:
         """Ends all that was set up for a topic that is deleted."""
         self._core.encryption.let_go(topic)
+        self._core.message_sizes.let_go(topic)
         publish_rates.let_go(self._core, topic)
         dispatch_rates.let_go(topic)
         if topic.ttl_monitor is not None:

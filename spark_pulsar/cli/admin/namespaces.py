@@ -112,14 +112,6 @@ COMMANDS: Final = (
     ),
     Command("namespaces bundles", "GET", f"{_NAMESPACE}/bundles", "Show the bundles of a namespace."),
     Command("namespaces policies", "GET", _NAMESPACE, "Show all policies of a namespace."),
-    Command("namespaces get-clusters", "GET", f"{_NAMESPACE}/replication", "List the clusters that a namespace is on."),
-    Command(
-        "namespaces set-clusters",
-        "POST",
-        f"{_NAMESPACE}/replication",
-        "Set the clusters that a namespace is on.",
-        body=(Option("", "--clusters -c", Written.WORDS, "Clusters by commas."),),
-    ),
     Command("namespaces get-properties", "GET", f"{_NAMESPACE}/properties", "Show the properties of a namespace."),
     Command(
         "namespaces set-properties",

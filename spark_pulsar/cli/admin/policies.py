@@ -13,7 +13,7 @@ from spark_pulsar.cli.admin.command import PLACES, Command
 from spark_pulsar.cli.admin.options import Values, body_of, parameter, parameters_of
 from spark_pulsar.cli.values import namespace_path, segment, topic_path
 from spark_pulsar.model.policies import DESTINATION_STORAGE, QUOTA_POLICIES, QUOTA_TYPES
-from spark_pulsar.model.policy_columns import Level, Policy
+from spark_pulsar.model.policy_columns import Level, Null, Policy
 from spark_pulsar.model.policy_table import (
     BACKLOG_QUOTAS,
     BY_MEMBER,
@@ -106,12 +106,15 @@ def _commands(target: Target, policy: Policy, level: Level) -> Iterator[Command]
         return values["ctx"].obj.get(path(values), **target.query(values))
 
     def remove(values: Values) -> None:
-        if level.can_delete:
+        if level.removal:
+            values["ctx"].obj.delete(f"{target.path(values['name'])}/{level.removal}")
+        elif level.can_delete:
             values["ctx"].obj.delete(path(values), **target.query(values))
         else:
             values["ctx"].obj.post(path(values), None, **target.query(values))
 
-    row = partial(Command, path=f"{target.rest}/{level.path}", is_of_policies=True)
+    row = partial(Command, is_of_policies=True)
+    rest = f"{target.rest}/{level.path}"
     one_rate = f"{target.rest}/{{subscription}}/dispatchRate"
     has_ones = policy.member == SUBSCRIPTION_DISPATCH_RATE and target.is_topic
 
@@ -122,6 +125,7 @@ def _commands(target: Target, policy: Policy, level: Level) -> Iterator[Command]
     yield row(
         name=f"{target.group} set-{word}",
         method=level.method,
+        path=rest,
         help=policy.help.format(path=title) or f"Set {policy.meaning}",
         own_parameters=(*about, *parameters_of(options), *of_one, *levels[:1]),
         own_run=set_,
@@ -130,15 +134,17 @@ def _commands(target: Target, policy: Policy, level: Level) -> Iterator[Command]
     yield row(
         name=f"{target.group} get-{word}",
         method="GET",
+        path=rest,
         help=f"Show {policy.shows or f'{title}; null when it is not set.'}",
         own_parameters=(*about, *of_one, *levels),
         own_run=get,
         also=more("GET"),
     )
-    if not policy.shows:
+    if not policy.shows and (level.can_delete or level.null is Null.REMOVES):
         yield row(
             name=f"{target.group} remove-{word}",
             method="DELETE" if level.can_delete else "POST",
+            path=f"{target.rest}/{level.removal}" if level.removal else rest,
             help=f"Remove {title}, so that what is below it holds.",
             own_parameters=(*about, *of_one, *levels[:1]),
             own_run=remove,

@@ -7,6 +7,7 @@ from spark_pulsar.cli.admin import (
     clusters,
     messages,
     namespaces,
+    offloading,
     permissions,
     policies,
     schemas,
@@ -38,6 +39,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     *permissions.COMMANDS,
     *schemas.COMMANDS,
     *policies.COMMANDS,
+    *offloading.COMMANDS,
 )
 _SET_BACK: Final = (
     "admin/v2/namespaces/{tenant}/{namespace}/schemaAutoUpdateCompatibilityStrategy",

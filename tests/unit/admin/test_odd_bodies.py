@@ -26,7 +26,7 @@ MEMBERS = sorted(
     {
         *namespaces._FRESH,
         *namespaces._BY_CLUSTER,
-        *namespaces._NOT_BUILT,
+        *namespaces._KEPT,
         *(policy.member for policy in policy_table.POLICIES),
     }
     | {"unknown"}

@@ -22,6 +22,7 @@ def test_defaults_come_from_the_configuration() -> None:
         dispatch_rate=DispatchRate(),
         subscription_dispatch_rate=DispatchRate(),
         subscribe_rate=SubscribeRate(0),
+        replication_clusters=["standalone"],
     )
     world = World(default_message_ttl_s=7, default_retention_size_mb=-1, default_retention_time_minutes=3)
     assert world.core.policies_of(NAME).message_ttl_s == 7

@@ -186,7 +186,7 @@ def test_exclusive_is_for_one_and_failover_for_the_first() -> None:
     assert any(isinstance(each, fx.SendMessages) for each in second.take_all())
 
 
-def test_what_asks_for_the_past_has_no_effect() -> None:
+def test_what_asks_for_the_past_has_without_effect() -> None:
     # covers NP-5
     world = World(**QUIET)
     feeder, eater = feeding(world), eating(world)

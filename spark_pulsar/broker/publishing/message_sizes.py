@@ -1,0 +1,53 @@
+"""Topics whose policy limits the size of an entry (ADM-55)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from spark_pulsar.model.errors import NotAllowed
+from spark_pulsar.wire.send_runs import CHUNK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.topic import Topic
+    from spark_pulsar.wire.send_runs import SendRun
+
+TOO_LARGE: Final = NotAllowed("Exceed maximum message size")
+"""Answer to a SEND above the limit of its topic."""
+
+
+class MessageSizes:
+    """Topics in use that limit the size of an entry, below the limit of the broker."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self.limits: dict[Topic, int] = {}
+        """Most bytes of an entry, by topic; every run of SENDs asks for its own."""
+
+    def adopt(self, topic: Topic) -> None:
+        """Adds or removes a topic that comes into use, or has other policies."""
+        limit = self._core.policies_of(topic.name).max_message_size_bytes
+        if 0 < limit < self._core.config.max_message_size_bytes:
+            self.limits[topic] = limit
+        else:
+            self.limits.pop(topic, None)
+
+    def let_go(self, topic: Topic) -> None:
+        """Removes a topic that is deleted."""
+        self.limits.pop(topic, None)
+
+
+def in_parts(sends: SendRun, limit_bytes: int) -> Iterator[tuple[SendRun, bool]]:
+    """Yields a run in parts, in order, and whether each fits. Chunks always fit: their message is larger than any
+    limit."""
+    if sends.flags & CHUNK:
+        yield sends, True
+        return
+    fits = [end - start <= limit_bytes for start, end in zip(sends.starts, sends.ends, strict=True)]
+    done = 0
+    for index in range(1, len(fits) + 1):
+        if index == len(fits) or fits[index] != fits[done]:
+            yield (sends if index - done == len(fits) else sends.slice(done, index)), fits[done]
+            done = index

@@ -1,0 +1,59 @@
+"""`spark-pulsar admin namespaces` and `topics`: offloading, which this broker stores the policies of."""
+
+from typing import Final
+
+from spark_pulsar.cli.admin.command import Command
+from spark_pulsar.model.policy_columns import Option, Written
+
+_NAMESPACE: Final = "/admin/v2/namespaces/{namespace}"
+_TOPIC: Final = "/admin/v2/{topic}"
+_LAG: Final = f"{_NAMESPACE}/offloadDeletionLagMs"
+
+COMMANDS: Final = (
+    Command(
+        "namespaces set-offload-threshold",
+        "PUT",
+        f"{_NAMESPACE}/offloadThreshold",
+        "Set the size of a topic from which old ledgers are to be moved; -1 is never.",
+        body=(Option("", "--size -s", Written.BYTES, "10M, 16G."),),
+    ),
+    Command("namespaces get-offload-threshold", "GET", f"{_NAMESPACE}/offloadThreshold", "Show the size; -1 is never."),
+    Command(
+        "namespaces set-offload-threshold-in-seconds",
+        "PUT",
+        f"{_NAMESPACE}/offloadThresholdInSeconds",
+        "Set the age from which old ledgers are to be moved; -1 is never.",
+        body=(Option("", "--time -t", Written.SECONDS, "10m, 3h."),),
+    ),
+    Command(
+        "namespaces get-offload-threshold-in-seconds",
+        "GET",
+        f"{_NAMESPACE}/offloadThresholdInSeconds",
+        "Show the age in seconds; -1 is never.",
+    ),
+    Command(
+        "namespaces set-offload-deletion-lag",
+        "PUT",
+        _LAG,
+        "Set how long a moved ledger is kept here, too.",
+        body=(Option("", "--lag -l", Written.MILLISECONDS, "10m, 5h, 3d."),),
+    ),
+    Command("namespaces get-offload-deletion-lag", "GET", _LAG, "Show it in milliseconds; null when it is not set."),
+    Command("namespaces clear-offload-deletion-lag", "DELETE", _LAG, "Remove the time."),
+    Command(
+        "namespaces update-migration-state",
+        "POST",
+        f"{_NAMESPACE}/migration",
+        "Mark a namespace as moved to another cluster, or not.",
+        body=(Option("", "--migrated", Written.FLAG, "Moved; without it, not moved.", False),),
+    ),
+    Command(
+        "topics offload",
+        "PUT",
+        f"{_TOPIC}/offload",
+        "Move ledgers before a message: nothing happens without other storage.",
+        body=(Option("ledgerId", "--ledger", help="Of the message."), Option("entryId", "--entry", help="Of it.")),
+    ),
+    Command("topics offload-status", "GET", f"{_TOPIC}/offload", "Show the state of offloading: NOT_RUN."),
+    Command("topicPolicies delete", "DELETE", f"{_TOPIC}/policies", "Remove all policies of a topic."),
+)
