@@ -25,6 +25,9 @@ settings.load_profile("repeatable")
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 os.environ.setdefault("PULSAR_EXTRA_OPTS", "-XX:TieredStopAtLevel=1")
 
+# Commands of tests take no profile of the developer's.
+os.environ["SPARK_PULSAR_PROFILE"] = ""
+
 # As tests/apache_pulsar/standalone.conf (ACK-9).
 CONF_OF_OURS: dict[str, object] = {"acknowledgmentAtBatchIndexLevelEnabled": True}
 # Everything that is rare with a few messages happens all the time: segments fill and settle, ledgers roll and are

@@ -120,6 +120,11 @@ def bench() -> None:
     """Measure rates and latencies by the official client, as pulsar-perf does."""
 
 
+@app.command("profile", cls=loaded_from("spark_pulsar.cli.profiles.app"))
+def profile() -> None:
+    """Addresses and credentials of a Pulsar under a name, for --profile NAME."""
+
+
 @app.command("tokens", cls=loaded_from("spark_pulsar.cli.tokens.app"))
 def tokens() -> None:
     """Keys and tokens, as `pulsar tokens` makes them."""

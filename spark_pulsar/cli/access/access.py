@@ -7,6 +7,7 @@ the official client.
 from __future__ import annotations
 
 import base64
+import os
 import ssl
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,6 +16,7 @@ import typer
 
 from spark_pulsar.cli.access.client_conf import BROKER_URLS, WEB_URLS, ClientConf, read_client_conf
 from spark_pulsar.cli.access.options import DEFAULT_ADMIN_URL, DEFAULT_SERVICE_URL, AccessOptions
+from spark_pulsar.cli.access.profiles import profile_of
 from spark_pulsar.client.authentication.credentials import Credentials
 from spark_pulsar.client.authentication.plugins import Authentication
 from spark_pulsar.client.config import own_certificate
@@ -108,36 +110,60 @@ class Access:
 
 def admin_access(options: AccessOptions) -> Access:
     """Resolves the access to the admin API. Raises typer.BadParameter."""
-    conf = read_client_conf(options.client_conf)
-    url = (options.url or conf.text(*WEB_URLS) or DEFAULT_ADMIN_URL).strip().rstrip("/")
-    if not url.startswith(("http://", "https://")):
-        raise typer.BadParameter(f"want http://HOST:PORT, got {url!r}", param_hint="--admin-url")
-    return _access(url, options, conf)
+    profile = profile_of(options)
+    filled = profile.fill(options, profile.admin_url)
+    conf = read_client_conf(filled.client_conf)
+    url = filled.url or os.environ.get("PULSAR_ADMIN_URL") or conf.text(*WEB_URLS) or DEFAULT_ADMIN_URL
+    return _access(check_admin_url(url), options, filled, conf)
 
 
 def broker_access(options: AccessOptions) -> Access:
     """Resolves the access over the binary protocol. Raises typer.BadParameter."""
-    conf = read_client_conf(options.client_conf)
-    url = options.url or conf.text(*BROKER_URLS) or DEFAULT_SERVICE_URL
-    return _access(url.strip().rstrip("/"), options, conf)
+    profile = profile_of(options)
+    filled = profile.fill(options, profile.service_url)
+    conf = read_client_conf(filled.client_conf)
+    url = filled.url or os.environ.get("PULSAR_SERVICE_URL") or conf.text(*BROKER_URLS) or DEFAULT_SERVICE_URL
+    return _access(url.strip().rstrip("/"), options, filled, conf)
 
 
-def _access(url: str, options: AccessOptions, conf: ClientConf) -> Access:
+def check_admin_url(text: str) -> str:
+    """Returns the URL of an admin API. Raises typer.BadParameter."""
+    url = text.strip().rstrip("/")
+    if not url.startswith(("http://", "https://")):
+        raise typer.BadParameter(f"want http://HOST:PORT, got {url!r}", param_hint="--admin-url")
+    return _check_no_user(url)
+
+
+def check_service_url(text: str) -> str:
+    """Returns the URL of a broker. Raises typer.BadParameter."""
+    url = text.strip().rstrip("/")
+    if not url.startswith(("pulsar://", "pulsar+ssl://")):
+        raise typer.BadParameter(f"want pulsar://HOST:PORT, got {url!r}", param_hint="--service-url")
+    return _check_no_user(url)
+
+
+def _check_no_user(url: str) -> str:
     if "@" in url:
         raise typer.BadParameter(
             f"{without_user(url)}: a user and a password do not belong there; they are given by --auth-plugin basic"
         )
-    given = [
+    return url
+
+
+def _access(url: str, given: AccessOptions, options: AccessOptions, conf: ClientConf) -> Access:
+    """Makes the access of the options that were given, filled with those of a profile, and of `client.conf`."""
+    _check_no_user(url)
+    of_tls = [
         name
         for name, value in (
-            ("--tls-trust-cert-path", options.tls_trust_cert_path),
-            ("--tls-allow-insecure", options.tls_allow_insecure),
-            ("--tls-enable-hostname-verification", options.tls_enable_hostname_verification),
+            ("--tls-trust-cert-path", given.tls_trust_cert_path),
+            ("--tls-allow-insecure", given.tls_allow_insecure),
+            ("--tls-enable-hostname-verification", given.tls_enable_hostname_verification),
         )
         if value
     ]
-    if given and not url.startswith(_SECURE):
-        raise typer.BadParameter(f"{given[0]} needs TLS: https:// or pulsar+ssl://, which {url} is not")
+    if of_tls and not url.startswith(_SECURE):
+        raise typer.BadParameter(f"{of_tls[0]} needs TLS: https:// or pulsar+ssl://, which {url} is not")
     insecure = _first(options.tls_allow_insecure, conf.switch("tlsAllowInsecureConnection"), False)
     verify = _first(options.tls_enable_hostname_verification, conf.switch("tlsEnableHostnameVerification"), True)
     try:
@@ -162,7 +188,7 @@ def _access(url: str, options: AccessOptions, conf: ClientConf) -> Access:
 
 def _authentication(options: AccessOptions, conf: ClientConf) -> Authentication:
     plugin = options.auth_plugin or conf.text("authPlugin")
-    params = options.auth_params or conf.text("authParams")
+    params = conf.text("authParams") if options.auth_params is None else options.auth_params
     where = "--auth-params" if options.auth_params else f"authParams of {conf.path}"
     if params and not plugin:
         raise ValueError(f"{where}: for which plugin? Give --auth-plugin token, basic, tls or oauth2")

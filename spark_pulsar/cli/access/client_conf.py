@@ -71,12 +71,13 @@ class ClientConf:
 
 
 def read_client_conf(given: Path | None) -> ClientConf:
-    """Reads the file that was given, else the one in its place, if there is one."""
-    path = given or PLACE
-    if given is None and not path.is_file():
+    """Reads the file that was given, else that of $PULSAR_CLIENT_CONF, else the one in its place, if there is one."""
+    named = given or (Path(text) if (text := os.environ.get("PULSAR_CLIENT_CONF")) else None)
+    path = named or PLACE
+    if named is None and not path.is_file():
         return ClientConf()
     try:
-        if given is None and path.stat().st_uid not in (0, os.geteuid()):
+        if named is None and path.stat().st_uid not in (0, os.geteuid()):
             raise typer.BadParameter(f"{path} belongs to somebody else: it is read if --client-conf names it")
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:

@@ -27,8 +27,7 @@ _SERVICE_URL: Final = Annotated[
         "--service-url",
         "--url",
         "-u",
-        envvar="PULSAR_SERVICE_URL",
-        help="Broker to talk to: pulsar:// or pulsar+ssl://.",
+        help="Broker to talk to: pulsar:// or pulsar+ssl://; $PULSAR_SERVICE_URL.",
         show_default=of_access.DEFAULT_SERVICE_URL,
         rich_help_panel=of_access.PANEL,
     ),
@@ -37,9 +36,25 @@ _ADMIN_URL: Final = Annotated[
     str | None,
     typer.Option(
         "--admin-url",
-        envvar="PULSAR_ADMIN_URL",
-        help="Address of the admin REST API: http:// or https://.",
+        help="Address of the admin REST API: http:// or https://; $PULSAR_ADMIN_URL.",
         show_default=of_access.DEFAULT_ADMIN_URL,
+        rich_help_panel=of_access.PANEL,
+    ),
+]
+
+
+def _names_of_profiles() -> list[str]:
+    from spark_pulsar.cli.access.profiles import read_profiles  # a broker needs none
+
+    return sorted(read_profiles().profiles)
+
+
+_PROFILE: Final = Annotated[
+    str | None,
+    typer.Option(
+        "--profile",
+        help="Profile with the rest, see spark-pulsar profile; $SPARK_PULSAR_PROFILE, or the one in use.",
+        autocompletion=_names_of_profiles,
         rich_help_panel=of_access.PANEL,
     ),
 ]
@@ -50,6 +65,7 @@ _CREDENTIALS: Final = {
     "tls_allow_insecure": of_access.AllowInsecure,
     "tls_enable_hostname_verification": of_access.VerifyHostname,
     "client_conf": of_access.ClientConf,
+    "profile": _PROFILE,
 }
 _OF_BROKER: Final = {"url": _SERVICE_URL} | _CREDENTIALS | {"listener_name": of_access.ListenerName}
 _OF_ADMIN: Final = {"url": _ADMIN_URL} | _CREDENTIALS

@@ -60,10 +60,9 @@ ClientConf = Annotated[
     Path | None,
     typer.Option(
         "--client-conf",
-        envvar="PULSAR_CLIENT_CONF",
         exists=True,
         dir_okay=False,
-        help="File with the rest, as Pulsar's client.conf; conf/client.conf if it is there.",
+        help="File with the rest, as Pulsar's client.conf; $PULSAR_CLIENT_CONF, or conf/client.conf if it is there.",
         rich_help_panel=PANEL,
     ),
 ]
@@ -77,7 +76,7 @@ ListenerName = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessOptions:
-    """Options of one command as they were given; None: look into `client.conf`."""
+    """Options of one command as they were given; None: look into the profile, the environment and `client.conf`."""
 
     url: str | None = None
     auth_plugin: str | None = None
@@ -87,3 +86,4 @@ class AccessOptions:
     tls_enable_hostname_verification: bool | None = None
     client_conf: Path | None = None
     listener_name: str | None = None
+    profile: str | None = None

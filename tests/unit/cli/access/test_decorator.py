@@ -40,6 +40,6 @@ def test_options_of_a_broker(tmp_path: Path) -> None:
 
 
 def test_options_of_the_admin_api() -> None:
-    done = CliRunner().invoke(app, ["list", "t"], env={"PULSAR_ADMIN_URL": "http://h:1"})
+    done = CliRunner().invoke(app, ["list", "t", "--admin-url", "http://h:1"])
     assert done.exit_code == 0, done.output
     assert seen.pop() == ("t", 0, AccessOptions(url="http://h:1"))
