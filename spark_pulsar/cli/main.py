@@ -9,6 +9,7 @@ import typer
 from spark_pulsar.broker.turn.config_keys import keys_of
 from spark_pulsar.cli.frame.groups import HELP_NAMES, OneLineErrors, loaded_from
 from spark_pulsar.cli.messages import commands as messages
+from spark_pulsar.cli.topics import commands as topics
 from spark_pulsar.server.config.settings import ServerConfig
 
 _KEYS = {name: key for name, (_, key) in keys_of(ServerConfig).items()}
@@ -91,6 +92,7 @@ def show_configuration(
 app.command()(messages.produce)
 app.command()(messages.consume)
 app.command()(messages.read)
+app.command()(topics.top)
 
 
 @app.command()
@@ -123,6 +125,11 @@ def bench() -> None:
 @app.command("profile", cls=loaded_from("spark_pulsar.cli.profiles.app"))
 def profile() -> None:
     """Addresses and credentials of a Pulsar under a name, for --profile NAME."""
+
+
+@app.command("topics", cls=loaded_from("spark_pulsar.cli.topics.app"))
+def _topics() -> None:
+    """Tenants, namespaces, topics and subscriptions as a tree."""
 
 
 @app.command("tokens", cls=loaded_from("spark_pulsar.cli.tokens.app"))

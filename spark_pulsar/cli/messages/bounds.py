@@ -15,7 +15,7 @@ from spark_pulsar.model.ids import InvalidMessageId, MessageId
 
 _AGO: Final = re.compile(r"-([0-9]+[smhdwy])")
 _MILLIS: Final = re.compile(r"[0-9]{11,15}")
-_WANT: Final = "a message id such as 12:0:-1, a time such as 2026-11-24T08:30 or 1795484960636, or -2h"
+_WANT: Final = "a message id such as 12:0:-1:-1, a time such as 2026-11-24T08:30 or 1795484960636, or -2h"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def parse_bound(text: str, option: str, *, words: tuple[str, ...]) -> Bound:
     if _MILLIS.fullmatch(given):
         return Bound(time_ms=int(given))
     try:
-        return Bound(message_id=MessageId.parse(given.strip("()").replace(",", ":")))
+        return Bound(message_id=MessageId.parse(given))
     except InvalidMessageId:
         pass
     try:

@@ -43,8 +43,7 @@ class Outgoing:
 
 def id_of(message: pulsar.Message) -> MessageId:
     """Returns the id of a received message."""
-    found = message.message_id()
-    return MessageId(found.ledger_id(), found.entry_id(), found.partition(), found.batch_index())
+    return MessageId.of_client(message.message_id())
 
 
 def record_of(message: pulsar.Message, decoder: Decoder | None) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""Views of the topics of a broker: a live table, and a tree."""

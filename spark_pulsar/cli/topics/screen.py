@@ -1,0 +1,114 @@
+"""The live table of `top`: a screen of the terminal that keys sort, and that ends at q or Ctrl-C."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from spark_pulsar.cli.topics.looks import HEADS, Looks, cells_of
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+_KEYS: Final = {
+    **{"i": "in", "o": "out", "b": "backlog", "u": "unacked", "s": "storage"},
+    **{"p": "producers", "c": "consumers", "t": "topic"},
+}
+_SORTED_HEADS: Final = {
+    **{"in": "IN/S", "out": "OUT/S", "backlog": "BACKLOG", "unacked": "UNACKED", "storage": "STORAGE"},
+    **{"producers": "PROD", "consumers": "CONS", "topic": "TOPIC"},
+}
+_AROUND_ROWS: Final = 4
+"""Lines of the screen that are no rows: title, heads, their rule, keys."""
+
+
+def show_live(looks: Looks, sort: str, interval_s: float, count: int) -> None:
+    """Shows the table until q, Ctrl-C, or so many looks (0: for ever)."""
+    from rich.console import Console
+    from rich.live import Live
+
+    looks.look()  # a broker that is not there ends the command before there is a screen
+    console = Console()
+    done = 1
+    screen = Live(console=console, screen=True, auto_refresh=False)
+    with _keys() as keyboard, contextlib.suppress(KeyboardInterrupt), screen as live:
+        next_s = time.monotonic() + interval_s
+        while True:
+            live.update(_table(console, looks, sort, interval_s), refresh=True)
+            key = _key(keyboard, max(0.0, next_s - time.monotonic()))
+            if key == "q":
+                return
+            sort = _KEYS.get(key, sort)
+            if time.monotonic() >= next_s:
+                if done == count:
+                    return
+                looks.try_to_look()
+                done += 1
+                next_s = time.monotonic() + interval_s
+
+
+def _table(console: Console, looks: Looks, sort: str, interval_s: float) -> RenderableType:
+    from rich import box
+    from rich.console import Group
+    from rich.table import Column, Table
+    from rich.text import Text
+
+    rows = looks.sorted(sort)
+    room = max(1, console.height - _AROUND_ROWS)
+    table = Table(
+        *(
+            Column(
+                Text(head, style="reverse" if head == _SORTED_HEADS[sort] else "bold"),
+                justify="right" if at else "left",
+                no_wrap=True,
+                overflow="ellipsis",
+                ratio=1 if not at else None,
+            )
+            for at, head in enumerate(HEADS)
+        ),
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        expand=True,
+        show_edge=False,
+    )
+    for row in rows[:room]:
+        style = "bold" if row.rate_in or row.rate_out else ""
+        table.add_row(*(Text(cell) for cell in cells_of(row)), style=style)
+    hidden = f", {len(rows) - room} more below" if len(rows) > room else ""
+    title = Text(f"{len(rows)} topics{hidden}; every {interval_s:g} s; by {sort}", style="dim", no_wrap=True)
+    if looks.failure:
+        title = Text(f"{looks.failure}; trying again", style="bold red", no_wrap=True)
+    keys = "sort: " + "  ".join(f"{key} {name}" for key, name in _KEYS.items()) + "   q quit"
+    return Group(title, table, Text(keys, style="dim", no_wrap=True))
+
+
+@contextlib.contextmanager
+def _keys() -> Iterator[int | None]:
+    """Takes keys one by one, without Enter; None where standard input is no terminal."""
+    import termios
+    import tty
+
+    if not sys.stdin.isatty():
+        yield None
+        return
+    keyboard = sys.stdin.fileno()
+    before = termios.tcgetattr(keyboard)
+    try:
+        tty.setcbreak(keyboard)
+        yield keyboard
+    finally:
+        termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
+
+
+def _key(keyboard: int | None, timeout_s: float) -> str:
+    """Waits for a key, at most so long; empty without one."""
+    if keyboard is None:
+        time.sleep(timeout_s)
+        return ""
+    ready, _, _ = select.select([keyboard], [], [], timeout_s)
+    return os.read(keyboard, 1).decode(errors="replace").lower() if ready else ""
