@@ -68,25 +68,9 @@ def broker(
     sys.exit(run_broker(conf, {key: value for key, value in options.items() if value is not None}, with_parent))
 
 
-config = typer.Typer(help="The configuration of a broker.", no_args_is_help=True)
-app.add_typer(config, name="config")
-
-
-@config.callback()
-def _configuration() -> None:
-    """The configuration of a broker."""
-
-
-@config.command("show")
-def show_configuration(
-    conf: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="Configuration file with Pulsar's key names.")
-    ] = None,
-) -> None:
-    """Print all keys that a broker acts upon with their values, secrets masked."""
-    from spark_pulsar.cli.broker.configuration import print_configuration
-
-    print_configuration(conf)
+@app.command("config", cls=loaded_from("spark_pulsar.cli.configuration.app"))
+def config() -> None:
+    """The configuration of a broker: of its file, and while it runs."""
 
 
 app.command()(messages.produce)

@@ -8,10 +8,11 @@ from pathlib import Path
 import typer
 
 from spark_pulsar.broker.turn.config_keys import shown
+from spark_pulsar.cli.output.formats import Format, show
 from spark_pulsar.server.config.reading import KEYS, InvalidConfiguration, load_config, settings_of
 
 
-def print_configuration(conf: Path | None) -> None:
+def print_configuration(conf: Path | None, output: Format | None = None) -> None:
     """Prints every key that a broker with this file acts upon, by section, with its value; secrets are masked (SEC-85).
     Exit status 1 for a file that the broker would refuse."""
     try:
@@ -19,14 +20,18 @@ def print_configuration(conf: Path | None) -> None:
     except (InvalidConfiguration, OSError) as error:
         typer.echo(f"spark-pulsar config: {conf}: {error}", err=True)
         raise typer.Exit(1) from error
-    lines, section = [], ""
+    lines, section, values = [], "", {}
     for name, key in sorted(KEYS.items(), key=lambda each: _SECTIONS.index(each[1].section)):
         if key.section != section:
             section = key.section
             lines.append(f"# {section}")
         text = settings.get(name, "")
         is_set = name in settings and (text or key.takes_empty)
-        lines.append(f"{name}={shown(name, text if is_set else key.default)}")
+        values[name] = shown(name, text if is_set else key.default)
+        lines.append(f"{name}={values[name]}")
+    if output is not None:
+        show(values, output)
+        return
     if config.unsupported_keys:
         lines.append(f"# Without effect: {', '.join(config.unsupported_keys)}")
     if config.unknown_keys:
