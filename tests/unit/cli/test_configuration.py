@@ -9,6 +9,7 @@ from typer.testing import CliRunner, Result
 from spark_pulsar.cli.main import app
 from tests.brokers import Broker
 
+
 def config(broker: Broker, *words: str) -> Result:
     return CliRunner().invoke(app, ["config", *words, "--admin-url", broker.admin_url])
 
