@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import resource
 from typing import Final, NamedTuple
 
-_WANTED: Final = 65_536
+_WANTED: Final = (65_536, 10_240)
+"""Limits in order: macOS allows no more than the second one (OPEN_MAX), whatever its hard limit says."""
 _LOG = logging.getLogger("spark_pulsar.server")
 
 
@@ -21,11 +23,14 @@ def raise_limit() -> int:
     """Raises the limit of open files as far as this process may, within reason, and returns it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
-        return _WANTED
-    wanted = _WANTED if hard == resource.RLIM_INFINITY else min(hard, _WANTED)
-    if soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-        return wanted
+        return _WANTED[0]
+    for most in _WANTED:
+        wanted = most if hard == resource.RLIM_INFINITY else min(hard, most)
+        if soft >= wanted:
+            break
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            return wanted
     return soft
 
 

@@ -19,6 +19,7 @@ TEXT = {"replace", "copy"}
 """Also methods of texts and lists: only modules of files count."""
 ELSEWHERE = {
     "disk.py": "it is the disk",
+    "portable.py": "it is what the disk calls",
     "memory.py": "it has no files",
     "repair.py": "it works on a directory that no broker uses, and can be run again",
 }

@@ -312,6 +312,8 @@ def _connect(path: Path, locking: str) -> sqlite3.Connection:
         database.execute(f"PRAGMA locking_mode={locking}")
         database.execute("PRAGMA journal_mode=WAL")
         database.execute("PRAGMA synchronous=FULL")
+        for sync in ("fullfsync", "checkpoint_fullfsync"):  # of macOS, where fsync does not reach the disk
+            database.execute(f"PRAGMA {sync}=1")
         database.execute("PRAGMA busy_timeout=2000")
         database.execute("PRAGMA schema_version").fetchone()  # reads, which takes what reading needs
     except sqlite3.Error:

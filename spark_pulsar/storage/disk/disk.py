@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from spark_pulsar.storage.disk import portable
+
 _MAX_BUFFERS: Final = 512
 _FILL_BYTES: Final = 1 << 20
 _ZEROS: Final = bytes(_FILL_BYTES)
@@ -52,9 +54,11 @@ class Disk:
         """`size` bytes at `offset` if the system has the first and the last of them in memory, else None, also when
         they cannot be read. What was written one after the other leaves memory like that too, so this hardly ever
         waits."""
+        if not portable.IN_MEMORY:
+            return None
         byte = bytearray(1)
         try:
-            if any(os.preadv(fd, [byte], at, os.RWF_NOWAIT) != 1 for at in (offset, offset + size - 1)):
+            if any(os.preadv(fd, [byte], at, portable.IN_MEMORY) != 1 for at in (offset, offset + size - 1)):
                 return None
             data = os.pread(fd, size, offset)
         except OSError:
@@ -69,21 +73,24 @@ class Disk:
         """Like `write`, and on return the bytes survive power loss.
 
         Write and fdatasync are one system call (RWF_DSYNC): that is one hand-over of the interpreter lock less, on
-        the path that every receipt waits for.
+        the path that every receipt waits for. They are two where the system has no such call.
         """
-        return self._write(fd, buffers, offset, os.RWF_DSYNC)
+        end = self._write(fd, buffers, offset, portable.SYNCED_WRITE)
+        if not portable.SYNCED_WRITE:
+            self.sync(fd)
+        return end
 
     def _write(self, fd: int, buffers: Sequence[Buffer], offset: int, flags: int) -> int:
         at = 0
         while at < len(buffers):
             some = buffers[at : at + _MAX_BUFFERS]
             wanted = sum(map(len, some))
-            written = os.pwritev(fd, some, offset, flags)
+            written = portable.write_buffers(fd, some, offset, flags)
             if written < wanted:
                 rest = memoryview(some[0] if len(some) == 1 else b"".join(some))[written:]
                 while rest:
                     offset += written
-                    written = os.pwritev(fd, [rest], offset, flags)
+                    written = portable.write_buffers(fd, [rest], offset, flags)
                     rest = rest[written:]
             offset += written
             at += _MAX_BUFFERS
@@ -91,16 +98,16 @@ class Disk:
 
     def sync(self, fd: int) -> None:
         """Makes the data of a file, and what is needed to find it, durable."""
-        os.fdatasync(fd)
+        portable.sync_data(fd)
 
     def sync_directory(self, path: Path) -> None:
         """Makes names created, renamed or removed in a directory durable (DUR-9)."""
         with self.opened(path, os.O_RDONLY | os.O_DIRECTORY) as fd:
-            os.fsync(fd)
+            portable.sync_names(fd)
 
     def preallocate(self, fd: int, size: int) -> None:
         """Reserves the space of a file of `size` bytes, so that later writes inside cannot fail for lack of it."""
-        os.posix_fallocate(fd, 0, size)
+        portable.allocate(fd, size)
 
     def fill_zeros(self, fd: int, start: int, end: int) -> None:
         """Writes zeros over a range, so that later writes there change no metadata."""
