@@ -28,6 +28,7 @@ from . import (
     brokers,
     clusters,
     configuration,
+    disk,
     lookups,
     managed_info,
     messages,
@@ -89,7 +90,7 @@ async def _version(_call: Call) -> Response:
 async def _metrics(call: Call) -> Response:
     # Loaded by the first scrape, beside the loop: prometheus-client is many files.
     metrics = await asyncio.to_thread(importlib.import_module, "spark_pulsar.admin.metrics")
-    answer: Response = metrics.Exposition(call.gate.core)
+    answer: Response = metrics.Exposition(call.gate.core, await disk.space_of(call.gate))
     return answer
 
 
@@ -115,6 +116,7 @@ ROUTES: Final[Routes] = (
     *managed_info.ROUTES,
     *schemas.ROUTES,
     *broker_stats.ROUTES,
+    *disk.ROUTES,
     *configuration.ROUTES,
     *brokers.ROUTES,
     *page_files.ROUTES,

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from starlette.responses import JSONResponse
-
 from spark_pulsar.model.errors import PulsarError
 
-from .answers import Piecewise, Refused, json_pieces
+from .answers import Piecewise, json_pieces
 from .lookups import bundle_of
 from .namespaces import bundle_edges
 from .topic_stats import topic_stats_in_steps
@@ -143,18 +140,4 @@ def _shortened(stats: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-async def _disk(call: Call) -> Response:
-    """Answers the space of the disk that holds the messages, and why it takes no more, if it does not. Ours: Apache
-    Pulsar's bookies have the disks there."""
-    try:
-        found = await asyncio.to_thread(call.gate.disk_space)
-    except OSError as error:
-        raise Refused(503, f"The disk cannot be asked for its space: {error.strerror}") from error
-    space = {} if found is None else dict(zip(("sizeBytes", "freeBytes"), found, strict=True))
-    return JSONResponse({**space, "fullReason": call.core.disk_full_reason or None})
-
-
-ROUTES: Final[Routes] = (
-    ("admin/v2/broker-stats/topics", {"GET": _topics}),
-    ("admin/v2/broker-stats/disk", {"GET": _disk}),
-)
+ROUTES: Final[Routes] = (("admin/v2/broker-stats/topics", {"GET": _topics}),)

@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Final
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 
 from .answers import Piecewise
+from .disk import metric_lines
 from .metric_table import BROKER, SUBSCRIPTION, TOPIC, Scrape
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
+
+    from .disk import Space
 
 _LINES_A_BLOCK: Final = 512
 _LINES_A_STEP: Final = 64
@@ -26,12 +29,13 @@ _CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 class Exposition(Piecewise):
     """The answer to a scrape."""
 
-    def __init__(self, core: Core) -> None:
-        super().__init__(_all_blocks(Scrape(core)), _CONTENT_TYPE)
+    def __init__(self, core: Core, space: Space | None = None) -> None:
+        super().__init__(_all_blocks(Scrape(core), space), _CONTENT_TYPE)
 
 
-def _all_blocks(scrape: Scrape) -> Iterator[bytes]:
+def _all_blocks(scrape: Scrape, space: Space | None) -> Iterator[bytes]:
     yield _process()
+    yield "".join(metric_lines(space)).encode()
     yield from blocks(scrape)
 
 

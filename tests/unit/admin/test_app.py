@@ -28,6 +28,9 @@ class Gate:
     def core(self) -> Core:
         return self._world.core
 
+    def disk_space(self) -> tuple[int, int]:
+        return 1000, 400
+
     def ask(self, request: Callable[[Core], Any]) -> "asyncio.Future[Any]":
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
