@@ -52,6 +52,7 @@ COMMANDS: Final = (
         "Show where Apache Pulsar keeps its metadata.",
     ),
     Command("broker-stats topics", "GET", "/admin/v2/broker-stats/topics", "Show the statistics of all topics."),
+    Command("broker-stats disk", "GET", "/admin/v2/broker-stats/disk", "Show the space of the broker's disk."),
     Command("resourcegroups list", "GET", "/admin/v2/resourcegroups", "List the resource groups."),
     Command(
         "brokers version", "GET", f"{_BROKERS}/version", "Print the version of Apache Pulsar that the broker speaks."

@@ -112,6 +112,12 @@ COMMANDS: Final = (
     ),
     Command("namespaces bundles", "GET", f"{_NAMESPACE}/bundles", "Show the bundles of a namespace."),
     Command("namespaces policies", "GET", _NAMESPACE, "Show all policies of a namespace."),
+    Command(
+        "namespaces applied-policies",
+        "GET",
+        f"{_NAMESPACE}/appliedPolicies",
+        "Show all policies in effect, and the level that each comes from.",
+    ),
     Command("namespaces get-properties", "GET", f"{_NAMESPACE}/properties", "Show the properties of a namespace."),
     Command(
         "namespaces set-properties",

@@ -49,11 +49,8 @@ _SET_BACK: Final = (
 )
 WITHOUT_COMMAND: Final = {
     "GET metrics": "for Prometheus",
-    "GET ": "the page",
-    "GET page/{file}": "the page",
-    "GET admin/v2/namespaces/{tenant}/{namespace}/appliedPolicies": "for the page",
-    "GET admin/v2/{domain}/{tenant}/{namespace}/{topic}/appliedPolicies": "for the page; --applied is that of a policy",
-    "GET admin/v2/broker-stats/disk": "for the page",
+    "GET ": "the page, for browsers",
+    "GET page/{file}": "a file of the page",
     "GET admin/v2/brokers/ready": "for probes; brokers healthcheck is the command",
     "GET admin/v2/brokers": "brokers list takes a cluster",
     **{f"DELETE {path}": "pulsar-admin sets the value that is the default" for path in _SET_BACK},

@@ -86,6 +86,12 @@ def _row(name: str, method: str, end: str, text: str, **more: Any) -> Command:
 
 COMMANDS: Final = (
     Command(
+        "topics applied-policies",
+        "GET",
+        f"{_TOPIC}/appliedPolicies",
+        "Show all policies in effect, and the level that each comes from.",
+    ),
+    Command(
         "topics list",
         "GET",
         "/admin/v2/{domain}/{namespace}",
