@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from spark_pulsar.model.names import TopicName
-
 _LIVE_WITHIN_S: Final = 20.0
 """A broker whose counters differ at two looks in a row that are no further apart does not hold its answers back."""
 _COUNTERS: Final = ("msgInCount", "msgOutCount", "bytesInCount", "bytesOutCount")
@@ -59,18 +57,15 @@ class Sampler:
 
     def rows(self, statistics: Mapping[str, Any], now_s: float, scope: str, *, each_partition: bool) -> list[Figures]:
         """Returns the rows of topics within a scope: a tenant, a namespace, or empty for all but the system's own."""
-        found = [
-            (TopicName.parse(name), name, topic)
-            for name, topic in topics_of(statistics)
-            if is_within(TopicName.parse(name), scope)
-        ]
-        counts = {name: tuple(float(topic.get(each, 0)) for each in _COUNTERS) for _, name, topic in found}
+        found = [(name, topic) for name, topic in topics_of(statistics) if is_within(name, scope)]
+        counts = {name: tuple(float(topic.get(each, 0)) for each in _COUNTERS) for name, topic in found}
         elapsed_s = None if self._looked_s is None else now_s - self._looked_s
         self._learn(counts, elapsed_s)
         rows: dict[str, Figures] = {}
-        for parsed, name, topic in found:
-            is_partition = parsed.partition >= 0
-            shown = name if each_partition or not is_partition else name.rpartition("-partition-")[0]
+        for name, topic in found:
+            whole, separator, number = name.rpartition("-partition-")
+            is_partition = bool(separator) and number.isdecimal()
+            shown = whole if is_partition and not each_partition else name
             row = _row(shown, topic, self._rates(name, counts[name], topic, elapsed_s), is_partition)
             rows[shown] = row if shown not in rows else _sum(rows[shown], row)
         self._counts, self._looked_s = counts, now_s
@@ -93,11 +88,13 @@ class Sampler:
         return tuple(float(topic.get(each, 0)) for each in names)
 
 
-def is_within(topic: TopicName, scope: str) -> bool:
+def is_within(topic: str, scope: str) -> bool:
     """Tells whether a topic is in a tenant or namespace, if one is named; the broker's own are in `pulsar` alone."""
-    if scope and scope not in (topic.tenant, f"{topic.tenant}/{topic.namespace}"):
+    tenant, _, rest = topic.partition("://")[2].partition("/")
+    namespace, _, local = rest.rpartition("/")  # brokers of Apache Pulsar keep topics with a cluster in their names
+    if scope and scope not in (tenant, f"{tenant}/{namespace}"):
         return False
-    return bool(scope) if topic.tenant == "pulsar" else not topic.local.startswith("__")
+    return bool(scope) if tenant == "pulsar" else not local.startswith("__")
 
 
 def _row(name: str, topic: Mapping[str, Any], rates: tuple[float, ...], is_partition: bool) -> Figures:

@@ -29,6 +29,8 @@ def topics_within(admin: Admin, scope: str, *, with_system: bool) -> dict[str, d
     found: dict[str, dict[str, list[Topic]]] = {}
     for each in tenants:
         names = [f"{each}/{namespace}"] if namespace else sorted(admin.get(f"/admin/v2/namespaces/{each}"))
+        # Apache Pulsar keeps namespaces with a cluster in their names for itself.
+        names = [name for name in names if name.count("/") == 1]
         shown = [name for name in names if with_system or namespace or name not in _SYSTEM]
         found[each] = {name: list(_topics_of(admin, name, with_system=with_system)) for name in shown}
     if not scope and not with_system and found.get("pulsar") == {}:

@@ -31,6 +31,7 @@ def statistics(**counts: int) -> dict[str, Any]:
     return {
         "public/default": {"0x0_0xf": {"persistent": topics | system}},
         "pulsar/system": {"0x0_0xf": {"persistent": {"persistent://pulsar/system/x": {}}}},
+        "pulsar/c/h:1": {"0x0_0xf": {"persistent": {"persistent://pulsar/c/h:1/healthcheck": {}}}},
     }
 
 
@@ -45,7 +46,8 @@ def test_partitions_are_together_and_the_broker_s_own_topics_left_out() -> None:
     each = Sampler().rows(answer, 0.0, "public/default", each_partition=True)
     assert len(each) == 3
     assert [row.topic for row in Sampler().rows(answer, 0.0, "pulsar", each_partition=False)] == [
-        "persistent://pulsar/system/x"
+        "persistent://pulsar/system/x",
+        "persistent://pulsar/c/h:1/healthcheck",
     ]
 
 
