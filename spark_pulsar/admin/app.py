@@ -26,6 +26,7 @@ from . import (
     backlogs,
     broker_stats,
     brokers,
+    bundles,
     clusters,
     configuration,
     disk,
@@ -120,6 +121,7 @@ ROUTES: Final[Routes] = (
     *configuration.ROUTES,
     *brokers.ROUTES,
     *page_files.ROUTES,
+    *bundles.ROUTES,  # behind the others: a name of theirs is no bundle
 )
 """Paths with their methods; the first that fits serves."""
 

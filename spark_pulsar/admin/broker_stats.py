@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spark_pulsar.model.errors import PulsarError
 
 from .answers import Piecewise, json_pieces
-from .lookups import bundle_of
+from .bundle_edges import bundle_of
 from .namespaces import bundle_edges
 from .topic_stats import topic_stats_in_steps
 

@@ -23,17 +23,19 @@ def check_replication(
     """Refuses clusters to copy messages to; `allowed` are those of the namespace, none for all."""
     for cluster in wanted:
         if cluster not in core.state.documents[CLUSTERS]:
-            raise InvalidPolicy(f"Invalid replication cluster {cluster}")
+            if allowed:
+                raise InvalidPolicy(f"Invalid replication cluster {cluster}")
+            raise Refused(403, f"Invalid cluster id: {cluster}")
         if allowed and cluster not in allowed:
             raise Refused(400, _NOT_ALLOWED.format(cluster, "namespace", namespace))
-    _check_tenant(core, namespace, wanted)
+    check_tenant(core, namespace, wanted)
     if core.config.cluster_name not in wanted:
         raise InvalidPolicy(f"Can not remove local cluster from the local {level}-level replication clusters policy")
 
 
 def check_allowed(core: Core, namespace: str, wanted: Sequence[str], replication: Sequence[str]) -> None:
     """Refuses clusters that the tenant may not use, and a list without those that messages are copied to."""
-    _check_tenant(core, namespace, wanted)
+    check_tenant(core, namespace, wanted)
     if not set(replication) <= set(wanted):
         raise Refused(
             400,
@@ -42,7 +44,8 @@ def check_allowed(core: Core, namespace: str, wanted: Sequence[str], replication
         )
 
 
-def _check_tenant(core: Core, namespace: str, wanted: Sequence[str]) -> None:
+def check_tenant(core: Core, namespace: str, wanted: Sequence[str]) -> None:
+    """Refuses clusters that the tenant may not use."""
     tenant = namespace.partition("/")[0]
     allowed = json.loads(core.state.documents[TENANTS][tenant])["allowedClusters"]
     for cluster in wanted:

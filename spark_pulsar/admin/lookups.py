@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import zlib
-from bisect import bisect_right
 from typing import TYPE_CHECKING, Final
 
 from starlette.responses import PlainTextResponse
 
 from .answers import Refused
+from .bundle_edges import bundle_of
 from .calls import reads
 from .namespaces import bundle_edges
 from .topics import check_namespace, is_known
@@ -46,12 +45,6 @@ def _lookup(core: Core, call: Call) -> object:
 async def _bundle(call: Call) -> Response:
     check_namespace(call.core, call.topic)
     return PlainTextResponse(bundle_of(bundle_edges(call.core, call.namespace), call.topic.full))
-
-
-def bundle_of(edges: list[str], topic: str) -> str:
-    """Answers the bundle of a topic, `0xLOW_0xHIGH`, by the CRC32 of its full name."""
-    place = min(bisect_right(edges, f"0x{zlib.crc32(topic.encode()):08x}"), len(edges) - 1)
-    return f"{edges[place - 1]}_{edges[place]}"
 
 
 _TOPIC: Final = "lookup/v2/topic/{domain}/{tenant}/{namespace}/{topic}"

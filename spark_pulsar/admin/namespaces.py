@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import json
-import re
-import zlib
 from collections.abc import Callable, Mapping
 from functools import partial
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import PlainTextResponse
 
 from spark_pulsar.broker.entities import registry as topic_names
 from spark_pulsar.broker.schemas import registry
-from spark_pulsar.broker.subscriptions import cursor_moves, subscribing
-from spark_pulsar.broker.topics import lifecycle, name_limits, policy_changes
+from spark_pulsar.broker.topics import name_limits, policy_changes
 from spark_pulsar.broker.topics.partitions import most
 from spark_pulsar.ledger.records.base import NamespaceDeleted, NamespaceSet
 from spark_pulsar.ledger.records.documents import TENANTS
 from spark_pulsar.model.errors import InvalidTopicName, NotAllowed
 from spark_pulsar.model.json_values import MalformedPolicy, members, number, truth
 from spark_pulsar.model.limits import LONG
-from spark_pulsar.model.names import NON_PERSISTENT, PERSISTENT, TopicName, check_entity
+from spark_pulsar.model.names import check_entity
 from spark_pulsar.model.offload_policies import DELETION_LAG_MS, THRESHOLD_BYTES, THRESHOLD_S
 from spark_pulsar.model.permissions import AUTH_POLICIES, SUBSCRIPTION_AUTH_MODE, Permissions, auth_mode
 from spark_pulsar.model.policies import QUOTA_TYPES, BacklogQuota, TooManyPartitions
@@ -43,25 +39,20 @@ from spark_pulsar.model.policy_table import (
 )
 
 from . import cluster_lists
-from .answers import Refused, text_map, whole_number
+from .answers import Refused, text_map
+from .bundle_edges import edges_of, read_bundles
 from .calls import NAMESPACE_PATH, changes, reads
 from .clusters import namespaces_of
 from .topics import list_topics
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from starlette.responses import Response
 
     from spark_pulsar.broker.entities.core import Core
-    from spark_pulsar.broker.entities.subscription import Subscription
-    from spark_pulsar.broker.entities.topic import Topic
 
     from .calls import Call, Routes
     from .slices import Steps
 
-DEFAULT_BUNDLES: Final = 4
-MAX_BUNDLES: Final = 4096
 MIGRATED: Final = "migrated"
 ANTI_AFFINITY: Final = "antiAffinityGroup"
 OLD_OFFLOAD_MEMBERS: Final = {
@@ -137,30 +128,14 @@ def check_tenant(core: Core, namespace: str) -> None:
         raise Refused(404, "Tenant does not exist")
 
 
-def boundaries(bundles: int) -> list[str]:
-    """Returns the edges of the bundles of a namespace: equal parts of the 32-bit hashes."""
-    edges = [index * ((1 << 32) // bundles) for index in range(bundles)]
-    return [f"0x{edge:08x}" for edge in [*edges, 0xFFFFFFFF]]
-
-
-def _is_in(bundle: str, topic: str) -> bool:
-    """Tells whether a topic belongs to the bundle `0xLOW_0xHIGH`, by the CRC32 of its full name."""
-    found = re.fullmatch(r"0x([0-9a-f]{8})_0x([0-9a-f]{8})", bundle)
-    if found is None:
-        raise Refused(412, f"Invalid format for NamespaceBundle range: {bundle}")
-    low, high = (int(edge, 16) for edge in found.groups())
-    place = zlib.crc32(topic.encode())
-    return low <= place < high or place == high == 0xFFFFFFFF
-
-
 def _bundles(stored: Mapping[str, Any]) -> dict[str, Any]:
-    number = stored.get("bundles", {}).get("numBundles", DEFAULT_BUNDLES)
-    return {"boundaries": boundaries(number), "numBundles": number}
+    edges = edges_of(stored)
+    return {"boundaries": edges, "numBundles": len(edges) - 1}
 
 
 def bundle_edges(core: Core, namespace: str) -> list[str]:
     """Returns the edges of the bundles of a namespace that exists."""
-    return list(_bundles(existing(core, namespace))["boundaries"])
+    return edges_of(existing(core, namespace))
 
 
 def _shown(core: Core, stored: Mapping[str, Any]) -> dict[str, Any]:
@@ -186,11 +161,7 @@ def _wanted(core: Core, namespace: str, body: Mapping[str, Any]) -> dict[str, An
         if value is None or value == _FRESH.get(member, None) or member == "clusterThatCanDeleteNamespace":
             continue
         if member == "bundles":
-            number = whole_number(members(value, member).get("numBundles", 0), "numBundles")
-            if number > MAX_BUNDLES:
-                raise Refused(412, f"Too many bundles: at most {MAX_BUNDLES}")
-            if number > 0:
-                wanted["bundles"] = {"numBundles": number}
+            wanted.update({member: read} if (read := read_bundles(value)) else {})
         elif member == SUBSCRIPTION_AUTH_MODE:
             wanted[member] = auth_mode(value)
         elif member in _KEPT:
@@ -235,6 +206,7 @@ def _check_clusters(core: Core, namespace: str, wanted: Mapping[str, Any]) -> No
     replication = wanted.get(REPLICATION_CLUSTERS, [])
     allowed = wanted.get(ALLOWED_CLUSTERS, [])
     if replication:
+        cluster_lists.check_tenant(core, namespace, replication)
         cluster_lists.check_replication(core, namespace, replication, ())
     if not allowed:
         return
@@ -337,75 +309,6 @@ async def _delete_property(call: Call) -> Response:
     return PlainTextResponse(await call.gate.ask(delete))
 
 
-# ---- all topics of a namespace ----------------------------------------------------------------------------------
-
-
-def _check_bundle(core: Core, namespace: str, bundle: str) -> None:
-    """Refuses edges at which a namespace is not divided: 412."""
-    low, _, high = bundle.partition("_")
-    edges = dict(pairwise(bundle_edges(core, namespace)))
-    if low not in edges:
-        raise Refused(412, f"Cannot find bundle {namespace}/{bundle} in the bundles list")
-    if high != edges[low]:
-        expected = f"{namespace}/{low}_{edges[low]}"
-        raise Refused(
-            412, f"Invalid upper boundary for bundle {namespace}/{bundle}. Expected upper boundary of {expected}"
-        )
-
-
-def _topics_of(core: Core, call: Call) -> Iterator[Topic | None]:
-    """Yields the topics of a namespace or bundle that there were at the beginning and are when their turn comes; None
-    for any other."""
-    tenant, namespace, bundle = call.parts["tenant"], call.parts["namespace"], call.parts.get("bundle")
-    for domain in (NON_PERSISTENT, PERSISTENT):
-        for full in topic_names.full_names_in(core, domain, tenant, namespace):
-            is_meant = bundle is None or _is_in(bundle, full)
-            yield topic_names.find(core, TopicName.parse(full)) if is_meant else None
-
-
-def _named(core: Core, call: Call, subscription: str | None) -> Iterator[Subscription | None]:
-    """Yields durable subscriptions, those of one name or all; None after each topic."""
-    for topic in _topics_of(core, call):
-        for name, each in list(topic.subscriptions.items()) if topic is not None else ():
-            if each.is_durable and subscription in (None, name):
-                yield each
-        yield None
-
-
-def _unload(core: Core, call: Call) -> Steps[None]:
-    existing(core, call.namespace, "Namespace not found")
-    if "bundle" in call.parts:
-        _check_bundle(core, call.namespace, call.parts["bundle"])
-    for topic in _topics_of(core, call):
-        if topic is not None:
-            lifecycle.unload(core, topic)
-        yield
-
-
-def _clear_backlog(core: Core, call: Call) -> Steps[None]:
-    subscription = call.parts.get("subscription")
-    is_found = False
-    for each in _named(core, call, subscription):
-        if each is not None:
-            is_found = True
-            cursor_moves.clear_backlog(core, each)
-        yield
-    if subscription is not None and not is_found and "bundle" not in call.parts:
-        raise Refused(404, f"Subscription {subscription} not found in namespace {call.namespace}")
-
-
-def _unsubscribe(core: Core, call: Call) -> Steps[None]:
-    existing(core, call.namespace)
-    name = call.parts["subscription"]
-    for is_check in (True, False):  # nothing is deleted when any is in use at the beginning
-        for each in _named(core, call, name):
-            if each is not None and each.consumers:
-                raise Refused(412, "Subscription has active connected consumers")
-            if each is not None and not is_check:
-                subscribing.delete(core, each)
-            yield
-
-
 def _migrate(core: Core, call: Call) -> None:
     """Marks a namespace as moved to another cluster; clients stay."""
     is_migrated = truth(call.json() or False, MIGRATED)
@@ -424,14 +327,6 @@ ROUTES: Final[Routes] = (
         },
     ),
     (f"{NAMESPACE_PATH}/topics", {"GET": reads(_topics)}),
-    (f"{NAMESPACE_PATH}/bundles", {"GET": reads(lambda core, call: _bundles(existing(core, call.namespace)))}),
-    (f"{NAMESPACE_PATH}/unload", {"PUT": changes(_unload)}),
-    (f"{NAMESPACE_PATH}/{{bundle}}/unload", {"PUT": changes(_unload)}),
-    (f"{NAMESPACE_PATH}/clearBacklog", {"POST": changes(_clear_backlog)}),
-    (f"{NAMESPACE_PATH}/clearBacklog/{{subscription}}", {"POST": changes(_clear_backlog)}),
-    (f"{NAMESPACE_PATH}/{{bundle}}/clearBacklog", {"POST": changes(_clear_backlog)}),
-    (f"{NAMESPACE_PATH}/{{bundle}}/clearBacklog/{{subscription}}", {"POST": changes(_clear_backlog)}),
-    (f"{NAMESPACE_PATH}/unsubscribe/{{subscription}}", {"POST": changes(_unsubscribe)}),
     (
         f"{NAMESPACE_PATH}/properties",
         {"GET": reads(_properties), "PUT": changes(_put_properties), "DELETE": changes(_delete_properties)},

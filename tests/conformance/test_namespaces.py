@@ -295,7 +295,7 @@ def test_a_bundle_that_is_none_is_refused(broker: Broker, namespace: str) -> Non
     client = broker.client()
     client.subscribe(f"persistent://{namespace}/t", "s").close()
     refused = reason(broker.rest("POST", f"/admin/v2/namespaces/{namespace}/nonsense/clearBacklog"))
-    assert refused == (412, "Invalid format for NamespaceBundle range: nonsense")
+    assert refused == (412, "Invalid bundle range: nonsense")
 
 
 def test_a_subscription_of_a_whole_namespace_goes(broker: Broker, namespace: str) -> None:

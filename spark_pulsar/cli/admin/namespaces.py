@@ -42,8 +42,10 @@ def _unsubscribe(
     ctx: typer.Context,
     namespace: Namespace,
     sub: Annotated[str, typer.Option("--sub", "-s", help="Subscription.")],
+    bundle: Annotated[str | None, typer.Option("--bundle", "-b", help="Of this bundle only: 0xLOW_0xHIGH.")] = None,
 ) -> None:
-    ctx.obj.post(f"{namespace_path(namespace)}/unsubscribe/{segment(sub)}")
+    path = namespace_path(namespace) + ("" if bundle is None else f"/{bundle}")
+    ctx.obj.post(f"{path}/unsubscribe/{segment(sub)}")
 
 
 def _unload(
@@ -62,6 +64,7 @@ def _set_properties(
     ctx.obj.put(f"{namespace_path(namespace)}/properties", pairs(prop, "--properties"))
 
 
+_ALGORITHMS: Final = "range_equally_divide, topic_count_equally_divide or specified_positions_divide."
 _KEY: Final = Option("key", "--key -k", Written.TEXT, "Name of the property.")
 COMMANDS: Final = (
     Command("namespaces list", "GET", "/admin/v2/namespaces/{tenant}", "List the namespaces of a tenant."),
@@ -101,6 +104,7 @@ COMMANDS: Final = (
         f"{_NAMESPACE}/unsubscribe/{{subscription}}",
         "Delete a subscription of all topics of a namespace.",
         work=_unsubscribe,
+        also=(("POST", f"{_NAMESPACE}/{{bundle}}/unsubscribe/{{subscription}}"),),
     ),
     Command(
         "namespaces unload",
@@ -109,6 +113,25 @@ COMMANDS: Final = (
         "Close all producers and consumers of a namespace; they come back by themselves.",
         work=_unload,
         also=(("PUT", f"{_NAMESPACE}/{{bundle}}/unload"),),
+    ),
+    Command(
+        "namespaces split-bundle",
+        "PUT",
+        f"{_NAMESPACE}/{{bundle}}/split",
+        "Split a bundle of a namespace.",
+        placed=(Option("bundle", "--bundle -b", Written.TEXT, "0xLOW_0xHIGH, or LARGEST."),),
+        query=(
+            Option("unload", "--unload -u", Written.FLAG, "Unload its topics.", False),
+            Option("splitAlgorithmName", "--split-algorithm-name -san", Written.TEXT, _ALGORITHMS, None),
+        ),
+        body=(Option("", "--split-boundaries -sb", Written.WORDS, "For specified_positions_divide.", None),),
+    ),
+    Command(
+        "namespaces get-topic-hash-positions",
+        "GET",
+        f"{_NAMESPACE}/{{bundle}}/topicHashPositions",
+        "Show the place of each topic of a bundle.",
+        placed=(Option("bundle", "--bundle -b", Written.TEXT, "0xLOW_0xHIGH."),),
     ),
     Command("namespaces bundles", "GET", f"{_NAMESPACE}/bundles", "Show the bundles of a namespace."),
     Command("namespaces policies", "GET", _NAMESPACE, "Show all policies of a namespace."),

@@ -48,6 +48,8 @@ _SET_BACK: Final = (
     "admin/v2/{domain}/{tenant}/{namespace}/{topic}/schemaValidationEnforced",
 )
 WITHOUT_COMMAND: Final = {
+    "DELETE admin/v2/namespaces/{tenant}/{namespace}/{bundle}": "pulsar-admin has none",
+    "GET admin/v2/non-persistent/{tenant}/{namespace}/{bundle}": "topics list shows those of all bundles",
     "GET metrics": "for Prometheus",
     "GET ": "the page, for browsers",
     "GET page/{file}": "a file of the page",
