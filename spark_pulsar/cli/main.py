@@ -10,6 +10,7 @@ from spark_pulsar.broker.turn.config_keys import keys_of
 from spark_pulsar.cli.frame.groups import HELP_NAMES, OneLineErrors, loaded_from
 from spark_pulsar.cli.messages import commands as messages
 from spark_pulsar.cli.topics import commands as topics
+from spark_pulsar.cli.values import LogLevel
 from spark_pulsar.server.config.settings import ServerConfig
 
 _KEYS = {name: key for name, (_, key) in keys_of(ServerConfig).items()}
@@ -58,6 +59,9 @@ def broker(
     tls_port: Annotated[int | None, _instead_of("brokerServicePortTls", min=0, max=65535)] = None,
     tls_http_port: Annotated[int | None, _instead_of("webServicePortTls", min=0, max=65535)] = None,
     host: Annotated[str | None, _instead_of("bindAddress")] = None,
+    log_level: Annotated[
+        LogLevel, typer.Option(help="Least severity of the lines of the log.", case_sensitive=False)
+    ] = LogLevel.INFO,
     with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
 ) -> None:
     """Run a broker until SIGTERM or Ctrl-C. Options win over the configuration file."""
@@ -65,7 +69,8 @@ def broker(
 
     options = {"dataDirectory": data_dir, "brokerServicePort": port, "webServicePort": http_port, "bindAddress": host}
     options |= {"brokerServicePortTls": tls_port, "webServicePortTls": tls_http_port}
-    sys.exit(run_broker(conf, {key: value for key, value in options.items() if value is not None}, with_parent))
+    given = {key: value for key, value in options.items() if value is not None}
+    sys.exit(run_broker(conf, given, with_parent, log_level))
 
 
 @app.command("config", cls=loaded_from("spark_pulsar.cli.configuration.app"))

@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from enum import StrEnum
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -10,6 +11,16 @@ import typer
 
 from spark_pulsar.model.errors import InvalidTopicName
 from spark_pulsar.model.names import TopicName, split_namespace
+
+
+class LogLevel(StrEnum):
+    """Least severity of the lines of a log."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
 
 TOPIC_ARGUMENT = typer.Argument(metavar="TOPIC", help="Short (public/default) or full name.")
 Topic = Annotated[str, TOPIC_ARGUMENT]

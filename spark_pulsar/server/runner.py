@@ -62,7 +62,7 @@ def run(config: ServerConfig) -> int:
     standard error. Raises OSError when it cannot start.
     """
     logging.basicConfig(
-        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+        level=config.log_level, stream=sys.stderr, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s"
     )
     os.umask(0o077)  # for SQLite, which makes its files as the process's mask allows
     sys.setswitchinterval(_SWITCH_INTERVAL_S)

@@ -6,7 +6,7 @@ becomes one line when a connection is lost, one every few seconds while it is tr
 
 from __future__ import annotations
 
-import logging
+import os
 import re
 import threading
 from collections.abc import Callable
@@ -24,30 +24,31 @@ _FAILED: Final = re.compile(r"\] Failed to establish connection[^:]*(?::\d+)?: (
 _BACK: Final = re.compile(r"\] Connected to broker")
 
 
-class ConnectionNotices(logging.Handler):
+class ConnectionNotices:
     """Tells of lost connections while it is open: give `logger` to `pulsar.Client`, and `close` this before the client.
 
-    `show` gets each line; its threads are the client's.
+    The client writes its log into a pipe. A logger of Python's would be called by the client's threads when Python
+    ends, which aborts the process.
     """
 
     def __init__(self, show: Callable[[str], None] | None = None) -> None:
-        super().__init__(logging.INFO)
-        self.logger: Final = logging.Logger("spark-pulsar.connections", logging.INFO)
+        import pulsar
+
+        self._reading, self._writing = os.pipe()
+        self.logger: Final = pulsar.FileLogger(pulsar.LoggerLevel.Info, f"/dev/fd/{self._writing}")
         """The logger for `pulsar.Client(logger=…)`."""
-        self.logger.addHandler(self)
         self._show = show or _on_standard_error
         self._guard = threading.Lock()
         self._lost: dict[str, int] = {}
         """Addresses whose connection is lost, with the time at which they were told of last."""
         self._connected: set[str] = set()
         self._closed = False
+        # Both ends stay open as long as the process: the client's threads may outlive the client.
+        threading.Thread(target=self._read, name="connection-notices", daemon=True).start()
 
-    def emit(self, record: logging.LogRecord) -> None:
+    def take(self, text: str) -> None:
         """Takes one line of the client's log."""
-        try:
-            line = self._line(record.getMessage())
-        except Exception:  # noqa: BLE001 a notice that fails must not end the client's thread
-            return
+        line = self._line(text)
         if line is not None:
             self._show(line)
 
@@ -55,7 +56,11 @@ class ConnectionNotices(logging.Handler):
         """Tells of nothing more: from now on connections are closed here."""
         with self._guard:
             self._closed = True
-        super().close()
+
+    def _read(self) -> None:
+        with os.fdopen(self._reading, errors="replace", closefd=False) as lines:
+            for line in lines:
+                self.take(line)
 
     def _line(self, text: str) -> str | None:
         found = _ADDRESS.search(text)

@@ -11,6 +11,7 @@ option.
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from functools import wraps
 from inspect import Parameter
@@ -20,6 +21,7 @@ import typer
 
 from spark_pulsar.cli.access import options as of_access
 from spark_pulsar.cli.access.options import AccessOptions
+from spark_pulsar.cli.values import LogLevel
 
 _SERVICE_URL: Final = Annotated[
     str | None,
@@ -66,6 +68,7 @@ _CREDENTIALS: Final = {
     "tls_enable_hostname_verification": of_access.VerifyHostname,
     "client_conf": of_access.ClientConf,
     "profile": _PROFILE,
+    "log_level": of_access.Log,
 }
 _OF_BROKER: Final = {"url": _SERVICE_URL} | _CREDENTIALS | {"listener_name": of_access.ListenerName}
 _OF_ADMIN: Final = {"url": _ADMIN_URL} | _CREDENTIALS
@@ -81,6 +84,13 @@ def with_admin_access(work: Callable[..., None]) -> Callable[..., None]:
     return _with_options(work, _OF_ADMIN)
 
 
+def _print_log(level: LogLevel) -> None:
+    import logging
+
+    form = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+    logging.basicConfig(level=level.upper(), stream=sys.stderr, format=form)
+
+
 def _with_options(work: Callable[..., None], options: dict[str, Any]) -> Callable[..., None]:
     signature = inspect.signature(work, eval_str=True)
     others = [each for name, each in signature.parameters.items() if name != "access"]
@@ -92,6 +102,8 @@ def _with_options(work: Callable[..., None], options: dict[str, Any]) -> Callabl
     @wraps(work)
     def command(*args: Any, **values: Any) -> None:
         access = AccessOptions(**{name: values.pop(name) for name in options})
+        if access.log_level is not None:
+            _print_log(access.log_level)
         work(*args, access=access, **values)
 
     command.__signature__ = signature.replace(parameters=[*others, *more])  # type: ignore[attr-defined]

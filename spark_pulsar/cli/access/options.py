@@ -8,6 +8,8 @@ from typing import Annotated, Final
 
 import typer
 
+from spark_pulsar.cli.values import LogLevel
+
 DEFAULT_ADMIN_URL: Final = "http://127.0.0.1:8080"
 DEFAULT_SERVICE_URL: Final = "pulsar://127.0.0.1:6650"
 PANEL: Final = "Access"
@@ -66,6 +68,16 @@ ClientConf = Annotated[
         rich_help_panel=PANEL,
     ),
 ]
+Log = Annotated[
+    LogLevel | None,
+    typer.Option(
+        "--log-level",
+        help="Print the client's log on standard error, from this severity on.",
+        case_sensitive=False,
+        show_default=False,
+        rich_help_panel=PANEL,
+    ),
+]
 ListenerName = Annotated[
     str | None,
     typer.Option(
@@ -87,3 +99,4 @@ class AccessOptions:
     client_conf: Path | None = None
     listener_name: str | None = None
     profile: str | None = None
+    log_level: LogLevel | None = None

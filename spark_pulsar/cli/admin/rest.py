@@ -1,6 +1,7 @@
 """Calls of the admin REST API from the command line; a refusal prints its reason on standard error, with status 1."""
 
 import json
+import logging
 import re
 import ssl
 import urllib.error
@@ -8,7 +9,7 @@ import urllib.request
 from collections.abc import Sequence
 from http import HTTPStatus
 from http.client import HTTPException
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlencode
 
 import typer
@@ -18,6 +19,7 @@ from spark_pulsar.client.errors import CredentialsError
 from spark_pulsar.model.errors import PulsarError
 
 TIMEOUT_S = 60
+_LOG: Final = logging.getLogger("spark_pulsar.admin")
 NO_BODY = object()
 
 
@@ -65,7 +67,9 @@ class Admin:
             opener, headers = self._open()
             for name, value in headers.items():
                 request.add_header(name, value)
+            _LOG.debug("%s %s", request.get_method(), request.full_url)
             with opener.open(request, timeout=TIMEOUT_S) as answer:
+                _LOG.debug("status %d", answer.status)
                 _tell_warnings(answer.headers.get_all("Warning", ()))
                 return {name.lower(): value for name, value in answer.headers.items()}, answer.read()
         except urllib.error.HTTPError as error:

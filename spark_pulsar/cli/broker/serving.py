@@ -9,7 +9,7 @@ from pathlib import Path
 from spark_pulsar.server.config.reading import KEYS, InvalidConfiguration, load_config
 
 
-def run_broker(conf: Path | None, overrides: Mapping[str, object], with_parent: bool) -> int:
+def run_broker(conf: Path | None, overrides: Mapping[str, object], with_parent: bool, log_level: str = "info") -> int:
     """Serves until SIGTERM or SIGINT and returns the exit status: 1 when the broker cannot start, with one line that
     says why."""
     try:
@@ -31,7 +31,7 @@ def run_broker(conf: Path | None, overrides: Mapping[str, object], with_parent: 
     from spark_pulsar.server.runner import run
 
     try:
-        return run(replace(config, with_parent=with_parent))
+        return run(replace(config, with_parent=with_parent, log_level=log_level.upper()))
     except InvalidConfiguration as error:  # found by what the key is for
         _say(f"{conf}: {error}" if conf else str(error))
         return 1

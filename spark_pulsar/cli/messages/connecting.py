@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
 from spark_pulsar.cli.access.access import TRUST_HINT, Access, broker_access, credentials_failure
 from spark_pulsar.cli.access.connection_notices import ConnectionNotices
 from spark_pulsar.cli.access.options import AccessOptions
+from spark_pulsar.cli.values import LogLevel
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.client.connection import Connection
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
     import pulsar
 
 OPERATION_TIMEOUT_S = 10
+_LEVELS: Final = {
+    LogLevel.DEBUG: "Debug",
+    LogLevel.INFO: "Info",
+    LogLevel.WARNING: "Warn",
+    LogLevel.ERROR: "Error",
+}
 _NEEDS_PERMISSION = "the role needs a permission, see spark-pulsar admin namespaces grant-permission"
 
 
@@ -58,9 +65,12 @@ def connected(options: AccessOptions) -> Iterator[pulsar.Client]:
     except (PulsarError, ValueError) as error:  # certificates that cannot be read, no URL
         raise failed(str(error)) from error
     notices = ConnectionNotices()
+    logger: Any = notices.logger
+    if options.log_level is not None:
+        logger = pulsar.FileLogger(getattr(pulsar.LoggerLevel, _LEVELS[options.log_level]), "/dev/stderr")
     try:
         timeouts = {"operation_timeout_seconds": OPERATION_TIMEOUT_S}
-        client = pulsar.Client(access.url, logger=notices.logger, **timeouts, **settings)
+        client = pulsar.Client(access.url, logger=logger, **timeouts, **settings)
     except (ValueError, pulsar.PulsarException) as error:  # ValueError: not a URL
         raise failed(str(error)) from error
     try:

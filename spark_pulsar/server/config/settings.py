@@ -219,6 +219,8 @@ class ServerConfig:
     with_parent: bool = False
     """Switch of the command line: the broker ends when standard input ends, as a child that must not outlive its parent
     does."""
+    log_level: str = "INFO"
+    """Least severity of the lines of the log, of the command line."""
     broker: BrokerConfig
     """Settings of the core."""
     unsupported_keys: tuple[str, ...] = ()

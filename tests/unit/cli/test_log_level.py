@@ -1,0 +1,52 @@
+"""The option --log-level of the broker and of commands that talk to one."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.brokers import Broker
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "spark_pulsar", *words], capture_output=True, text=True)
+
+
+def test_a_client_prints_its_log(broker: Broker) -> None:
+    sent = run("produce", broker.topic(), "-m", "x", "-u", broker.service_url, "--log-level", "info")
+    assert sent.returncode == 0, sent.stderr
+    assert " INFO " in sent.stderr
+    assert "Connected to broker" in sent.stderr
+
+
+def test_the_client_ends_quietly_with_python(broker: Broker) -> None:
+    topic = broker.topic()
+    ends = [run("produce", topic, "-m", "x", "-u", broker.service_url) for _ in range(4)]
+    assert [(each.returncode, each.stderr.count("\n")) for each in ends] == [(0, 1)] * 4
+
+
+def test_an_admin_command_prints_its_calls(broker: Broker) -> None:
+    done = run("admin", "--admin-url", broker.admin_url, "--log-level", "DEBUG", "tenants", "list")
+    assert f"GET {broker.admin_url}/admin/v2/tenants\n" in done.stderr
+    assert "public\n" in done.stdout
+    refused = run("admin", "--log-level", "loud", "tenants", "list")
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize(("level", "is_told"), [("info", True), ("error", False)])
+def test_a_broker_logs_from_a_severity_on(tmp_path: Path, level: str, is_told: bool) -> None:
+    command = [sys.executable, "-m", "spark_pulsar", "broker", "--data-dir", str(tmp_path / "data")]
+    command += ["--port", "0", "--http-port", "0", "--log-level", level]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        port = int(process.stdout.readline().split()[1].rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port)) as nobody:
+            nobody.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            assert nobody.recv(1) == b""
+        process.terminate()
+        assert (" INFO " in process.stderr.read()) is is_told
