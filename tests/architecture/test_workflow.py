@@ -1,0 +1,57 @@
+"""The workflow of GitHub calls what exists. (Its form was checked by GitHub's schema: check-jsonschema.)"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from tests.architecture.sources import ROOT
+
+WORKFLOW: dict[str, Any] = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PINNED = re.compile(r"actions/[a-z-]+@[0-9a-f]{40}")
+
+
+def commands() -> Iterator[str]:
+    """Every command, with each value of its job's matrix."""
+    for job in WORKFLOW["jobs"].values():
+        for step in job["steps"]:
+            run = step.get("run", "")
+            suites = job.get("strategy", {}).get("matrix", {}).get("suite", [""])
+            yield from (run.replace("${{ matrix.suite }}", suite) for suite in suites)
+
+
+def test_every_target_exists() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    called = {target for command in commands() for target in re.findall(r"^make ([a-z-]+)", command)}
+    assert called <= targets
+    assert called >= {"test", "test-clients", "test-apache-pulsar", "test-cluster", "docs"}
+
+
+def test_every_suite_of_the_script_of_ci_is_called() -> None:
+    script = re.findall(r"^(make .*)$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
+    assert set(script) <= set(commands())
+
+
+def test_every_extra_exists_and_every_file_is_there() -> None:
+    every = re.findall(r"\.\[([\w,]+)\]", "\n".join(commands()))
+    assert {name for names in every for name in names.split(",")} <= PROJECT["optional-dependencies"].keys() | {"all"}
+    for path in re.findall(r"-f (\S+)", "\n".join(commands())):
+        assert (ROOT / path).is_file()
+
+
+def test_every_python_that_the_package_runs_on_is_tested() -> None:
+    tested = WORKFLOW["jobs"]["test"]["strategy"]["matrix"]["python"]
+    assert f">={tested[0]}" == PROJECT["requires-python"]
+    assert tested == [f"3.{minor}" for minor in range(11, 11 + len(tested))]
+
+
+def test_actions_are_pinned_and_jobs_end() -> None:
+    used = [step["uses"] for job in WORKFLOW["jobs"].values() for step in job["steps"] if "uses" in step]
+    assert [each for each in used if not PINNED.fullmatch(each)] == []
+    assert all(job["timeout-minutes"] <= 90 for job in WORKFLOW["jobs"].values())
+    assert WORKFLOW["permissions"] == {"contents": "read"}
