@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from spark_pulsar.broker.turn.config_keys import keys_of
+from spark_pulsar.cli.doctor.command import doctor
 from spark_pulsar.cli.frame.groups import HELP_NAMES, OneLineErrors, loaded_from
 from spark_pulsar.cli.messages import commands as messages
 from spark_pulsar.cli.topics import commands as topics
@@ -82,6 +83,7 @@ app.command()(messages.produce)
 app.command()(messages.consume)
 app.command()(messages.read)
 app.command()(topics.top)
+app.command()(doctor)
 
 
 @app.command()

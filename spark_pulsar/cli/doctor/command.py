@@ -1,0 +1,44 @@
+"""The command `spark-pulsar doctor` and its options."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from spark_pulsar.cli.access.decorator import with_broker_access
+from spark_pulsar.cli.access.options import DEFAULT_ADMIN_URL, AccessOptions
+from spark_pulsar.cli.output.formats import Output
+
+
+@with_broker_access
+def doctor(
+    admin_url: Annotated[
+        str | None,
+        typer.Option(help="Address of the admin REST API: http:// or https://.", show_default=DEFAULT_ADMIN_URL),
+    ] = None,
+    data_dir: Annotated[
+        Path, typer.Option(file_okay=False, help="Data directory of a broker here; its disk is measured.")
+    ] = Path("data"),
+    output: Output = None,
+    *,
+    access: AccessOptions,
+) -> None:
+    """Look for what is missing: Python, packages, Spark and its workers, Java, disk, ports, and a broker's address, TLS
+    and credentials. Each line says what to do. Status 1 when something fails. Starts no Spark and changes nothing."""
+    from spark_pulsar.cli.doctor.addresses import look_at_addresses
+    from spark_pulsar.cli.doctor.findings import State
+    from spark_pulsar.cli.doctor.machine import look_at_machine
+    from spark_pulsar.cli.doctor.pythons import look_at_pythons
+    from spark_pulsar.cli.doctor.spark import look_at_spark
+    from spark_pulsar.cli.output.formats import show
+
+    findings = [
+        *look_at_pythons(),
+        *look_at_spark(),
+        *look_at_machine(data_dir),
+        *look_at_addresses(access, admin_url),
+    ]
+    columns = ("check", "state", "found", "advice")
+    show([{name: str(getattr(each, name)) for name in columns} for each in findings], output, columns=columns)
+    if any(each.state is State.FAIL for each in findings):
+        raise typer.Exit(1)
