@@ -10,6 +10,7 @@ from spark_pulsar.broker.turn.config_keys import keys_of
 from spark_pulsar.cli.doctor.command import doctor
 from spark_pulsar.cli.frame.groups import HELP_NAMES, OneLineErrors, loaded_from
 from spark_pulsar.cli.messages import commands as messages
+from spark_pulsar.cli.output.formats import Output
 from spark_pulsar.cli.topics import commands as topics
 from spark_pulsar.cli.values import LogLevel
 from spark_pulsar.server.config.settings import ServerConfig
@@ -92,6 +93,7 @@ def check(
     repair: Annotated[
         bool, typer.Option("--repair", help="Go on without what is lost: damaged topics are read-only until then.")
     ] = False,
+    output: Output = None,
 ) -> None:
     """Verify the data directory of a stopped broker: journal, ledger files, checkpoint. Status 1 when it is damaged.
     Changes nothing without --repair: a read-only copy will do.
@@ -100,7 +102,7 @@ def check(
     """
     from spark_pulsar.cli.broker.checking import print_findings, repair_and_print
 
-    sys.exit(0 if (repair_and_print if repair else print_findings)(directory) else 1)
+    sys.exit(0 if (repair_and_print if repair else print_findings)(directory, output) else 1)
 
 
 @app.command("admin", cls=loaded_from("spark_pulsar.cli.admin.app"))

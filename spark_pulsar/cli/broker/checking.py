@@ -1,58 +1,98 @@
 """`spark-pulsar check`."""
 
+from __future__ import annotations
+
 import os
+import sys
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from rich.console import Console
-from rich.table import Column, Table
-from rich.text import Text
-
+from spark_pulsar.cli.output.formats import Format, show
+from spark_pulsar.cli.output.progress import Progress
+from spark_pulsar.ledger.storage import StorageError
 from spark_pulsar.storage.checkpoint.read_only import CannotLook
 from spark_pulsar.storage.offline.check import Finding, Severity, check
 
-STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "dim"}
+_STYLES = {"error": "bold red", "warning": "yellow", "info": "dim"}
 
 
-def print_findings(directory: Path) -> bool:
+@dataclass(slots=True)
+class _Told:
+    """What is told of one directory: in words as it comes, or as one value in the end."""
+
+    directory: Path
+    output: Format | None
+    value: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_value(self) -> bool:
+        """Tells whether it is told as one value."""
+        return self.output in (Format.JSON, Format.YAML)
+
+    def say(self, text: str) -> None:
+        """Prints a line."""
+        if not self.is_value:
+            sys.stdout.write(f"{text}\n")
+
+    def refuse(self, text: str) -> bool:
+        """Tells why nothing can be told; False."""
+        (sys.stderr if self.is_value else sys.stdout).write(f"{text}\n")
+        return False
+
+    def findings(self, findings: list[Finding], when: str = "") -> bool:
+        """Prints findings and the verdict; tells whether all is in order."""
+        rows = [
+            {"severity": str(each.severity), "file": each.file, "offset": each.offset, "finding": each.text}
+            for each in findings
+        ]
+        errors = sum(finding.severity is Severity.ERROR for finding in findings)
+        self.value |= {"directory": str(self.directory), "in_order": not errors}
+        self.value[f"findings_{when}" if when else "findings"] = rows
+        if rows and not self.is_value:
+            show(rows, self.output, styles=_STYLES)
+        verdict = f"errors: {errors}" if errors else "in order"
+        self.say(f"{self.directory}: {f'{when}: ' if when else ''}{verdict}")
+        return not errors
+
+    def end(self) -> None:
+        """Prints the value."""
+        if self.is_value and self.value:
+            show(self.value, self.output)
+
+
+def print_findings(directory: Path, output: Format | None) -> bool:
     """Verifies a data directory and prints the findings; tells whether all durable data is in order."""
-    return _look_and_print(Console(highlight=False), directory)
+    told = _Told(directory, output)
+    is_in_order = _look(told)
+    told.end()
+    return is_in_order
 
 
-def repair_and_print(directory: Path) -> bool:
+def repair_and_print(directory: Path, output: Format | None) -> bool:
     """Repairs a data directory, and prints findings and repairs; tells whether all is in order now."""
-    from spark_pulsar.ledger.storage import StorageError
     from spark_pulsar.storage.offline.repair import repair
 
     os.umask(0o077)  # what it makes is for the owner alone, as all that a broker makes
-    console = Console(highlight=False)
+    told = _Told(directory, output)
     try:
-        findings, done = repair(directory)
+        with Progress(f"Repairing {directory}") as bar:
+            findings, done = repair(directory, progress=lambda done, total: bar.update(done=done, total=total))
     except StorageError as error:
-        console.print(str(error), soft_wrap=True, markup=False)
-        return False
-    _print(console, directory, findings, "before")
+        return told.refuse(str(error))
+    told.findings(findings, "before")
+    told.value["repaired"] = done
     for line in done:
-        console.print(f"repaired: {line}", soft_wrap=True, markup=False)
-    return _look_and_print(console, directory, "now")
+        told.say(f"repaired: {line}")
+    is_in_order = _look(told, "now")
+    told.end()
+    return is_in_order
 
 
-def _look_and_print(console: Console, directory: Path, when: str = "") -> bool:
+def _look(told: _Told, when: str = "") -> bool:
     try:
-        findings = check(directory)
+        with Progress(f"Verifying {told.directory}") as bar:
+            findings = check(told.directory, lambda done, total: bar.update(done=done, total=total))
     except CannotLook as error:
-        console.print(str(error), soft_wrap=True, markup=False)
-        return False
-    return _print(console, directory, findings, when)
-
-
-def _print(console: Console, directory: Path, findings: list[Finding], when: str = "") -> bool:
-    if findings:
-        table = Table("severity", Column("file", overflow="fold"), Column("offset", no_wrap=True), "finding")
-        for finding in findings:
-            severity = Text(finding.severity.value, STYLES[finding.severity])
-            table.add_row(severity, Text(finding.file), str(finding.offset), Text(finding.text))
-        console.print(table)
-    errors = sum(finding.severity is Severity.ERROR for finding in findings)
-    verdict = f"errors: {errors}" if errors else "in order"
-    console.print(f"{directory}: {f'{when}: ' if when else ''}{verdict}", soft_wrap=True)
-    return errors == 0
+        return told.refuse(str(error))
+    return told.findings(findings, when)

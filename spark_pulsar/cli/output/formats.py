@@ -31,19 +31,27 @@ Output = Annotated[
     ),
 ]
 """The option of a command that shows a value: a parameter `output: Output = None`."""
+_NO_STYLES: Final[Mapping[str, str]] = {}
 _NAME_AND_VALUE: Final = ("name", "value")
 
 
-def show(value: Any, output: Format | None = None, *, columns: Sequence[str] = ()) -> None:
+def show(
+    value: Any,
+    output: Format | None = None,
+    *,
+    columns: Sequence[str] = (),
+    styles: Mapping[str, str] = _NO_STYLES,
+) -> None:
     """Prints a value: a list of objects is a row each, an object a row for each of its members, anything else a line.
-    `columns` are the members that tables and text show, in order; JSON and YAML are always the whole value."""
+    `columns` are the members that tables and text show, in order; JSON and YAML are always the whole value. `styles` of
+    rich are those of a row whose first column holds their name."""
     chosen = output or (Format.TABLE if sys.stdout.isatty() else Format.TEXT)
     if chosen is Format.JSON:
         sys.stdout.write(f"{json.dumps(value, indent=2, ensure_ascii=False)}\n")
     elif chosen is Format.YAML:
         sys.stdout.write(_yaml(value))
     elif chosen is Format.TABLE and isinstance(value, (Mapping, list)) and not _is_plain(value):
-        _print_table(*_rows(value, columns))
+        _print_table(*_rows(value, columns), styles)
     else:
         sys.stdout.write("".join("\t".join(map(_cell, row)) + "\n" for row in _rows(value, columns)[1]))
 
@@ -80,7 +88,7 @@ def _cell(value: Any) -> str:
     return text.replace("\t", " ").replace("\n", " ")
 
 
-def _print_table(columns: Sequence[str], rows: list[Sequence[Any]]) -> None:
+def _print_table(columns: Sequence[str], rows: list[Sequence[Any]], styles: Mapping[str, str]) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Column, Table
@@ -96,7 +104,7 @@ def _print_table(columns: Sequence[str], rows: list[Sequence[Any]]) -> None:
     ]
     table = Table(*headed, box=box.SIMPLE_HEAD, pad_edge=False)
     for row in rows:
-        table.add_row(*(Text(_cell(each)) for each in row))
+        table.add_row(*(Text(_cell(each)) for each in row), style=styles.get(str(row[0])))
     Console(highlight=False).print(table)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -33,6 +33,12 @@ from spark_pulsar.storage.recovery.take_over import find_short_files
 from spark_pulsar.storage.recovery.without_checkpoint import survey
 
 from .set_aside import found_aside, strangers
+
+Progress = Callable[[int, int], None]
+
+
+def _untold(_done: int, _total: int) -> None:
+    """Tells nobody."""
 
 
 class Severity(StrEnum):
@@ -69,6 +75,8 @@ class Examination:
     """True if a broker would open the directory, with the checkpoint's copy in its place if that is needed."""
     needs_copy: bool = False
     """True if the checkpoint is damaged and its copy is whole."""
+    progress: Progress = _untold
+    """Told of the bytes of ledger files that are verified, and of all."""
     aside: dict[int, Path] = field(default_factory=dict)
     """Files in `damaged/` that hold what files of ledgers lack, by ledger."""
 
@@ -82,10 +90,12 @@ class Examination:
         return all(finding.severity is not Severity.ERROR for finding in self.findings)
 
 
-def check(data_dir: str | os.PathLike[str]) -> list[Finding]:
+def check(data_dir: str | os.PathLike[str], progress: Progress | None = None) -> list[Finding]:
     """Verifies a data directory that no broker uses. Empty when everything is as it should be; findings of severity
     INFO and WARNING need no action. CannotLook when there is no room to look in: then nothing is known."""
     found = Examination()
+    if progress is not None:
+        found.progress = progress
     layout = Layout(Path(data_dir))
     if not is_data_directory(layout, found):
         return found.findings
@@ -294,6 +304,7 @@ def _check_ledger_files(
 ) -> None:
     disk = Disk()
     found.losses += find_short_files(disk, layout, state, extents)
+    done, total = 0, sum(extent.size for extent in extents.values())
     for ledger_id, extent in extents.items():
         path = layout.ledger(ledger_id)
         name = layout.relative(path)
@@ -315,6 +326,7 @@ def _check_ledger_files(
                 place = f"{name}:{problem.offset}"
                 found.losses += [TopicDamaged(info.topic_id, ledger_id, *gap, place, problem.text) for gap in missing]
         for index, (offset, end) in enumerate(_block_bounds(table, extent) if size else ()):
+            found.progress(done + offset, total)
             with mapped(path) as data:
                 is_whole = parse_block(bytes(data[offset:end]), ledger_id) is not None
             span = (table.firsts[index], table.ends[index])
@@ -323,6 +335,7 @@ def _check_ledger_files(
                 found.add(Severity.ERROR, name, offset, text)
                 if info is not None and span[1] > info.first_entry_id:
                     found.losses.append(TopicDamaged(info.topic_id, ledger_id, *span, f"{name}:{offset}", text))
+        done += extent.size
         if not extent.sealed and size > extent.size:
             text = f"{size - extent.size} bytes after the last settled entry, of a settling that was never finished"
             found.add(Severity.INFO, name, extent.size, text)

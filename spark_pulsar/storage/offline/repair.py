@@ -31,7 +31,7 @@ from spark_pulsar.storage.disk.layout import Layout, take_lock
 from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.storage.ledgers.files import Extent, footer_bytes, load_table, usable_table
 
-from .check import Examination, Finding, Severity, examine, is_data_directory
+from .check import Examination, Finding, Progress, Severity, examine, is_data_directory
 from .set_aside import put_back
 
 REPAIRS: Final = "storage.repairs"
@@ -40,7 +40,9 @@ REPAIRS: Final = "storage.repairs"
 _POLL_S: Final = 0.01
 
 
-def repair(data_dir: str | os.PathLike[str], *, disk: Disk | None = None) -> tuple[list[Finding], list[str]]:
+def repair(
+    data_dir: str | os.PathLike[str], *, disk: Disk | None = None, progress: Progress | None = None
+) -> tuple[list[Finding], list[str]]:
     """Repairs a data directory that no broker uses; returns the findings of `check` before, and what was done, in
     words.
 
@@ -52,6 +54,8 @@ def repair(data_dir: str | os.PathLike[str], *, disk: Disk | None = None) -> tup
     layout = Layout(Path(data_dir))
     disk = disk or Disk()
     found = Examination()
+    if progress is not None:
+        found.progress = progress
     lacks_version = _lacks_version(layout)
     if not lacks_version and not is_data_directory(layout, found):
         raise _beyond_repair(found)
