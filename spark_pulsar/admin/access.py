@@ -301,12 +301,14 @@ def _rules() -> Iterator[tuple[tuple[str, str], Rule]]:
         ("brokers", _broker("LIST_BROKERS")),
         ("brokers/leaderBroker", _broker("GET_LEADER_BROKER")),
         ("brokers/configuration", _broker("LIST_DYNAMIC_CONFIGURATIONS")),
-        ("brokers/internal-configuration", _broker("GET_INTERNAL_CONFIGURATION_DATA")),
         ("brokers/configuration/values", _broker("LIST_DYNAMIC_CONFIGURATIONS")),
         ("brokers/configuration/runtime", _broker("LIST_RUNTIME_CONFIGURATIONS")),
         ("brokers/{cluster}", _broker("LIST_BROKERS")),
         ("broker-stats/topics", _super_user),
         ("broker-stats/disk", _super_user),
+        ("broker-stats/load-report", _super_user),
+        ("brokers/internal-configuration", _broker("GET_INTERNAL_CONFIGURATION_DATA")),
+        ("brokers/{cluster}/{broker}/ownedNamespaces", _broker("LIST_OWNED_NAMESPACES")),
         ("resourcegroups", _super_user),
         ("clusters", _open),
         ("clusters/{cluster}/failureDomains", _cluster("GET_FAILURE_DOMAIN")),
@@ -314,6 +316,10 @@ def _rules() -> Iterator[tuple[tuple[str, str], Rule]]:
         ("tenants", _all_tenants),
     ):
         yield from _of(f"{_ADMIN}/{path}", GET=rule)
+    yield from _of(f"{_ADMIN}/resourcegroups/{{group}}", GET=_super_user, PUT=_super_user, DELETE=_super_user)
+    yield from _of(f"{_ADMIN}/resource-quotas", GET=_super_user, POST=_super_user)
+    quota = f"{_ADMIN}/resource-quotas/{{tenant}}/{{namespace}}/{{bundle}}"
+    yield from _of(quota, GET=_super_user, POST=_super_user, DELETE=_super_user)
     path = f"{_ADMIN}/brokers/configuration/{{name}}"
     yield from _of(path, DELETE=_broker("DELETE_DYNAMIC_CONFIGURATION"))
     yield from _of(f"{path}/{{value}}", POST=_broker("UPDATE_DYNAMIC_CONFIGURATION"))
@@ -360,6 +366,11 @@ def _namespace_rules() -> Iterator[tuple[tuple[str, str], Rule]]:
     for end in ("offloadThreshold", "offloadThresholdInSeconds", "offloadDeletionLagMs"):
         read, write = _namespace_policy("OFFLOAD", "READ"), _namespace_policy("OFFLOAD", "WRITE")
         yield from _of(f"{path}/{end}", GET=read, PUT=write, DELETE=write)
+    group = f"{path}/resourcegroup"
+    yield from _of(
+        group, GET=_namespace_policy("RESOURCEGROUP", "READ"), DELETE=_namespace_policy("RESOURCEGROUP", "WRITE")
+    )
+    yield from _of(f"{group}/{{group}}", POST=_namespace_policy("RESOURCEGROUP", "WRITE"))
     yield from _of(f"{path}/delayedDelivery", POST=_super_user, DELETE=_super_user)
     yield from _of(f"{path}/permissions", GET=_namespace("GET_PERMISSION"))
     yield from _of(f"{path}/permissions/subscription", GET=_namespace("GET_PERMISSION"))

@@ -51,6 +51,13 @@ def refusal(error: PulsarError) -> Response:
     return JSONResponse({"reason": error.message}, status, headers)
 
 
+def noting(answer: Response, note: str) -> Response:
+    """Adds to an answer what its caller should know, such as that a setting is stored without effect: the header
+    `Warning` (RFC 7234)."""
+    answer.headers["Warning"] = f'299 spark-pulsar "{note}"'
+    return answer
+
+
 def parse_body(body: bytes) -> Any:
     """Parses a body as JSON, whatever its content type; None for the bodies that mean nothing (T-12, T-13)."""
     text = body.strip()

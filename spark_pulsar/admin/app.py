@@ -30,13 +30,17 @@ from . import (
     clusters,
     configuration,
     disk,
+    load_report,
     lookups,
     managed_info,
     messages,
     namespaces,
+    not_built,
     offloading,
     permissions,
     policies,
+    resource_groups,
+    resource_quotas,
     schemas,
     subscriptions,
     topic_routes,
@@ -53,25 +57,6 @@ if TYPE_CHECKING:
     from .gate import CurrentGate, Gate
 
 DOMAINS: Final = frozenset({"persistent", "non-persistent"})
-_NOT_BUILT: Final = frozenset(
-    {
-        "clusters",
-        "tenants",
-        "namespaces",
-        "brokers",
-        "broker-stats",
-        "resource-quotas",
-        "resourcegroups",
-        "transactions",
-        "bookies",
-        "worker-stats",
-        "functions",
-        "sources",
-        "sinks",
-        "packages",
-        *DOMAINS,
-    }
-)
 
 
 async def _ready(_call: Call) -> Response:
@@ -79,6 +64,9 @@ async def _ready(_call: Call) -> Response:
 
 
 async def _health(call: Call) -> Response:
+    version = call.query.get("topicVersion")
+    if version not in (None, "V1", "V2"):  # the form of the name of a topic that Apache Pulsar asks about
+        raise Refused(404, f"topicVersion={version}: want V1 or V2")
     if call.core.disk_full_reason:
         raise Refused(503, f"The broker takes no messages: {call.core.disk_full_reason}")
     return PlainTextResponse("ok")
@@ -118,7 +106,10 @@ ROUTES: Final[Routes] = (
     *schemas.ROUTES,
     *broker_stats.ROUTES,
     *disk.ROUTES,
+    *load_report.ROUTES,
     *configuration.ROUTES,
+    *resource_groups.ROUTES,
+    *resource_quotas.ROUTES,
     *brokers.ROUTES,
     *page_files.ROUTES,
     *bundles.ROUTES,  # behind the others: a name of theirs is no bundle
@@ -246,12 +237,14 @@ def find_route(segments: list[str], method: str) -> tuple[dict[str, Handler], di
         if parts is not None:
             fitting.append((methods, parts, path))
     for each in fitting:
-        if method in each[0]:
+        if method in each[0] and not_built.reason_of(segments, is_served=True) is None:
             return each
+    reason = not_built.reason_of(segments, is_served=bool(fitting))
+    if reason is not None:
+        why = "" if reason == not_built.NO_REASON else f": {reason}"
+        raise Refused(501, f"{method} /{'/'.join(segments)} is not built in this broker yet{why}")
     if fitting:
         return fitting[0]
-    if len(segments) > 2 and segments[:2] == ["admin", "v2"] and segments[2] in _NOT_BUILT:
-        raise Refused(501, f"{method} /{'/'.join(segments)} is not built in this broker yet")
     if segments[:2] == ["admin", "namespaces"] and len(segments) > 4:  # how pulsar-admin asks about three parts
         name = "/".join(segments[2:5])
         raise Refused(404, f"{name} is no namespace: want <tenant>/<namespace>, or the same command for topics")

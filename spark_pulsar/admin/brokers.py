@@ -11,11 +11,14 @@ from spark_pulsar.ledger.records.documents import CLUSTERS
 
 from .answers import Refused
 from .calls import reads
+from .lookups import bundle_of
+from .namespaces import bundle_edges
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
 
     from .calls import Call, Handler, Routes
+    from .slices import Steps
 
 
 def _broker_id(call: Call) -> str:
@@ -26,8 +29,23 @@ def _brokers(_core: Core, call: Call) -> object:
     return [_broker_id(call)]
 
 
-def _internal_configuration(_core: Core, _call: Call) -> object:
-    raise Refused(501, "This broker has no metadata store whose addresses it could tell")
+def _owned(core: Core, call: Call) -> Steps[dict[str, dict[str, object]]]:
+    """Lists the bundles that have topics in use: this broker owns them all."""
+    broker = call.parts["broker"]
+    if broker != _broker_id(call):
+        raise Refused(404, f"Broker id '{broker}' not found in available brokers.")
+    owned: dict[str, dict[str, object]] = {}
+    for topic in list(core.topics.values()):
+        namespace = topic.name.namespace_name
+        if namespace in core.state.namespaces:
+            bundle = bundle_of(bundle_edges(core, namespace), topic.full_name)
+            owned[f"{namespace}/{bundle}"] = {
+                "broker_assignment": "shared",
+                "is_controlled": False,
+                "is_active": True,
+            }
+        yield
+    return owned
 
 
 def _always(value: object) -> Handler:
@@ -49,9 +67,8 @@ ROUTES: Final[Routes] = (
         "admin/v2/brokers/leaderBroker",
         {"GET": reads(lambda _, call: {"serviceUrl": call.admin_url, "brokerId": _broker_id(call)})},
     ),
-    ("admin/v2/brokers/internal-configuration", {"GET": reads(_internal_configuration)}),
+    ("admin/v2/brokers/{cluster}/{broker}/ownedNamespaces", {"GET": reads(_owned)}),
     ("admin/v2/brokers/{cluster}", {"GET": reads(_brokers)}),
-    ("admin/v2/resourcegroups", {"GET": _always([])}),
     (f"{_CLUSTER}/failureDomains", {"GET": _always({})}),
     (f"{_CLUSTER}/namespaceIsolationPolicies", {"GET": reads(_isolation)}),
 )

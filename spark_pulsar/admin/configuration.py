@@ -33,6 +33,14 @@ def _runtime(core: Core, _call: Call) -> object:
     return dict(core.static_config.texts) | {name: text for name, text in set_here.items() if name in DYNAMIC_KEYS}
 
 
+def _internal(core: Core, _call: Call) -> object:
+    """Tells the place of metadata and ledgers: the data directory, as Apache Pulsar tells that of its one-node
+    store."""
+    url = f"file:{dict(core.static_config.texts).get('dataDirectory', '')}"
+    members = ("zookeeperServers", "configurationStoreServers", "metadataStoreUrl", "configurationMetadataStoreUrl")
+    return {**dict.fromkeys(members, url), "ledgersRootPath": "/ledgers"}
+
+
 def _name(core: Core, call: Call, verb: str) -> str:
     name: str = call.parts["name"]
     if name not in DYNAMIC_KEYS:
@@ -63,6 +71,7 @@ ROUTES: Final[Routes] = (
     (_PATH, {"GET": reads(_names)}),
     (f"{_PATH}/values", {"GET": reads(_values)}),
     (f"{_PATH}/runtime", {"GET": reads(_runtime)}),
+    ("admin/v2/brokers/internal-configuration", {"GET": reads(_internal)}),
     (f"{_PATH}/{{name}}/{{value}}", {"POST": changes(_set, 200)}),
     (f"{_PATH}/{{name}}", {"DELETE": changes(_delete, 200)}),
 )

@@ -14,7 +14,7 @@ from spark_pulsar.broker.schemas import registry
 from spark_pulsar.broker.topics import name_limits, policy_changes
 from spark_pulsar.broker.topics.partitions import most
 from spark_pulsar.ledger.records.base import NamespaceDeleted, NamespaceSet
-from spark_pulsar.ledger.records.documents import TENANTS
+from spark_pulsar.ledger.records.documents import RESOURCE_QUOTAS, TENANTS, DocumentDeleted
 from spark_pulsar.model.errors import InvalidTopicName, NotAllowed
 from spark_pulsar.model.json_values import MalformedPolicy, members, number, truth
 from spark_pulsar.model.limits import LONG
@@ -37,6 +37,7 @@ from spark_pulsar.model.policy_table import (
     SUBSCRIBE_RATE,
     SUBSCRIPTION_DISPATCH_RATE,
 )
+from spark_pulsar.model.resource_groups import RESOURCE_GROUP, ResourceGroup
 
 from . import cluster_lists
 from .answers import Refused, text_map
@@ -67,11 +68,16 @@ def _permissions(value: Any, _member: str) -> Any:
     return Permissions.from_json(value).to_json()
 
 
+def _group(value: Any, _member: str) -> Any:
+    return ResourceGroup.check_name(value)
+
+
 _KEPT: Final[Mapping[str, Callable[[Any, str], Any]]] = {
     "properties": text_map,
     AUTH_POLICIES: _permissions,
     MIGRATED: truth,
     **dict.fromkeys(OLD_OFFLOAD_MEMBERS.values(), partial(number, most=LONG)),
+    RESOURCE_GROUP: _group,
 }
 """Readers of the members that are no policies of the table."""
 _FRESH: Final[dict[str, Any]] = {
@@ -250,6 +256,8 @@ def _delete(core: Core, call: Call) -> None:
     if topic_names.count_in(core, tenant, name) or topic_names.partitioned_names_in(core, tenant, name):
         raise Refused(409, "Cannot delete non empty namespace")
     registry.forget_namespace(core, call.namespace)
+    for quota in [each for each in core.state.documents[RESOURCE_QUOTAS] if each.startswith(f"{call.namespace}/")]:
+        core.append(DocumentDeleted(RESOURCE_QUOTAS, quota))
     core.append(NamespaceDeleted(call.namespace))
     core.policies.changed(call.namespace)
 

@@ -36,7 +36,7 @@ from spark_pulsar.model.policy_table import (
 )
 
 from . import cluster_lists
-from .answers import Refused
+from .answers import Refused, noting
 from .calls import NAMESPACE_PATH, TOPIC_PATH, changes, reads, value_or_empty, whole_number_in_path
 from .namespaces import check_partitions, existing
 from .topics import check_namespace, is_known
@@ -216,12 +216,10 @@ def noting(policy: Policy, change: Handler) -> Handler:
     """Adds the note that a policy has no effect to the answer of a change of it: the header `Warning` (RFC 7234)."""
     if not policy.without_effect:
         return change
-    note = f'299 spark-pulsar "{policy.member} is stored, and has no effect in this broker: {policy.without_effect}"'
+    note = f"{policy.member} is stored, and has no effect in this broker: {policy.without_effect}"
 
     async def handler(call: Call) -> Response:
-        answer = await change(call)
-        answer.headers["Warning"] = note
-        return answer
+        return noting(await change(call), note)
 
     return handler
 

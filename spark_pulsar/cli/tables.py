@@ -1,4 +1,5 @@
-"""The tables of docs/admin.md: `python -m spark_pulsar.cli.tables` writes admin commands and policies into it.
+"""The tables of docs/admin.md: `python -m spark_pulsar.cli.tables` writes commands, policies and paths
+that are not built into it.
 
 A policy is a row with its member in Apache Pulsar's documents of policies, its type, meaning, command, REST paths (the
 last segment, with the method that sets it) and the keys of `broker.conf` that hold its default.
@@ -11,6 +12,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Final
 
+from spark_pulsar.admin.not_built import NO_REASON, NOT_BUILT
 from spark_pulsar.broker.turn.config import BrokerConfig
 from spark_pulsar.cli.admin.command import Command
 from spark_pulsar.cli.admin.table import COMMANDS
@@ -18,6 +20,7 @@ from spark_pulsar.model.policy_columns import Level, Option, Policy, Written
 from spark_pulsar.model.policy_table import POLICIES
 
 _POLICIES_HEAD: Final = ("Policy", "Type", "Meaning", "Command", "Namespaces", "Topics", "Default")
+_NOT_BUILT_HEAD: Final = ("Paths", "Reason")
 _COMMANDS_HEAD: Final = ("Command", "Does", "Call")
 _KEYS: Final = {each.name: each.metadata["key"].name for each in fields(BrokerConfig) if each.metadata}
 
@@ -27,6 +30,7 @@ def with_tables(document: str) -> str:
     tables = {
         "commands": _table(_COMMANDS_HEAD, map(_command_row, _listed())),
         "policies": _table(_POLICIES_HEAD, map(_policy_row, POLICIES)),
+        "not built": _table(_NOT_BUILT_HEAD, _not_built_rows()),
     }
     for name, table in tables.items():
         begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
@@ -37,6 +41,15 @@ def with_tables(document: str) -> str:
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in (head, ("---",) * len(head), *rows))
+
+
+def _not_built_rows() -> Iterable[tuple[str, ...]]:
+    """Yields the paths that answer 501, those of one reason in a row."""
+    paths: dict[str, list[str]] = {}
+    for each in NOT_BUILT:
+        if each.reason != NO_REASON:
+            paths.setdefault(each.reason, []).append(f"`{each.path}`")
+    return ((", ".join(found), reason) for reason, found in paths.items())
 
 
 # ---- commands ---------------------------------------------------------------------------------------------------

@@ -440,3 +440,5 @@ class EffectivePolicies:
     offload_policies: Mapping[str, Any] = field(default_factory=dict)
     entry_filters: str = ""
     pause_on_ack_state: bool = False
+    resource_group: str = ""
+    """Name of the resource group of the namespace; empty: none (ADM-5)."""

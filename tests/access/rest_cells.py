@@ -31,11 +31,14 @@ _PARTS: Final = {
     "mode": "None",
     "file": "app.js",
     "name": "maxTopicsPerNamespace",
+    "broker": "127.0.0.1:80",
+    "group": "nobody",
 }
 """Values of the named parts of paths."""
 _RATE: Final = {"dispatchThrottlingRateInMsg": -1, "dispatchThrottlingRateInByte": -1, "ratePeriodInSecond": 1}
 _SCHEMA: Final = {"type": "STRING", "schema": "", "properties": {}}
 _TENANT: Final = {"adminRoles": ["manager"], "allowedClusters": ["standalone"]}
+_QUOTA: Final = {"msgRateIn": 1, "msgRateOut": 1, "bandwidthIn": 1, "bandwidthOut": 1, "memory": 1, "dynamic": True}
 _BODIES: Final[dict[str, Any]] = {
     "autoSubscriptionCreation": {"allowAutoSubscriptionCreation": True},
     "autoTopicCreation": {"allowAutoTopicCreation": True, "topicType": "non-partitioned"},
@@ -83,6 +86,9 @@ _BODIES: Final[dict[str, Any]] = {
     "tenants/{tenant}": _TENANT,
     "version": _SCHEMA,
     "clusters/{cluster}": {"serviceUrl": "http://127.0.0.1:1"},
+    "resourcegroups/{group}": {"publishRateInMsgs": -1},
+    "{bundle}": _QUOTA,
+    "resource-quotas": _QUOTA,
 }
 """Bodies of PUT and POST by the end of the path; counts and limits have none of their own and are 0."""
 _WITHOUT_BODY: Final = (
@@ -105,6 +111,7 @@ _WITHOUT_BODY: Final = (
     "expireMessages/{seconds}",
     "analyzeBacklog",
     "{name}/{value}",
+    "resourcegroup/{group}",
 )
 _TOPIC_PATH: Final = "admin/v2/{domain}/{tenant}/{namespace}/{topic}"
 _NAMESPACE_PATH: Final = "admin/v2/namespaces/{tenant}/{namespace}"
@@ -112,6 +119,14 @@ _EXTRA_TOPIC: Final = "admin/v2/persistent/own/space/extra"
 _EXTRA_SUBSCRIPTION: Final = f"admin/v2/persistent/own/space/{TOPIC}/subscription/extra"
 _OWN: Final[dict[tuple[str, str], tuple[dict[str, str], tuple[str, str, Any] | None]]] = {
     ("POST", "admin/v2/brokers/configuration/{name}/{value}"): ({"value": "0"}, None),
+    ("DELETE", "admin/v2/resourcegroups/{group}"): (
+        {"group": "gone"},
+        ("PUT", "admin/v2/resourcegroups/gone", {"publishRateInMsgs": -1}),
+    ),
+    ("POST", f"{_NAMESPACE_PATH}/resourcegroup/{{group}}"): (
+        {},
+        ("PUT", "admin/v2/resourcegroups/nobody", {"publishRateInMsgs": -1}),
+    ),
     ("PUT", "admin/v2/clusters/{cluster}"): ({"cluster": "spare"}, None),
     ("POST", "admin/v2/clusters/{cluster}"): (
         {"cluster": "spare"},

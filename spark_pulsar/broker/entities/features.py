@@ -109,6 +109,8 @@ class PublishLimit(Protocol):
     rate: PublishRate
 
     @property
+    def is_shared(self) -> bool: ...
+    @property
     def onward(self) -> PublishLimit | None: ...
     def take(self, producer: Producer, sends: SendRun) -> None: ...
     def let_through(self, producer: Producer) -> None: ...
@@ -279,8 +281,10 @@ class PublishLimits(Protocol):
     """Publish rates of all topics (`publishing.publish_rates`)."""
 
     of_all: Any
+    of_groups: dict[str, Any]
     topics: int
 
+    def shared_by(self, group: str) -> Any: ...
     def configure(self) -> None: ...
 
 

@@ -26,6 +26,7 @@ from spark_pulsar.model.policy_table import (
     SCHEMA_COMPATIBILITY,
     SUBSCRIPTION_POLICIES,
 )
+from spark_pulsar.model.resource_groups import RESOURCE_GROUP, ResourceGroup
 from spark_pulsar.model.schemas import AUTO_UPDATE_STRATEGIES
 from spark_pulsar.model.stored_policies import Readable, readable
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 _READERS: Final = {
     **{policy.member: policy.kind.parts or policy.kind.read for policy in POLICIES},
     "properties": partial(members, what="properties"),
+    RESOURCE_GROUP: ResourceGroup.check_name,
     AUTH_POLICIES: Permissions.from_json,
     SUBSCRIPTION_AUTH_MODE: auth_mode,
 }
@@ -76,6 +78,7 @@ def effective(policies: Mapping[str, Any], config: BrokerConfig) -> EffectivePol
         policies = {**policies, SCHEMA_COMPATIBILITY: AUTO_UPDATE_STRATEGIES[old_strategy]}
     values: dict[str, Any] = {policy.field: policy.value(policies, config) for policy in POLICIES if policy.field}
     values["subscription_types"] = values["subscription_types"] or config.subscription_types
+    values["resource_group"] = policies.get(RESOURCE_GROUP) or ""
     values["enforce_schemas"] = values["enforce_schemas"] or config.enforce_schemas
     quotas = BY_MEMBER[BACKLOG_QUOTAS]
     by_type, default = quotas.kind.read(policies.get(BACKLOG_QUOTAS, {})), quotas.default(config)

@@ -7,20 +7,27 @@ bucket is empty and takes its size, so that one larger than a bucket goes too, a
 Entries that a topic's limit lets go come to that of the broker, if there is one, which is also the limit of every topic
 that has none of its own: there all wait in one line, so that no topic gets more because it sends more.
 
+Between the two stands the limit of the resource group of the topic's namespace, if there is one: all topics of the
+group share it (ADM-5).
+
 Non-persistent topics are held back too, by the rates of the broker, of the configuration and of their namespace.
 """
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from typing import TYPE_CHECKING
 
 from spark_pulsar.broker.turn.token_bucket import TokenBucket, believable_messages
+from spark_pulsar.ledger.records.documents import RESOURCE_GROUPS
 from spark_pulsar.model.policies import PublishRate
+from spark_pulsar.model.resource_groups import ResourceGroup
 
 from . import pending_publishes, storing
 
 if TYPE_CHECKING:
+    from spark_pulsar.broker.entities import features
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.producer import Producer
     from spark_pulsar.broker.entities.session import Session
@@ -32,9 +39,13 @@ if TYPE_CHECKING:
 class PublishLimit:
     """One rate, and the runs of SENDs that it holds back."""
 
-    def __init__(self, core: Core, rate: PublishRate, onward: PublishLimit | None = None) -> None:
+    def __init__(
+        self, core: Core, rate: PublishRate, onward: PublishLimit | None = None, *, is_shared: bool = False
+    ) -> None:
         self._core = core
         self.rate = rate
+        self.is_shared = is_shared
+        """True when several topics have it."""
         self.onward = onward
         """Next limit that a run has to pass, None behind the last."""
         self._buckets = (TokenBucket(max(0, rate.messages)), TokenBucket(max(0, rate.bytes)))
@@ -209,40 +220,61 @@ def _is_open(producer: Producer) -> bool:
 
 
 class PublishLimits:
-    """Publish limits of a broker."""
+    """Publish limits of a broker, and of resource groups (ADM-5)."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
         self.of_all: PublishLimit | None = None
         """Limit of all topics together."""
+        self.of_groups: dict[str, PublishLimit] = {}
+        """Limits of resource groups by their names; none for a group without one."""
         self.topics = 0
         """Number of topics in use to which a limit applies."""
         self.configure()
 
     def configure(self) -> None:
-        """Takes the rate of the configuration. Topics have to adopt a limit that there was not before, or is not any
-        more."""
+        """Takes the rates of the configuration and of resource groups. Topics have to adopt a limit that there was not
+        before, or is not any more."""
         core, config = self._core, self._core.config
         rate = PublishRate(config.broker_publish_rate_messages, config.broker_publish_rate_bytes)
-        before = self.of_all
-        if before is None:
-            self.of_all = PublishLimit(core, rate) if rate.is_limited else None
-        elif before.rate != rate:
-            before.change(rate)
-            if not rate.is_limited:  # what comes before its topic adopts that goes through
-                before.end()
-                self.of_all = None
+        self.of_all = _configured(core, self.of_all, rate, None)
+        groups, before = core.state.documents[RESOURCE_GROUPS], self.of_groups
+        self.of_groups = {}
+        for name in {**groups, **before}:
+            rate = ResourceGroup.from_json(json.loads(groups.get(name, "{}"))).publish_rate
+            limit = _configured(core, before.get(name), rate, self.of_all)
+            if limit is not None:
+                self.of_groups[name] = limit
+
+    def shared_by(self, group: str) -> PublishLimit | None:
+        """Returns the limit that topics of a resource group (empty: of none) share with others."""
+        return self.of_groups.get(group, self.of_all)
+
+
+def _configured(
+    core: Core, limit: PublishLimit | None, rate: PublishRate, onward: PublishLimit | None
+) -> PublishLimit | None:
+    """Returns a shared limit with this rate, None for a rate that is none; it goes on where there was one."""
+    if limit is None:
+        return PublishLimit(core, rate, onward, is_shared=True) if rate.is_limited else None
+    limit.onward = onward
+    if limit.rate != rate:
+        limit.change(rate)
+    if rate.is_limited:
+        return limit
+    limit.end()  # what comes to it before its topics adopt that goes through
+    return None
 
 
 def adopt(core: Core, topic: Topic) -> None:
     """Sets up the limit of a topic that comes into use, or has other policies."""
     # As in Apache Pulsar a non-persistent topic may be given a rate of its own, which does not hold.
     policies = core.policies_of(topic.name) if topic.non_persistent is None else core.policies.of_namespace(topic.name)
-    rate, of_all = policies.publish_rate, core.publish_limits.of_all
+    rate, shared = policies.publish_rate, core.publish_limits.shared_by(policies.resource_group)
     limit = topic.publish_limit
-    if limit is not None and rate.is_limited and (limit.rate, limit.onward) == (rate, of_all):
+    if limit is not None and rate.is_limited and not limit.is_shared and (limit.rate, limit.onward) == (rate, shared):
         return
-    wanted = PublishLimit(core, rate, of_all) if rate.is_limited else of_all
+    wanted = PublishLimit(core, rate, shared) if rate.is_limited else shared
     if wanted is not limit:
         _replace(core, topic, wanted)
 
@@ -256,5 +288,17 @@ def let_go(core: Core, topic: Topic) -> None:
 def _replace(core: Core, topic: Topic, limit: PublishLimit | None) -> None:
     before, topic.publish_limit = topic.publish_limit, limit
     core.publish_limits.topics += (limit is not None) - (before is not None)
-    if before is not None and before is not core.publish_limits.of_all:
+    if before is None:
+        return
+    if not before.is_shared:
         before.end()
+    left = _shared(before)
+    if left is not None and left is not core.publish_limits.of_all and left is not _shared(limit):
+        # What a group holds of this topic comes before what no longer passes the group.
+        for producer in list(topic.producers.values()):
+            left.let_through(producer)
+
+
+def _shared(limit: features.PublishLimit | None) -> features.PublishLimit | None:
+    """Returns the first limit on the way of a topic's entries that other topics have too."""
+    return limit if limit is None or limit.is_shared else limit.onward

@@ -6,15 +6,17 @@ rounds and the cache are told here; monitors visit every topic, some in a turn.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from spark_pulsar.broker.dispatch.limits import dispatch_rates
 from spark_pulsar.broker.security import revocation
 from spark_pulsar.broker.turn.dynamic_config import configured
-from spark_pulsar.ledger.records.documents import DYNAMIC_CONFIGURATION, DocumentDeleted, DocumentSet
+from spark_pulsar.ledger.records.documents import DYNAMIC_CONFIGURATION, RESOURCE_GROUPS, DocumentDeleted, DocumentSet
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.model.resource_groups import ResourceGroup
 
 
 def set_key(core: Core, name: str, text: str) -> None:
@@ -28,6 +30,16 @@ def delete_key(core: Core, name: str) -> None:
     if name in core.state.documents[DYNAMIC_CONFIGURATION]:
         core.append(DocumentDeleted(DYNAMIC_CONFIGURATION, name))
         _configure(core)
+
+
+def set_resource_group(core: Core, name: str, group: ResourceGroup | None) -> None:
+    """Sets the rates of a resource group, or deletes it; topics of its namespaces take them at once (ADM-5)."""
+    text = json.dumps(group.to_json()) if group is not None else ""
+    core.append(DocumentSet(RESOURCE_GROUPS, name, text) if text else DocumentDeleted(RESOURCE_GROUPS, name))
+    before = core.publish_limits.of_groups.keys()
+    core.publish_limits.configure()
+    if core.publish_limits.of_groups.keys() != before:
+        core.monitors.configure()
 
 
 def _configure(core: Core) -> None:

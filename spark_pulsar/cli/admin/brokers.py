@@ -1,4 +1,4 @@
-"""`spark-pulsar admin brokers`, `broker-stats` and `resourcegroups`."""
+"""`spark-pulsar admin brokers` and `broker-stats`."""
 
 from typing import Final
 
@@ -53,7 +53,14 @@ COMMANDS: Final = (
     ),
     Command("broker-stats topics", "GET", "/admin/v2/broker-stats/topics", "Show the statistics of all topics."),
     Command("broker-stats disk", "GET", "/admin/v2/broker-stats/disk", "Show the space of the broker's disk."),
-    Command("resourcegroups list", "GET", "/admin/v2/resourcegroups", "List the resource groups."),
+    Command("broker-stats load-report", "GET", "/admin/v2/broker-stats/load-report", "Show the load of the broker."),
+    Command(
+        "brokers namespaces",
+        "GET",
+        f"{_BROKERS}/{{cluster}}/{{url}}/ownedNamespaces",
+        "Show the bundles with topics in use of a broker.",
+        placed=(Option("url", "--url -u", Written.TEXT, "HOST:PORT of its admin API."),),
+    ),
     Command(
         "brokers version", "GET", f"{_BROKERS}/version", "Print the version of Apache Pulsar that the broker speaks."
     ),

@@ -45,6 +45,7 @@ def _local_topic(text: str) -> str:
 SUBSCRIPTION: Final = typer.Option(..., "--subscription", "-s", help="Name of the subscription.")
 PLACES: Final[dict[str, Place]] = {
     "cluster": Place(typer.Argument(..., metavar="CLUSTER")),
+    "group": Place(typer.Argument(..., metavar="RESOURCE_GROUP")),
     "tenant": Place(typer.Argument(..., metavar="TENANT")),
     "namespace": Place(
         typer.Argument(..., metavar="NAMESPACE", help="tenant/namespace"),

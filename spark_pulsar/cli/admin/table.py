@@ -10,6 +10,7 @@ from spark_pulsar.cli.admin import (
     offloading,
     permissions,
     policies,
+    resources,
     schemas,
     subscriptions,
     topics,
@@ -26,6 +27,7 @@ GROUPS: Final = {
     "schemas": "Schemas of topics.",
     "broker-stats": "Statistics of the broker.",
     "resourcegroups": "Resource groups.",
+    "resource-quotas": "Resource quotas of bundles.",
     "ns-isolation-policy": "Brokers that are kept for namespaces.",
 }
 """Groups with their help, in the order of help."""
@@ -40,6 +42,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     *schemas.COMMANDS,
     *policies.COMMANDS,
     *offloading.COMMANDS,
+    *resources.COMMANDS,
 )
 _SET_BACK: Final = (
     "admin/v2/namespaces/{tenant}/{namespace}/schemaAutoUpdateCompatibilityStrategy",

@@ -15,7 +15,19 @@ GLOBAL_TOPIC_POLICIES: Final = "global_topic_policies"
 """Policies by the full name of a topic, as set for all clusters (`isGlobal=true`)."""
 DYNAMIC_CONFIGURATION: Final = "dynamic_configuration"
 """Texts of dynamic configuration keys by their names, which win over `broker.conf` (ADM-1)."""
-KINDS: Final = (CLUSTERS, TENANTS, TOPIC_POLICIES, GLOBAL_TOPIC_POLICIES, DYNAMIC_CONFIGURATION)
+RESOURCE_GROUPS: Final = "resource_groups"
+"""Rates of resource groups by their names (ADM-5)."""
+RESOURCE_QUOTAS: Final = "resource_quotas"
+"""Resource quotas of bundles, by `tenant/namespace/bundle`, and the default one, by `default` (ADM-6)."""
+KINDS: Final = (
+    CLUSTERS,
+    TENANTS,
+    TOPIC_POLICIES,
+    GLOBAL_TOPIC_POLICIES,
+    DYNAMIC_CONFIGURATION,
+    RESOURCE_GROUPS,
+    RESOURCE_QUOTAS,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from spark_pulsar.broker.entities.meters import published
+from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.broker.turn.config import BrokerConfig
 from spark_pulsar.broker.turn.dynamic_config import DYNAMIC_KEYS, configured, notes
 from spark_pulsar.broker.upkeep import configuring
 from spark_pulsar.ledger.records.documents import DYNAMIC_CONFIGURATION, DocumentSet
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies import PublishRate
+from spark_pulsar.model.resource_groups import RESOURCE_GROUP, ResourceGroup
 from tests.unit.broker.publishing.test_publish_rates import publish, received, throttles
 from tests.unit.broker.world import QUIET, TOPIC, Client, World, entry
 
@@ -197,3 +199,51 @@ def test_a_smaller_cache_drops_the_oldest_entries(world: World) -> None:
     assert world.core.cache.size_bytes > 100_000
     set_key(world, "managedLedgerCacheSizeMB", "0")
     assert world.core.cache.size_bytes == 0
+
+
+def set_group(world: World, messages: int | None) -> None:
+    group = None if messages is None else ResourceGroup(publish_messages=messages)
+    world.ask(lambda core: configuring.set_resource_group(core, "g", group))
+
+
+def join(world: World, group: str | None) -> None:
+    world.ask(lambda core: policy_changes.set_of_namespace(core, "public/default", RESOURCE_GROUP, group))
+
+
+@pytest.mark.parametrize("others", [{}, {"broker_publish_rate_messages": 15}, {"max_publish_rate_messages": 8}])
+def test_topics_of_a_resource_group_share_its_rate_and_keep_their_order(others: dict[str, int]) -> None:
+    # covers ADM-5, PR-14, PR-9
+    world = World(**QUIET, **others)
+    one, two = world.connect(), world.connect()
+    one.open_producer()
+    two.open_producer(OTHER, name="q")
+    set_group(world, 10)
+    join(world, "g")
+    publish(one, 0, 30)
+    publish(two, 0, 30)
+    done = [received(each)[0] for each in (one, two)]
+    assert len(done[0]) + len(done[1]) <= 10
+    set_group(world, 5)
+    join(world, None)
+    publish(one, 30, 5)
+    join(world, "g")
+    publish(two, 30, 5)
+    set_group(world, None)
+    publish(two, 35, 1)
+    world.advance(60_000)
+    assert done[0] + received(one)[0] == list(range(35))
+    assert done[1] + received(two)[0] == list(range(36))
+    assert not throttles(world, one) + throttles(world, two)
+    assert world.core.publish_limits.of_groups == {}
+
+
+def test_a_resource_group_outlives_the_core() -> None:
+    # covers ADM-5
+    world = World(**QUIET)
+    set_group(world, 10)
+    join(world, "g")
+    world = world.restart(**QUIET)
+    client = world.connect()
+    client.open_producer()
+    publish(client, 0, 30)
+    assert len(received(client)[0]) == 10

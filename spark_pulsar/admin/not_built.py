@@ -1,0 +1,55 @@
+"""Paths of Apache Pulsar that this broker does not serve, each with the reason: answers of 501 tell it, and
+docs/admin.md has this table (`python -m spark_pulsar.cli.tables`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+
+class NotBuilt(NamedTuple):
+    """Paths that begin so, below `/admin/v2/` or `/admin/v3/`, and the reason why they are not served."""
+
+    path: str
+    reason: str
+
+
+NO_REASON: Final = "not built"
+_FUNCTIONS: Final = "functions and connectors run beside the broker here, as jobs of Spark for example"
+
+NOT_BUILT: Final = (
+    NotBuilt("transactions", "transactions are not built"),
+    NotBuilt("functions", _FUNCTIONS),
+    NotBuilt("sources", _FUNCTIONS),
+    NotBuilt("sinks", _FUNCTIONS),
+    NotBuilt("worker", _FUNCTIONS),
+    NotBuilt("worker-stats", _FUNCTIONS),
+    NotBuilt("packages", f"packages hold functions; {_FUNCTIONS}"),
+    NotBuilt("bookies", "there are no bookies, the broker stores on its own disk"),
+    NotBuilt("proxy-stats", "there is no proxy"),
+    NotBuilt("broker-stats/mbeans", "there is no Java process; /metrics has the numbers of this one"),
+    NotBuilt(
+        "broker-stats/allocator-stats", "there is no Netty; /metrics has the memory of the process and of the cache"
+    ),
+    NotBuilt("brokers/shutdown", "a broker is stopped by SIGTERM"),
+    NotBuilt("clusters", NO_REASON),
+    NotBuilt("tenants", NO_REASON),
+    NotBuilt("namespaces", NO_REASON),
+    NotBuilt("brokers", NO_REASON),
+    NotBuilt("broker-stats", NO_REASON),
+    NotBuilt("persistent", NO_REASON),
+    NotBuilt("non-persistent", NO_REASON),
+)
+"""The first one that fits tells the reason. Those at the end stand for whatever else there is below them."""
+
+
+def reason_of(segments: Sequence[str], *, is_served: bool = False) -> str | None:
+    """Tells why a path of the admin API is not served; None for one that Apache Pulsar has not either. `is_served`:
+    only if it is excepted from a path that is (`brokers/{cluster}`)."""
+    if segments[0] != "admin" or segments[1:2] not in (["v2"], ["v3"]) or len(segments) < 3:
+        return None
+    path = "/".join(segments[2:]) + "/"
+    return next(
+        (each.reason for each in NOT_BUILT if path.startswith(f"{each.path}/") and ("/" in each.path or not is_served)),
+        None,
+    )

@@ -1,0 +1,183 @@
+"""Resource groups, resource quotas, and other questions about one broker of a cluster: the same answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.brokers import Broker
+from tests.conformance.test_namespaces import fresh
+from tests.conformance.test_publish_rates import seconds_of
+
+GROUPS = "/admin/v2/resourcegroups"
+QUOTAS = "/admin/v2/resource-quotas"
+DEFAULT_QUOTA = {
+    "msgRateIn": 40.0,
+    "msgRateOut": 120.0,
+    "bandwidthIn": 100000.0,
+    "bandwidthOut": 300000.0,
+    "memory": 80.0,
+    "dynamic": True,
+}
+
+
+@pytest.fixture
+def group(broker: Broker) -> Iterator[str]:
+    """The name of a group that is deleted when the test is over."""
+    name = fresh("group")
+    yield name
+    if name in broker.rest("GET", GROUPS)[1]:
+        assert broker.rest("DELETE", f"{GROUPS}/{name}")[0] == 204
+
+
+@pytest.fixture
+def namespace(broker: Broker) -> Iterator[str]:
+    """The path of a namespace without topics, which belongs to no group when the test is over."""
+    path = f"/admin/v2/namespaces/public/{fresh('ns')}"
+    assert broker.rest("PUT", path)[0] == 204
+    yield path
+    assert broker.rest("DELETE", f"{path}/resourcegroup")[0] == 204
+
+
+def rates(*values: int) -> dict[str, int]:
+    members = ("publishRateInMsgs", "publishRateInBytes", "dispatchRateInMsgs", "dispatchRateInBytes")
+    return dict(zip(members, values, strict=True))
+
+
+def test_a_group_is_set_changed_and_deleted(broker: Broker, group: str) -> None:
+    # covers ADM-5
+    path = f"{GROUPS}/{group}"
+    missing = 404, {"reason": "ResourceGroup does not exist"}
+    assert broker.rest("GET", path) == missing
+    given = {"publishRateInMsgs": 100, "publishRateInBytes": 1_000_000, "dispatchRateInMsgs": 50, "other": 1}
+    assert broker.rest("PUT", path, given) == (204, "")
+    assert broker.rest("GET", path) == (200, rates(100, 1_000_000, 50, -1))
+    assert broker.rest("PUT", path, {"dispatchRateInBytes": 5}) == (204, "")
+    assert broker.rest("GET", path) == (200, rates(100, 1_000_000, 50, 5)), "the others stay"
+    assert group in broker.rest("GET", GROUPS)[1]
+    for wrong in ([], {"publishRateInMsgs": "x"}):
+        assert broker.rest("PUT", path, wrong)[0] == 400
+    assert broker.rest("POST", path, {})[0] == 405
+    assert broker.rest("DELETE", path) == (204, "")
+    assert broker.rest("GET", path) == missing
+    assert broker.rest("PUT", path, {}) == (204, "")
+    assert broker.rest("GET", path) == (200, rates(-1, -1, -1, -1))
+
+
+def test_a_namespace_belongs_to_a_group(broker: Broker, group: str, namespace: str) -> None:
+    # covers ADM-5
+    path = f"{namespace}/resourcegroup"
+    assert broker.rest("GET", path) == (200, "")
+    reason = {"reason": "ResourceGroup does not exist"}
+    assert broker.rest("POST", f"{path}/{group}") == (412, reason)
+    assert broker.rest("PUT", f"{GROUPS}/{group}", {"publishRateInMsgs": 10}) == (204, "")
+    assert broker.rest("POST", f"{path}/{group}") == (204, "")
+    assert broker.rest("GET", path) == (200, group)
+    assert broker.rest("GET", namespace)[1]["resource_group_name"] == group
+    assert broker.rest("DELETE", f"{GROUPS}/{group}") == (412, {"reason": "ResourceGroup is in use"})
+    for _ in range(2):
+        assert broker.rest("DELETE", path) == (204, "")
+    assert broker.rest("GET", path) == (200, "")
+
+
+@pytest.mark.ours_only("ADM-5: the whole rate at once; Apache Pulsar shares it out between brokers, a minute later")
+def test_topics_of_a_group_share_its_rate(broker: Broker, group: str, namespace: str) -> None:
+    # covers ADM-5
+    assert broker.rest("PUT", f"{GROUPS}/{group}", {"publishRateInMsgs": 50}) == (204, "")
+    client = broker.client()
+    name = namespace.removeprefix("/admin/v2/namespaces/")
+    topics = [f"persistent://{name}/t{number}" for number in range(2)]
+    producers = [client.create_producer(topic, batching_enabled=False) for topic in topics]
+    assert seconds_of(producers[0], 100) < 0.9
+    assert broker.rest("POST", f"{namespace}/resourcegroup/{group}") == (204, "")
+    assert seconds_of(producers[0], 50) < 0.9
+    assert seconds_of(producers[1], 50) > 0.5, "the bucket of both is empty"
+    assert broker.rest("PUT", f"{GROUPS}/{group}", {"publishRateInMsgs": -1}) == (204, "")
+    assert seconds_of(producers[1], 100) < 0.9
+
+
+def test_a_group_without_a_body_is_refused(broker: Broker, group: str) -> None:
+    # covers T-13: a null pointer in Apache Pulsar
+    assert broker.rest("PUT", f"{GROUPS}/{group}")[0] == (400 if broker.kind == "ours" else 500)
+
+
+def test_quotas_of_bundles(broker: Broker, namespace: str) -> None:
+    # covers ADM-6
+    name = namespace.removeprefix("/admin/v2/namespaces/")
+    bundle = f"{QUOTAS}/{name}/0x00000000_0x40000000"
+    assert broker.rest("GET", QUOTAS) == (200, DEFAULT_QUOTA)
+    assert broker.rest("GET", bundle) == (200, DEFAULT_QUOTA)
+    quota = {"msgRateIn": 7.0, "msgRateOut": 8, "bandwidthIn": 1, "bandwidthOut": 2, "memory": 3, "dynamic": False}
+    assert broker.rest("POST", bundle, quota) == (204, "")
+    assert broker.rest("GET", bundle) == (200, quota)
+    assert broker.rest("DELETE", bundle) == (204, "")
+    assert broker.rest("GET", bundle) == (200, DEFAULT_QUOTA)
+    for wrong, status, reason in (
+        (
+            f"{name}/0x00000000_0x12345678",
+            412,
+            f"Invalid upper boundary for bundle {name}/0x00000000_0x12345678. Expected upper boundary of "
+            f"{name}/0x00000000_0x40000000",
+        ),
+        (f"{name}/foo", 412, "Invalid bundle range: foo"),
+        (f"{name}-nope/0x00000000_0x40000000", 404, "Namespace does not exist"),
+    ):
+        assert broker.rest("GET", f"{QUOTAS}/{wrong}") == (status, {"reason": reason})
+    assert broker.rest("POST", bundle, [])[0] == 400
+
+
+@pytest.mark.ours_only("ADM-6: a POST of the default quota leaves Apache Pulsar with 500 for later ones")
+def test_the_default_quota(broker: Broker, namespace: str) -> None:
+    # covers ADM-6
+    bundle = f"{QUOTAS}/{namespace.removeprefix('/admin/v2/namespaces/')}/0x00000000_0x40000000"
+    quota = {**DEFAULT_QUOTA, "msgRateIn": 1.5, "dynamic": False}
+    assert broker.rest("POST", QUOTAS, quota) == (204, "")
+    assert broker.rest("GET", QUOTAS) == broker.rest("GET", bundle) == (200, quota)
+    assert broker.rest("POST", QUOTAS, DEFAULT_QUOTA) == (204, "")
+
+
+def test_namespaces_that_a_broker_owns(broker: Broker) -> None:
+    # covers ADM-7
+    topic = broker.topic()
+    broker.client().create_producer(topic)
+    broker_id = broker.admin_url.removeprefix("http://")
+    status, owned = broker.rest("GET", f"/admin/v2/brokers/standalone/{broker_id}/ownedNamespaces")
+    assert status == 200
+    bundle = broker.rest("GET", "/lookup/v2/topic/" + topic.replace("://", "/") + "/bundle")[1]
+    assert owned[f"public/default/{bundle}"] == {
+        "broker_assignment": "shared",
+        "is_controlled": False,
+        "is_active": True,
+    }
+    reason = {"reason": "Broker id '1.2.3.4:80' not found in available brokers."}
+    assert broker.rest("GET", "/admin/v2/brokers/standalone/1.2.3.4:80/ownedNamespaces") == (404, reason)
+
+
+def test_health_takes_both_forms_of_its_topic(broker: Broker) -> None:
+    # covers ADM-7
+    for version, status in (("V1", 200), ("V2", 200), ("V3", 404)):
+        assert broker.rest("GET", f"/admin/v2/brokers/health?topicVersion={version}")[0] == status
+
+
+def test_the_load_report(broker: Broker) -> None:
+    # covers ADM-7
+    broker.client().create_producer(broker.topic())
+    status, report = broker.rest("GET", "/admin/v2/broker-stats/load-report")
+    assert status == 200
+    if isinstance(report, str):
+        report = json.loads(report)
+    wanted: dict[str, Any] = {
+        "webServiceUrl": broker.admin_url,
+        "pulsarServiceUrl": broker.service_url,
+        "loadReportType": "LocalBrokerData",
+        "brokerVersionString": "4.0.8",
+    }
+    assert {member: report[member] for member in wanted} == wanted
+    numbers = {"numTopics", "numBundles", "numConsumers", "numProducers", "msgRateIn", "msgRateOut", "lastUpdate"}
+    assert numbers | {"bundles", "lastStats", "startTimestamp", "maxResourceUsage"} <= set(report)
+    for member in ("cpu", "memory", "directMemory", "bandwidthIn", "bandwidthOut"):
+        assert set(report[member]) == {"usage", "limit"}
+    assert 0 < report["memory"]["usage"] < report["memory"]["limit"]
