@@ -242,7 +242,7 @@ def test_health_metrics_and_paths_that_are_not_there() -> None:
     status, headers, answer = call(world, "POST", "/admin/v2/brokers/health")
     assert (status, headers["allow"]) == (405, "GET")
     assert answer["reason"]
-    assert call(world, "GET", "/admin/v2/resource-quotas")[0] == 501
+    assert call(world, "GET", "/admin/v2/bookies/all")[0] == 501
     assert call(None, "GET", "/admin/v2/brokers/health")[0] == 503
 
 
