@@ -51,7 +51,7 @@ def refusal(error: PulsarError) -> Response:
     return JSONResponse({"reason": error.message}, status, headers)
 
 
-def noting(answer: Response, note: str) -> Response:
+def warned(answer: Response, note: str) -> Response:
     """Adds to an answer what its caller should know, such as that a setting is stored without effect: the header
     `Warning` (RFC 7234)."""
     answer.headers["Warning"] = f'299 spark-pulsar "{note}"'

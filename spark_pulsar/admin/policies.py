@@ -36,7 +36,7 @@ from spark_pulsar.model.policy_table import (
 )
 
 from . import cluster_lists
-from .answers import Refused, noting
+from .answers import Refused, warned
 from .calls import NAMESPACE_PATH, TOPIC_PATH, changes, reads, value_or_empty, whole_number_in_path
 from .namespaces import check_partitions, existing
 from .topics import check_namespace, is_known
@@ -219,7 +219,7 @@ def noting(policy: Policy, change: Handler) -> Handler:
     note = f"{policy.member} is stored, and has no effect in this broker: {policy.without_effect}"
 
     async def handler(call: Call) -> Response:
-        return noting(await change(call), note)
+        return warned(await change(call), note)
 
     return handler
 

@@ -13,7 +13,7 @@ from spark_pulsar.ledger.records.documents import RESOURCE_GROUPS
 from spark_pulsar.model.json_values import MalformedPolicy
 from spark_pulsar.model.resource_groups import RESOURCE_GROUP, ResourceGroup
 
-from .answers import Refused, noting
+from .answers import Refused, warned
 from .calls import NAMESPACE_PATH, changes, reads
 from .namespaces import existing
 
@@ -61,7 +61,7 @@ def _delete(core: Core, call: Call) -> None:
 async def _put(call: Call) -> Response:
     answer = await changes(_set)(call)
     if _stored(call.core, call.parts["group"]).limits_dispatch:
-        noting(answer, _DISPATCH_NOTE)
+        warned(answer, _DISPATCH_NOTE)
     return answer
 
 

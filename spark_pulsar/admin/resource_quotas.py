@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from spark_pulsar.ledger.records.documents import RESOURCE_QUOTAS, DocumentDeleted, DocumentSet
 from spark_pulsar.model.resource_groups import DEFAULT_QUOTA, resource_quota
 
-from .answers import Refused, noting
+from .answers import Refused, warned
 from .calls import changes, reads
 from .namespaces import bundle_edges
 
@@ -70,7 +70,7 @@ def _delete(core: Core, call: Call) -> None:
 
 def _noted(change: Handler) -> Handler:
     async def handler(call: Call) -> Response:
-        return noting(await change(call), _NOTE)
+        return warned(await change(call), _NOTE)
 
     return handler
 

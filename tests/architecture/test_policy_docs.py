@@ -20,7 +20,11 @@ def test_docs_hold_the_table_of_policies() -> None:
 def test_a_row_names_fields_that_exist() -> None:
     assert len(BY_MEMBER) == len(POLICIES)
     effective = {each.name for each in fields(EffectivePolicies)}
-    assert {policy.field for policy in POLICIES if policy.field} == effective - {"size_quota", "age_quota", "resource_group"}
+    assert {policy.field for policy in POLICIES if policy.field} == effective - {
+        "size_quota",
+        "age_quota",
+        "resource_group",
+    }
     assert {name for policy in POLICIES for name in policy.defaults} <= {each.name for each in fields(BrokerConfig)}
 
 
