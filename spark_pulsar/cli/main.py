@@ -47,9 +47,6 @@ def _everything(
     """A lightweight broker for Apache Pulsar's clients, and tools to try it."""
 
 
-Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="Short (public/default) or full topic name.")]
-
-
 @app.command()
 def broker(
     conf: Annotated[

@@ -4,7 +4,7 @@ import json
 import re
 import sys
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Any
 from urllib.parse import quote
 
 import typer
@@ -22,8 +22,6 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
-TOPIC_ARGUMENT = typer.Argument(metavar="TOPIC", help="Short (public/default) or full name.")
-Topic = Annotated[str, TOPIC_ARGUMENT]
 _SIZE_FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _TIME_FACTORS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365 * 86_400}
 NO_LIMIT = -1

@@ -17,10 +17,11 @@ from typing import Annotated, Any, Final, NamedTuple
 import typer
 from typer.models import ArgumentInfo, OptionInfo
 
+from spark_pulsar.cli.access.topics import TOPIC_ARGUMENT
 from spark_pulsar.cli.admin.options import CONTEXT, Values, body_of, members_of, parameter, parameters_of
 from spark_pulsar.cli.admin.rest import NO_BODY
 from spark_pulsar.cli.output.formats import Format, show
-from spark_pulsar.cli.values import TOPIC_ARGUMENT, namespace_path, segment, topic_name, topic_path
+from spark_pulsar.cli.values import namespace_path, segment, topic_name, topic_path
 from spark_pulsar.cli.values import show as show_as_pulsar_admin
 from spark_pulsar.model.policy_columns import Option
 

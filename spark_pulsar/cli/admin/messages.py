@@ -8,9 +8,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from spark_pulsar.cli.access.topics import Topic
 from spark_pulsar.cli.admin.command import Command
 from spark_pulsar.cli.admin.subscriptions import Subscription, subscription_path
-from spark_pulsar.cli.values import Topic, topic_path
+from spark_pulsar.cli.values import topic_path
 from spark_pulsar.model.ids import MessageId
 from spark_pulsar.wire.pulsar_api_pb2 import SingleMessageMetadata
 

@@ -6,8 +6,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from spark_pulsar.cli.access.topics import Topic
 from spark_pulsar.cli.admin.command import PLACES, Command
-from spark_pulsar.cli.values import Topic, topic_name
+from spark_pulsar.cli.values import topic_name
 from spark_pulsar.model.policy_columns import Option, Written
 
 File = Annotated[

@@ -4,8 +4,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from spark_pulsar.cli.access.topics import Topic
 from spark_pulsar.cli.admin.command import Command
-from spark_pulsar.cli.values import Topic, pairs, segment, time_s, topic_path
+from spark_pulsar.cli.values import pairs, segment, time_s, topic_path
 from spark_pulsar.client.clock import wall_ms
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.ids import EARLIEST_ID, LATEST_ID, MessageId

@@ -5,9 +5,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from spark_pulsar.cli.access.topics import Topic
 from spark_pulsar.cli.admin.command import Command
 from spark_pulsar.cli.output.progress import Progress
-from spark_pulsar.cli.values import Topic, namespace_path, pairs, topic_name, topic_path
+from spark_pulsar.cli.values import namespace_path, pairs, topic_name, topic_path
 from spark_pulsar.model.policy_columns import Option, Written
 
 Namespace = Annotated[str, typer.Argument(metavar="NAMESPACE", help="tenant/namespace")]

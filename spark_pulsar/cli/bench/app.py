@@ -6,6 +6,7 @@ import typer
 
 from spark_pulsar.cli.access.decorator import with_broker_access
 from spark_pulsar.cli.access.options import AccessOptions
+from spark_pulsar.cli.access.topics import Topic
 from spark_pulsar.cli.output.formats import Output
 from spark_pulsar.cli.values import size_bytes, time_s
 
@@ -14,7 +15,6 @@ app = typer.Typer(
     help="Rates and latencies, measured by the official client for Python: its limits are in the figures, too.",
     no_args_is_help=True,
 )
-Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="Short (public/default) or full topic name.")]
 Messages = Annotated[
     int, typer.Option("--messages", "-n", min=0, help="End after this many messages; 0 = at Ctrl-C or after --time.")
 ]

@@ -7,10 +7,10 @@ import typer
 
 from spark_pulsar.cli.access.decorator import with_broker_access
 from spark_pulsar.cli.access.options import AccessOptions
+from spark_pulsar.cli.access.topics import Topic
 from spark_pulsar.cli.messages.forms import MessageFormat
 from spark_pulsar.cli.values import pairs
 
-Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="Short (public/default) or full topic name.")]
 Form = Annotated[
     MessageFormat, typer.Option("--format", help="Form of a message: text, json (an object a line) or hex.")
 ]
