@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from spark_pulsar.ledger.records.documents import CLUSTERS
 
 from .answers import Refused
+from .bundle_edges import bundle_of
 from .calls import reads
-from .lookups import bundle_of
 from .namespaces import bundle_edges
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from spark_pulsar.broker.connections.handshake import SERVER_VERSION
 from spark_pulsar.broker.entities import meters
 
+from .bundle_edges import bundle_of
 from .calls import reads
-from .lookups import bundle_of
 from .namespaces import bundle_edges
 
 if TYPE_CHECKING:
