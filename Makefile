@@ -78,7 +78,7 @@ bench: setup  ## all benchmarks; against a real Apache Pulsar where one takes pa
 	$(BIN)/python benchmarks/spark.py --against kafka
 	$(BIN)/python benchmarks/spark.py --latency --idle --against kafka
 
-screenshots: setup  ## pictures of the page for docs/images, in three minutes
+screenshots: setup  ## pictures of the page for docs/images, in five minutes
 	@.ci/setup browser
 	$(BIN)/python -m tests.page.screenshots
 

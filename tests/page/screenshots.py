@@ -24,7 +24,7 @@ from .browser import launched
 FOLDER: Final = Path("docs/images")
 MOST_BYTES: Final = 200_000
 SIZE: Final = {"width": 1440, "height": 900}
-_WATCHED_S: Final = 100.0
+_WATCHED_S: Final = 240.0
 """Time in which the plots fill."""
 _NAMESPACES: Final = ("shop/orders", "shop/catalog", "analytics/events", "analytics/features", "public/default")
 _TOPICS: Final = {
@@ -174,9 +174,7 @@ def run(shop: Shop) -> None:
 
 PICTURES: Final = {
     "overview": "#/",
-    "namespace": "#/shop/orders",
     "topic": "#/shop/orders/persistent/orders-paid",
-    "subscription": "#/shop/orders/persistent/orders-paid/audit",
     "messages": "#/shop/orders/persistent/orders-paid/audit?messages",
     "policies": "#/shop/orders/persistent/orders-paid?policies",
 }

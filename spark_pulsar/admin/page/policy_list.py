@@ -24,6 +24,7 @@ def _row(policy: Policy, keys: dict[str, str]) -> dict[str, Any]:
         "name": policy.member,
         "type": policy.kind.name,
         "meaning": policy.meaning[:1].upper() + policy.meaning[1:],
+        "withoutEffect": policy.without_effect,
         "keys": [keys[field] for field in policy.defaults],
         "namespace": _level(policy, policy.namespace),
         "topic": _level(policy, policy.topic),

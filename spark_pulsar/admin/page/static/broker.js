@@ -73,6 +73,7 @@ export class Broker {
         for (const named of Object.values(domains)) {
           for (const [full, stats] of Object.entries(named)) {
             const row = rowOf(full, stats);
+            if (partitionOf(full).index > 0) row.topics = 0; // partitions are one topic
             add(ofNamespace, row);
             this.group(topics, row);
           }

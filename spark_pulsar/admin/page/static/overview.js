@@ -35,15 +35,15 @@ export function topicTable(broker, caption, isOfAll) {
     columns: [
       {
         title: "Topic",
-        value: (row) => row.topic.toLowerCase(),
+        value: (row) => (isOfAll ? row.full.slice(row.domain.length) : row.topic).toLowerCase(),
         text: (row) => (isOfAll ? `${row.tenant}/${row.namespace}/${row.topic}` : row.topic),
         link: (row) => address({ ...row, tab: undefined, subscription: undefined }),
       },
       { title: "Kind", kind: "medium", text: (row) => [row.domain === "persistent" ? "" : "non-persistent", row.partitions ? plural(row.partitions, "partition") : ""].filter(Boolean).join(", ") },
       ...rateColumns(broker, (row) => row.full, () => most),
-      { title: "Subs", isNumber: true, hint: "Subscriptions", value: (row) => row.subscriptions, text: (row) => count(row.subscriptions) },
-      { title: "Prod", isNumber: true, hint: "Connected producers", value: (row) => row.producers, text: (row) => count(row.producers) },
-      { title: "Cons", isNumber: true, hint: "Connected consumers", value: (row) => row.consumers, text: (row) => count(row.consumers) },
+      { title: "Subs", kind: "narrow", isNumber: true, hint: "Subscriptions", value: (row) => row.subscriptions, text: (row) => count(row.subscriptions) },
+      { title: "Prod", kind: "narrow", isNumber: true, hint: "Connected producers", value: (row) => row.producers, text: (row) => count(row.producers) },
+      { title: "Cons", kind: "narrow", isNumber: true, hint: "Connected consumers", value: (row) => row.consumers, text: (row) => count(row.consumers) },
     ],
     keyOf: (row) => row.full,
     filterOf: (row) => row.full,
@@ -67,7 +67,7 @@ function namespaceTable(broker, caption) {
     columns: [
       { title: "Namespace", value: (row) => row.name, text: (row) => row.name, link: (row) => address({ tenant: row.name.split("/")[0], namespace: row.name.split("/")[1] }) },
       ...rateColumns(broker, (row) => row.name, () => most),
-      { title: "Topics", isNumber: true, hint: "Topics and partitions", value: (row) => row.topics, text: (row) => count(row.topics) },
+      { title: "Topics", isNumber: true, hint: "Topics; all partitions of one are one", value: (row) => row.topics, text: (row) => count(row.topics) },
     ],
     keyOf: (row) => row.name,
     order: 0,

@@ -2,9 +2,11 @@
 
 import { h, newId, setAttribute, setText, svg } from "./dom.js";
 
-const [WIDTH, HEIGHT] = [440, 150];
+const HEIGHT = 150;
+/** Width of a plot that is not shown yet. */
+const ANY_WIDTH = 440;
 const [LEFT, RIGHT, TOP, BOTTOM] = [60, 8, 10, 22];
-const INNER = { width: WIDTH - LEFT - RIGHT, height: HEIGHT - TOP - BOTTOM };
+const INNER_HEIGHT = HEIGHT - TOP - BOTTOM;
 const SPAN_MS = 5 * 60_000;
 
 /** The next "round" number of 1, 2, 2.5, 5 or 10 times a power of ten. */
@@ -61,10 +63,10 @@ export class LinePlot {
     this.fills = series.map((each) => svg("path", { class: `fill ${each.kind}` }));
     this.paths = series.map((each) => svg("path", { class: `line ${each.kind}` }));
     this.dots = series.map((each) => svg("circle", { class: `dot ${each.kind}`, r: 3.5 }));
-    this.cursor = svg("line", { class: "cursor", y1: TOP, y2: TOP + INNER.height });
+    this.cursor = svg("line", { class: "cursor", y1: TOP, y2: TOP + INNER_HEIGHT });
     this.drawing = svg(
       "svg",
-      { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", tabindex: "0", "aria-labelledby": `${id}-title ${id}-text`, class: "plot" },
+      { role: "img", tabindex: "0", "aria-labelledby": `${id}-title ${id}-text`, class: "plot" },
       this.grid,
       this.fills,
       this.paths,
@@ -84,7 +86,7 @@ export class LinePlot {
   point(event) {
     if (!this.xs || !this.xs.length) return;
     const box = this.drawing.getBoundingClientRect();
-    const x = ((event.clientX - box.left) / box.width) * WIDTH;
+    const x = ((event.clientX - box.left) / box.width) * this.width;
     let best = 0;
     this.xs.forEach((each, index) => {
       if (Math.abs(each - x) < Math.abs(this.xs[best] - x)) best = index;
@@ -115,9 +117,11 @@ export class LinePlot {
     const shown = this.series.map((each) => history.series[each.name]);
     const most = Math.max(0, ...shown.flat().filter((value) => !Number.isNaN(value)));
     const top = ceiling(most, this.isBytes);
-    const y = (value) => TOP + INNER.height * (1 - value / top);
-    this.xs = times.map((time) => LEFT + (INNER.width * (time - begin)) / SPAN_MS);
-    this.drawGrid(top, y);
+    const width = this.drawing.clientWidth || ANY_WIDTH;
+    const inner = width - LEFT - RIGHT;
+    const y = (value) => TOP + INNER_HEIGHT * (1 - value / top);
+    this.xs = times.map((time) => LEFT + (inner * (time - begin)) / SPAN_MS);
+    this.drawGrid(top, y, width);
     const index = this.at === null || this.at >= times.length ? times.length - 1 : this.at;
     shown.forEach((values, number) => {
       setAttribute(this.paths[number], "d", lines(this.xs, values, y));
@@ -141,16 +145,17 @@ export class LinePlot {
     setText(this.text, `${told.join(", ")}; at most ${this.format(most)} in the last five minutes`);
   }
 
-  drawGrid(top, y) {
-    if (this.top === top) return;
-    this.top = top;
+  drawGrid(top, y, width) {
+    if (this.top === top && this.width === width) return;
+    Object.assign(this, { top, width });
+    setAttribute(this.drawing, "viewBox", `0 0 ${width} ${HEIGHT}`);
     const parts = [0, 0.5, 1].flatMap((share) => {
       const at = y(top * share);
-      return [svg("line", { x1: LEFT, x2: WIDTH - RIGHT, y1: at, y2: at }), svg("text", { x: LEFT - 8, y: at + 4, "text-anchor": "end" }, this.format(top * share))];
+      return [svg("line", { x1: LEFT, x2: width - RIGHT, y1: at, y2: at }), svg("text", { x: LEFT - 8, y: at + 4, "text-anchor": "end" }, this.format(top * share))];
     });
-    for (const minutes of [5, 4, 3, 2, 1, 0]) {
-      const x = LEFT + INNER.width * (1 - minutes / 5);
-      const anchor = minutes === 0 ? "end" : minutes === 5 ? "start" : "middle";
+    for (const minutes of [4, 3, 2, 1, 0]) {
+      const x = LEFT + (width - LEFT - RIGHT) * (1 - minutes / 5);
+      const anchor = minutes === 0 ? "end" : "middle";
       parts.push(svg("text", { x, y: HEIGHT - 5, "text-anchor": anchor }, minutes ? `−${minutes} min` : "now"));
     }
     this.grid.replaceChildren(...parts);

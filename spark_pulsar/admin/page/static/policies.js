@@ -1,6 +1,6 @@
 // Policies in effect, the level that each comes from, and the command that sets it.
 
-import { count, h, setText } from "./dom.js";
+import { bytes, count, h, setText } from "./dom.js";
 import { topicPath } from "./names.js";
 import { problemPanel } from "./pieces.js";
 import { get, path } from "./rest.js";
@@ -33,7 +33,8 @@ export function lines(value) {
   const members = Object.entries(value).filter(([name]) => !(OLD_NAMES[name] in value));
   const found = members.flatMap(([name, each]) => {
     if (typeof each === "object" && each !== null && !Array.isArray(each)) return [`${words(name)}: ${lines(each).join(", ")}`];
-    return [`${words(name)} ${each === -1 ? "no limit" : simple(each)}`];
+    const text = each === -1 ? "no limit" : name === "limitSize" ? bytes(each) : simple(each);
+    return [`${words(name)} ${text}`];
   });
   return found.length ? found : ["none"];
 }
@@ -117,7 +118,7 @@ export class Policies {
     return h(
       "tr",
       { "data-policy": row.name },
-      h("th", { scope: "row" }, h("span", { class: "policy-name" }, words(row.name)), h("span", { class: "hint" }, row.meaning), command ? h("code", { class: "command" }, command) : null),
+      h("th", { scope: "row" }, h("span", { class: "policy-name" }, words(row.name)), h("span", { class: "hint" }, row.meaning), row.withoutEffect ? h("span", { class: "hint no-effect" }, `Kept, without effect here: ${row.withoutEffect}`) : null, command ? h("code", { class: "command", title: command }, command) : null),
       h("td", { class: "policy-value" }, told(found.value)),
       h("td", {}, h("span", { class: `badge level-${found.level}` }, LEVELS[found.level] ?? found.level), keys),
       h("td", { class: "others" }, others.length ? others.map(([level, value]) => h("p", {}, h("span", { class: "hint" }, LEVELS[level] ?? level), ` ${lines(value).join(", ")}`)) : "–"),

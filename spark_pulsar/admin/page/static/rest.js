@@ -2,6 +2,9 @@
 
 const KEPT = "spark-pulsar-authorization";
 const PATIENCE_MS = 65_000;
+/** Time for which a refused question is not asked again: each refusal is a line of the broker's audit log. */
+const REFUSED_MS = 60_000;
+const refused = new Map();
 let authorization = sessionStorage.getItem(KEPT);
 
 export class RestError extends Error {
@@ -27,11 +30,13 @@ export const onStranger = (listener) => listeners.add(listener);
 
 export function signIn(header) {
   authorization = header;
+  refused.clear();
   sessionStorage.setItem(KEPT, header);
 }
 
 export function signOut() {
   authorization = null;
+  refused.clear();
   sessionStorage.removeItem(KEPT);
 }
 
@@ -59,6 +64,8 @@ export function signedInAs() {
 export const path = (...segments) => `/admin/v2/${segments.map(encodeURIComponent).join("/")}`;
 
 async function fetched(method, url, body, signal) {
+  const known = method === "GET" ? refused.get(url) : undefined;
+  if (known && known.until > Date.now()) throw known.error;
   const headers = {};
   if (authorization !== null) headers.Authorization = authorization;
   if (body !== undefined) headers["Content-Type"] = "application/json";
@@ -95,7 +102,9 @@ async function fetched(method, url, body, signal) {
     schemes = [...challenge.matchAll(/(Bearer|Basic) /g)].map((found) => found[1]);
     for (const listener of listeners) listener(reason);
   }
-  throw new RestError(answer.status, String(reason).slice(0, 600) || `Status ${answer.status}`, `${method} ${url}`, isStranger);
+  const error = new RestError(answer.status, String(reason).slice(0, 600) || `Status ${answer.status}`, `${method} ${url}`, isStranger);
+  if (method === "GET" && error.isRefusal && !isStranger) refused.set(url, { error, until: Date.now() + REFUSED_MS });
+  throw error;
 }
 
 export async function get(url, signal) {

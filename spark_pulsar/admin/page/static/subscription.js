@@ -18,7 +18,7 @@ const consumerTable = () =>
       { title: "Messages out", isNumber: true, value: (row) => row.msgOutCounter, text: (row) => brief(row.msgOutCounter) },
       { title: "Unacked", isNumber: true, value: (row) => row.unackedMessages, text: (row) => brief(row.unackedMessages) },
       { title: "Permits", isNumber: true, hint: "Messages that it may still be sent", value: (row) => row.availablePermits, text: (row) => brief(row.availablePermits) },
-      { title: "State", kind: "medium", text: (row) => (row.blockedConsumerOnUnackedMsgs ? "blocked by unacked messages" : "") },
+      { title: "State", hint: "Blocked: it has too many messages that it has not acknowledged", text: (row) => (row.blockedConsumerOnUnackedMsgs ? "blocked" : "–") },
       { title: "Address", kind: "medium", text: (row) => row.address || "–" },
       { title: "Client", kind: "medium", text: (row) => row.clientVersion || "–" },
       { title: "Since", kind: "time", text: (row) => when(Date.parse(row.connectedSince)) },

@@ -4,7 +4,7 @@ import { deleteTopic, expire, unloadTopic } from "./actions.js";
 import { rowOf } from "./broker.js";
 import { brief, bytes, count, duration, h, plural, rate, when } from "./dom.js";
 import { Messages } from "./messages.js";
-import { address, fullName, topicPath } from "./names.js";
+import { address, fullName, partitionOf, topicPath } from "./names.js";
 import { Tabs, backlogPlot, facts, head, problemPanel, ratePlot, setBadges, throughputPlot, tiles } from "./pieces.js";
 import { Policies } from "./policies.js";
 import { get, path } from "./rest.js";
@@ -93,7 +93,7 @@ class Schema {
   async refresh(signal) {
     const { tenant, namespace, topic } = this.place;
     try {
-      const found = await get(path("schemas", tenant, namespace, topic, "schemas"), signal);
+      const found = await get(path("schemas", tenant, namespace, partitionOf(topic).base, "schemas"), signal);
       const schemas = found.getSchemaResponses.toReversed();
       const text = JSON.stringify(schemas);
       if (text !== this.text) {

@@ -110,7 +110,7 @@ def test_roles_that_do_not_go_together_are_refused() -> None:
 
 def test_probes_and_metrics_are_open() -> None:
     # covers SEC-2
-    for path in ("metrics", "admin/v2/brokers/ready", "admin/v2/brokers/version"):
+    for path in ("metrics", "admin/v2/brokers/ready", "admin/v2/brokers/version", "", "page/app.js"):
         assert _principal({}, path.split("/")) == UNAUTHENTICATED
     for path, settings in (("metrics", {"authenticateMetricsEndpoint": "true"}), ("admin/v2/brokers/health", {})):
         with pytest.raises(Unauthenticated):
