@@ -184,6 +184,14 @@ def _administrator(core: Core, call: Call) -> None:
         raise Refused(401, "Don't have permission to administrate resources on this tenant")
 
 
+def _administrator_in_query(core: Core, call: Call) -> None:
+    tenant = call.query.get("tenant") or ""
+    if not authorization.is_administrator(core, call.principal, tenant):
+        if tenant not in core.state.documents[TENANTS]:
+            raise Refused(404, "Tenant does not exist")
+        raise Refused(401, "Don't have permission to administrate resources on this tenant")
+
+
 def _in_tenant(operation: str) -> Rule:
     def check(core: Core, call: Call) -> None:
         if not _is_administrator(core, call):
@@ -311,8 +319,6 @@ def _rules() -> Iterator[tuple[tuple[str, str], Rule]]:
         ("brokers/{cluster}/{broker}/ownedNamespaces", _broker("LIST_OWNED_NAMESPACES")),
         ("resourcegroups", _super_user),
         ("clusters", _open),
-        ("clusters/{cluster}/failureDomains", _cluster("GET_FAILURE_DOMAIN")),
-        ("clusters/{cluster}/namespaceIsolationPolicies", _cluster("READ", "ClusterPolicyOperation")),
         ("tenants", _all_tenants),
     ):
         yield from _of(f"{_ADMIN}/{path}", GET=rule)
@@ -330,6 +336,7 @@ def _rules() -> Iterator[tuple[tuple[str, str], Rule]]:
         POST=_cluster("UPDATE_CLUSTER"),
         DELETE=_cluster("DELETE_CLUSTER"),
     )
+    yield from _cluster_rules()
     yield from _of(
         f"{_ADMIN}/tenants/{{tenant}}",
         GET=_tenant("GET_TENANT"),
@@ -337,6 +344,24 @@ def _rules() -> Iterator[tuple[tuple[str, str], Rule]]:
         POST=_tenant("UPDATE_TENANT"),
         DELETE=_tenant("DELETE_TENANT"),
     )
+
+
+def _cluster_rules() -> Iterator[tuple[tuple[str, str], Rule]]:
+    path, policies = f"{_ADMIN}/clusters/{{cluster}}", "ClusterPolicyOperation"
+    yield from _of(f"{path}/peers", GET=_cluster("GET_PEER_CLUSTER"), POST=_cluster("UPDATE_PEER_CLUSTER"))
+    yield from _of(f"{path}/migrate", GET=_cluster("GET_CLUSTER_MIGRATION"), POST=_cluster("UPDATE_CLUSTER_MIGRATION"))
+    yield from _of(f"{path}/failureDomains", GET=_cluster("GET_FAILURE_DOMAIN"))
+    yield from _of(
+        f"{path}/failureDomains/{{name}}",
+        GET=_cluster("GET_FAILURE_DOMAIN"),
+        POST=_cluster("UPDATE_FAILURE_DOMAIN"),
+        DELETE=_cluster("DELETE_FAILURE_DOMAIN"),
+    )
+    for end in ("", "/brokers", "/brokers/{broker}", "/{name}"):
+        write = _cluster("WRITE", policies)
+        yield from _of(
+            f"{path}/namespaceIsolationPolicies{end}", GET=_cluster("READ", policies), POST=write, DELETE=write
+        )
 
 
 def _namespace_rules() -> Iterator[tuple[tuple[str, str], Rule]]:
@@ -363,6 +388,9 @@ def _namespace_rules() -> Iterator[tuple[tuple[str, str], Rule]]:
     yield from _of(f"{path}/property/{{key}}", GET=_administrator, DELETE=_administrator)
     yield from _of(f"{path}/property/{{key}}/{{value}}", PUT=_administrator)
     yield from _of(f"{path}/migration", POST=_super_user)
+    read, write = _namespace_policy("ANTI_AFFINITY", "READ"), _namespace_policy("ANTI_AFFINITY", "WRITE")
+    yield from _of(f"{path}/antiAffinity", GET=read, POST=write, DELETE=write)
+    yield from _of(f"{_ADMIN}/namespaces/{{cluster}}/antiAffinity/{{group}}", GET=_administrator_in_query)
     for end in ("offloadThreshold", "offloadThresholdInSeconds", "offloadDeletionLagMs"):
         read, write = _namespace_policy("OFFLOAD", "READ"), _namespace_policy("OFFLOAD", "WRITE")
         yield from _of(f"{path}/{end}", GET=read, PUT=write, DELETE=write)

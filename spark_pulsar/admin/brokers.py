@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.ledger.records.documents import CLUSTERS
-
 from .answers import Refused
 from .bundle_edges import bundle_of
 from .calls import reads
@@ -17,7 +15,7 @@ from .namespaces import bundle_edges
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
 
-    from .calls import Call, Handler, Routes
+    from .calls import Call, Routes
     from .slices import Steps
 
 
@@ -48,19 +46,6 @@ def _owned(core: Core, call: Call) -> Steps[dict[str, dict[str, object]]]:
     return owned
 
 
-def _always(value: object) -> Handler:
-    return reads(lambda _core, _call: value)
-
-
-def _isolation(core: Core, call: Call) -> object:
-    cluster = call.parts["cluster"]
-    if cluster not in core.state.documents[CLUSTERS]:
-        raise Refused(404, f"Cluster {cluster} does not exist.")
-    raise Refused(404, f"NamespaceIsolationPolicies for cluster {cluster} does not exist")
-
-
-_CLUSTER: Final = "admin/v2/clusters/{cluster}"
-
 ROUTES: Final[Routes] = (
     ("admin/v2/brokers", {"GET": reads(_brokers)}),
     (
@@ -69,7 +54,5 @@ ROUTES: Final[Routes] = (
     ),
     ("admin/v2/brokers/{cluster}/{broker}/ownedNamespaces", {"GET": reads(_owned)}),
     ("admin/v2/brokers/{cluster}", {"GET": reads(_brokers)}),
-    (f"{_CLUSTER}/failureDomains", {"GET": _always({})}),
-    (f"{_CLUSTER}/namespaceIsolationPolicies", {"GET": reads(_isolation)}),
 )
 """Paths that stand behind those of other modules: their names under `brokers/` are no clusters."""

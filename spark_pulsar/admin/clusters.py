@@ -7,21 +7,34 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.broker.security import revocation
-from spark_pulsar.ledger.records.documents import CLUSTERS, TENANTS, DocumentDeleted, DocumentSet
+from spark_pulsar.ledger.records.documents import (
+    CLUSTERS,
+    FAILURE_DOMAINS,
+    ISOLATION_POLICIES,
+    TENANTS,
+    DocumentDeleted,
+    DocumentSet,
+)
 from spark_pulsar.model.errors import InvalidTopicName
 from spark_pulsar.model.names import check_entity
+from spark_pulsar.model.policies_without_effect import names
 
 from .answers import Refused
-from .calls import changes, reads
+from .calls import changes, reads, value_or_empty
 
 if TYPE_CHECKING:
+    from starlette.responses import Response
+
     from spark_pulsar.broker.entities.core import Core
 
     from .calls import Call, Routes
 
 _ADDRESSES: Final = ("serviceUrl", "serviceUrlTls", "brokerServiceUrl", "brokerServiceUrlTls", "proxyServiceUrl")
+_MAX_URL_LENGTH: Final = 4_096
 _ALWAYS: Final = ("brokerClientTlsEnabled", "tlsAllowInsecureConnection", "brokerClientTlsEnabledWithKeyStore")
-_OWN_ADDRESSES_UNKNOWN: Final = "{}"
+_PEERS: Final = "peerClusterNames"
+_MIGRATION: Final = ("migrated", "migratedClusterUrl")
+"""Members of the document of a cluster that Apache Pulsar keeps beside those that it shows."""
 
 
 def _check_name(name: str, what: str) -> None:
@@ -45,7 +58,9 @@ def _known(core: Core, kind: str, name: str, missing: str) -> str:
 def _cluster_data(body: object) -> dict[str, Any]:
     if not isinstance(body, Mapping):
         raise Refused(400, "cluster data is required")
-    data = {key: value for key, value in body.items() if value not in (None, [], "")}
+    data = {key: value for key, value in body.items() if value not in (None, [], "") and key not in _MIGRATION}
+    if _PEERS in data:
+        data[_PEERS] = names(data[_PEERS], _PEERS)
     for key in _ADDRESSES:
         url = data.get(key, "")
         scheme, separator, rest = str(url).partition("://")
@@ -57,12 +72,11 @@ def _cluster_data(body: object) -> dict[str, Any]:
 
 def _get_cluster(core: Core, call: Call) -> object:
     text = _known(core, CLUSTERS, call.parts["cluster"], "Cluster does not exist")
-    if text == _OWN_ADDRESSES_UNKNOWN:
+    data = {key: value for key, value in json.loads(text).items() if key not in _MIGRATION}
+    if call.parts["cluster"] == core.config.cluster_name and data.keys() <= {_PEERS}:
         found = call.addresses
         urls = (found.http, found.http_tls, found.binary, found.binary_tls)
-        data = {key: url for key, url in zip(_ADDRESSES, urls, strict=False) if url is not None}
-    else:
-        data = json.loads(text)
+        data |= {key: url for key, url in zip(_ADDRESSES, urls, strict=False) if url is not None}
     return {**dict.fromkeys(_ALWAYS, False), **data}
 
 
@@ -77,7 +91,8 @@ def _create_cluster(core: Core, call: Call) -> None:
 
 def _update_cluster(core: Core, call: Call) -> None:
     data = _cluster_data(call.json())
-    _known(core, CLUSTERS, call.parts["cluster"], "Cluster does not exist")
+    known = json.loads(_known(core, CLUSTERS, call.parts["cluster"], "Cluster does not exist"))
+    data |= {member: known[member] for member in _MIGRATION if member in known}
     core.append(DocumentSet(CLUSTERS, call.parts["cluster"], json.dumps(data)))
 
 
@@ -87,6 +102,57 @@ def _delete_cluster(core: Core, call: Call) -> None:
     if name == core.config.cluster_name:
         raise Refused(412, f"Cluster {name} is the one that this broker serves")
     core.append(DocumentDeleted(CLUSTERS, name))
+    for kind in (FAILURE_DOMAINS, ISOLATION_POLICIES):
+        if name in core.state.documents[kind]:
+            core.append(DocumentDeleted(kind, name))
+
+
+def _set_members(core: Core, name: str, wanted: Mapping[str, Any]) -> None:
+    """Sets members of the document of a cluster; None removes one."""
+    known = json.loads(_known(core, CLUSTERS, name, "Cluster does not exist"))
+    data = {member: value for member, value in {**known, **wanted}.items() if value is not None}
+    core.append(DocumentSet(CLUSTERS, name, json.dumps(data)))
+
+
+async def _get_peers(call: Call) -> Response:
+    found = _known(call.core, CLUSTERS, call.parts["cluster"], "Cluster does not exist")
+    return value_or_empty(json.loads(found).get(_PEERS))
+
+
+def _set_peers(core: Core, call: Call) -> None:
+    name, body = call.parts["cluster"], call.json()
+    peers = None if body is None else names(body, "peers")
+    _known(core, CLUSTERS, name, "Cluster does not exist")
+    for peer in peers or ():
+        if peer == name:
+            raise Refused(412, f"{name} itself can't be part of peer-list")
+        if peer not in core.state.documents[CLUSTERS]:
+            raise Refused(412, f"Peer cluster {peer} does not exist")
+    _set_members(core, name, {_PEERS: peers})
+
+
+def _get_migration(core: Core, call: Call) -> object:
+    known = json.loads(_known(core, CLUSTERS, call.parts["cluster"], "Cluster does not exist"))
+    if _MIGRATION[0] not in known:
+        raise Refused(404, "Cluster does not exist")
+    urls = known.get(_MIGRATION[1], {})
+    return {"migrated": known[_MIGRATION[0]], "migratedClusterUrl": {**urls, "empty": not urls}}
+
+
+def _set_migration(core: Core, call: Call) -> None:
+    """Marks a cluster as moved to these addresses; clients stay."""
+    body = call.json()
+    if not isinstance(body, Mapping):
+        raise Refused(400, "the addresses of the other cluster are required")
+    urls = {key: _url(body[key], key) for key in _ADDRESSES[:4] if body.get(key) is not None}
+    wanted = dict(zip(_MIGRATION, (call.flag("migrated"), urls), strict=True))
+    _set_members(core, call.parts["cluster"], wanted)
+
+
+def _url(value: object, key: str) -> str:
+    if not isinstance(value, str) or len(value) > _MAX_URL_LENGTH:
+        raise Refused(400, f"{key}: want a text of at most {_MAX_URL_LENGTH} characters")
+    return value
 
 
 # ---- tenants ----------------------------------------------------------------------------------------------------
@@ -158,6 +224,11 @@ ROUTES: Final[Routes] = (
             "POST": changes(_update_cluster, 200),
             "DELETE": changes(_delete_cluster),
         },
+    ),
+    ("admin/v2/clusters/{cluster}/peers", {"GET": _get_peers, "POST": changes(_set_peers)}),
+    (
+        "admin/v2/clusters/{cluster}/migrate",
+        {"GET": reads(_get_migration), "POST": changes(_set_migration, 200)},
     ),
     ("admin/v2/tenants", {"GET": reads(lambda core, _: sorted(core.state.documents[TENANTS]))}),
     (

@@ -45,15 +45,6 @@ COMMANDS: Final = (
     Command("clusters update", "POST", _CLUSTER, "Replace a cluster's addresses.", body=_ADDRESSES),
     Command("clusters get", "GET", _CLUSTER, "Show a cluster's addresses."),
     Command("clusters delete", "DELETE", _CLUSTER, "Forget a cluster."),
-    Command(
-        "clusters list-failure-domains", "GET", f"{_CLUSTER}/failureDomains", "Show the failure domains of a cluster."
-    ),
-    Command(
-        "ns-isolation-policy list",
-        "GET",
-        f"{_CLUSTER}/namespaceIsolationPolicies",
-        "Show which brokers of a cluster are kept for which namespaces.",
-    ),
     Command("tenants list", "GET", _TENANTS, "List the tenants."),
     Command(
         "tenants create",

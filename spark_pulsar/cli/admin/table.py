@@ -9,6 +9,7 @@ from spark_pulsar.cli.admin import (
     namespaces,
     offloading,
     permissions,
+    placement,
     policies,
     resources,
     schemas,
@@ -43,6 +44,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     *policies.COMMANDS,
     *offloading.COMMANDS,
     *resources.COMMANDS,
+    *placement.COMMANDS,
 )
 _SET_BACK: Final = (
     "admin/v2/namespaces/{tenant}/{namespace}/schemaAutoUpdateCompatibilityStrategy",

@@ -19,6 +19,10 @@ RESOURCE_GROUPS: Final = "resource_groups"
 """Rates of resource groups by their names (ADM-5)."""
 RESOURCE_QUOTAS: Final = "resource_quotas"
 """Resource quotas of bundles, by `tenant/namespace/bundle`, and the default one, by `default` (ADM-6)."""
+FAILURE_DOMAINS: Final = "failure_domains"
+"""Failure domains of a cluster, by its name."""
+ISOLATION_POLICIES: Final = "isolation_policies"
+"""Namespace isolation policies of a cluster, by its name."""
 KINDS: Final = (
     CLUSTERS,
     TENANTS,
@@ -27,6 +31,8 @@ KINDS: Final = (
     DYNAMIC_CONFIGURATION,
     RESOURCE_GROUPS,
     RESOURCE_QUOTAS,
+    FAILURE_DOMAINS,
+    ISOLATION_POLICIES,
 )
 
 
