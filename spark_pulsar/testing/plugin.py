@@ -1,7 +1,8 @@
 """Fixtures for pytest: a broker, topics, an official client and a Spark session (docs/testing.md).
 
-pytest loads this module in every run where the package is installed, so it imports nothing of the package: that waits
-until a test asks for a fixture.
+pytest loads this module in every run where the package is installed. So it is shipped as the top-level module
+`pytest_spark_pulsar` and imports nothing of the package: that waits until a test asks for a fixture. (Importing
+`spark_pulsar` chooses the Python of Spark's workers; who does not use it shall not pay for it, nor be changed by it.)
 """
 
 from __future__ import annotations

@@ -13,9 +13,10 @@ from hatchling.builders.wheel import WheelBuilder
 
 ROOT = Path(__file__).resolve().parents[3]
 KINDS = {".py", ".pyi", ".proto", ".typed"}
-FOUND_BY_SPARK = {
+FOUND_BY_NAME = {
     "spark_pulsar/connector/discovery.py": "pyspark_pulsar.py",
     "spark_pulsar/connector/discovery_alias.py": "pyspark_pulsar_py.py",
+    "spark_pulsar/testing/plugin.py": "pytest_spark_pulsar.py",
 }
 """Sources that an installation has as modules of their own."""
 
@@ -35,18 +36,20 @@ def test_every_file_of_the_package_is_in_it(installed: Path) -> None:
         found = (each for each in (root / "spark_pulsar").rglob("*") if each.suffix in KINDS)
         return {str(each.relative_to(root)) for each in found}
 
-    assert files(installed) == files(ROOT) - FOUND_BY_SPARK.keys()
+    assert files(installed) == files(ROOT) - FOUND_BY_NAME.keys()
     assert files(installed) >= {"spark_pulsar/py.typed", "spark_pulsar/wire/pulsar_api.proto"}
 
 
-def test_beside_it_are_only_the_modules_that_spark_looks_for(installed: Path) -> None:
+def test_beside_it_are_only_the_modules_that_spark_and_pytest_look_for(installed: Path) -> None:
     (info,) = installed.glob("spark_pulsar-*.dist-info")
     besides = {each.name for each in installed.iterdir()} - {"spark_pulsar", info.name}
-    assert besides == set(FOUND_BY_SPARK.values())
-    for source, module in FOUND_BY_SPARK.items():
+    assert besides == set(FOUND_BY_NAME.values())
+    for source, module in FOUND_BY_NAME.items():
         assert (installed / module).read_text() == (ROOT / source).read_text()
     assert (info / "licenses" / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
-    assert "spark-pulsar = spark_pulsar.cli.main:app" in (info / "entry_points.txt").read_text()
+    entry_points = (info / "entry_points.txt").read_text()
+    assert "spark-pulsar = spark_pulsar.cli.main:app" in entry_points
+    assert "[pytest11]\nspark_pulsar = pytest_spark_pulsar\n" in entry_points
 
 
 def test_it_runs(installed: Path, tmp_path: Path) -> None:
@@ -70,5 +73,5 @@ def test_spark_finds_both_formats_in_it(installed: Path, tmp_path: Path) -> None
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = [sys.executable, "-c", program, str(installed)]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
-    modules = [str(installed / module) for module in FOUND_BY_SPARK.values()]
+    modules = [str(installed / module) for module in ("pyspark_pulsar.py", "pyspark_pulsar_py.py")]
     assert done.stdout.split() == [*modules, "pulsar", "pulsar-py", "False", "False"]

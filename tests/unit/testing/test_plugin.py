@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
-from importlib.metadata import entry_points
 from pathlib import Path
 
 import spark_pulsar
 
 ROOT = Path(__file__).resolve().parents[3]
-PLUGIN = "spark_pulsar.testing.plugin"
-# An environment that was set up before the entry point was there needs the name.
-LOADED = [] if any(each.value == PLUGIN for each in entry_points(group="pytest11")) else ["-p", PLUGIN]
+PLUGIN = ROOT / "spark_pulsar" / "testing" / "plugin.py"
+# As the wheel has it, from its source; the one that may be installed is an earlier copy.
+LOADED = ("-p", "no:spark_pulsar", "-p", "pytest_spark_pulsar")
+
+# What the run of this test has set is not there in a user's.
+ENVIRONMENT = {name: text for name, text in os.environ.items() if name not in ("PYSPARK_PYTHON", "PYTEST_ADDOPTS")}
 
 
 def run_pytest(directory: Path, test: str, *options: str, ini: str = "", status: int = 0, **environment: str) -> str:
     """Run pytest on one file, with warnings as errors and no other plugin than those of `options`."""
+    shutil.copy(PLUGIN, directory / "pytest_spark_pulsar.py")
     (directory / "test_orders.py").write_text(test)
     (directory / "pytest.ini").write_text(f"[pytest]\naddopts = --strict-markers --strict-config\n{ini}")
     command = [sys.executable, "-W", "error", "-m", "pytest", *LOADED, "-p", "no:cacheprovider", "-p", "no:timeout"]
     done = subprocess.run(
         [*command, "-p", "no:rerunfailures", "-W", "error", "-rA", *options],
         cwd=directory,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": ""} | environment,
+        env=ENVIRONMENT | {"PYTHONPATH": str(ROOT)} | environment,
         capture_output=True,
         text=True,
         timeout=240,
@@ -212,12 +216,14 @@ def test_a_missing_package_is_named_with_the_line_that_installs_it(tmp_path: Pat
 
 
 STRANGER = """
+import os
 import sys
 
 
 def test_nothing_was_imported():
-    ours = sorted(name for name in sys.modules if name.startswith("spark_pulsar"))
-    assert ours == ["spark_pulsar", "spark_pulsar.testing", "spark_pulsar.testing.plugin"]
+    assert "pytest_spark_pulsar" in sys.modules
+    assert not [name for name in sys.modules if name.startswith("spark_pulsar")]
+    assert "PYSPARK_PYTHON" not in os.environ
     assert not {"pyspark", "pulsar", "pyarrow", "numpy", "google.protobuf"} & set(sys.modules)
 """
 
