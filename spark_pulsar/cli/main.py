@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from spark_pulsar import __version__
 from spark_pulsar.broker.turn.config_keys import keys_of
 from spark_pulsar.cli.doctor.command import doctor
 from spark_pulsar.cli.frame.groups import HELP_NAMES, OneLineErrors, loaded_from
@@ -34,7 +35,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"spark-pulsar {_installed()}")
+        typer.echo(f"spark-pulsar {__version__}")
         raise typer.Exit
 
 
@@ -130,13 +131,7 @@ def tokens() -> None:
 @app.command()
 def version() -> None:
     """Print the version."""
-    typer.echo(_installed())
-
-
-def _installed() -> str:
-    from importlib.metadata import version as installed
-
-    return installed("spark-pulsar")
+    typer.echo(__version__)
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ def _listed() -> list[Command]:
 
 def _command_row(command: Command) -> tuple[str, ...]:
     words = " ".join((command.name, *command.argument_names()))
-    options = " ".join(f"`{names[0]}`" for names in command.option_names())
+    options = " ".join(f"`{names[0]}`" for names in command.option_names() if "-o" not in names)
     calls = dict.fromkeys(
         f"`{method} {path.removeprefix('/admin/v2').replace('{local_topic}', '{topic}')}`"
         for method, path in ((command.method, command.path), *command.also)

@@ -16,7 +16,6 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -163,6 +162,8 @@ def _context(spark: Any) -> Any:
 
 
 def _own_version() -> str:
+    from importlib.metadata import PackageNotFoundError, version  # a broker's start is quicker without
+
     try:
         return version("spark-pulsar")
     except PackageNotFoundError:

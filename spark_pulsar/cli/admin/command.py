@@ -167,20 +167,17 @@ def _first_name(each: Parameter) -> tuple[str, ...]:
 
 
 _FORCE: Final = parameter("force", bool, typer.Option(False, "--force", "-force", "-f", help="Do not ask."))
-_OUTPUT: Final = parameter(
-    "output",
-    Annotated[
-        Format | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="table, text, json or yaml.",
-            show_default="as pulsar-admin prints it",
-            case_sensitive=False,
-        ),
-    ],
-    None,
-)
+AsPulsarAdmin = Annotated[
+    Format | None,
+    typer.Option(
+        "--output",
+        "-o",
+        help="table, text, json or yaml.",
+        show_default="as pulsar-admin prints it",
+        case_sensitive=False,
+    ),
+]
+_OUTPUT: Final = parameter("output", AsPulsarAdmin, None)
 
 
 def add_commands(groups: Mapping[str, typer.Typer], commands: Iterable[Command]) -> None:

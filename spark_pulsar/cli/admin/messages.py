@@ -1,16 +1,18 @@
 """`spark-pulsar admin topics …` that show messages: peek, by id, examine, last id, id by time."""
 
+import base64
 import json
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
 from spark_pulsar.cli.access.topics import Topic
-from spark_pulsar.cli.admin.command import Command
+from spark_pulsar.cli.admin.command import AsPulsarAdmin, Command
 from spark_pulsar.cli.admin.subscriptions import Subscription, subscription_path
+from spark_pulsar.cli.output.formats import Format, show
 from spark_pulsar.cli.values import topic_path
 from spark_pulsar.model.ids import MessageId
 from spark_pulsar.wire.pulsar_api_pb2 import SingleMessageMetadata
@@ -24,12 +26,15 @@ def _peek(
     topic: Topic,
     subscription: Subscription,
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="Entries to show; a batch is one.")] = 1,
+    output: AsPulsarAdmin = None,
 ) -> None:
+    path, found = f"{subscription_path(topic, subscription)}/position", []
     for number in range(1, count + 1):
-        answer = ctx.obj.fetch(f"{subscription_path(topic, subscription)}/position/{number}", may_be_missing=True)
+        answer = ctx.obj.fetch(f"{path}/{number}", may_be_missing=True)
         if answer is None:
-            return
-        _print_entry(*answer, is_first=number == 1)
+            break
+        found += _messages_of(*answer)
+    _show(found, output)
 
 
 def _by_id(
@@ -37,8 +42,9 @@ def _by_id(
     topic: Topic,
     ledger: Annotated[int, typer.Option("--ledgerId", "-l")],
     entry: Annotated[int, typer.Option("--entryId", "-e")],
+    output: AsPulsarAdmin = None,
 ) -> None:
-    _print_entry(*ctx.obj.fetch(f"{topic_path(topic)}/ledger/{ledger}/entry/{entry}"), is_first=True)
+    _show(_messages_of(*ctx.obj.fetch(f"{topic_path(topic)}/ledger/{ledger}/entry/{entry}")), output)
 
 
 def _examine(
@@ -46,9 +52,10 @@ def _examine(
     topic: Topic,
     start: Annotated[str, typer.Option("--initialPosition", "-i", help="earliest or latest")] = "latest",
     number: Annotated[int, typer.Option("--messagePosition", "-m", min=1, help="The n-th from there.")] = 1,
+    output: AsPulsarAdmin = None,
 ) -> None:
     query = f"initialPosition={start}&messagePosition={number}"
-    _print_entry(*ctx.obj.fetch(f"{topic_path(topic)}/examinemessage?{query}"), is_first=True)
+    _show(_messages_of(*ctx.obj.fetch(f"{topic_path(topic)}/examinemessage?{query}")), output)
 
 
 def _id_at(
@@ -63,23 +70,51 @@ def _id_at(
     return ctx.obj.get(f"{topic_path(topic)}/messageid/{time_ms}")
 
 
-def _print_entry(headers: Mapping[str, str], body: bytes, *, is_first: bool) -> None:
-    number_in_batch = headers.get("x-pulsar-num-batch-message")
+class _Message(NamedTuple):
+    """A message as the admin API tells it; the name is its id, as pulsar-admin prints it."""
+
+    name: str
+    message_id: MessageId
+    publish_time: str
+    event_time: str | None
+    key: str | None
+    properties: Mapping[str, str]
+    payload: bytes
+
+    def as_object(self) -> dict[str, Any]:
+        """Returns the message as JSON; a payload that is no text is in base64."""
+        try:
+            value = {"value": self.payload.decode()}
+        except UnicodeDecodeError:
+            value = {"value_base64": base64.b64encode(self.payload).decode()}
+        told = {"publish_time": self.publish_time, "event_time": self.event_time, "key": self.key}
+        return {"id": str(self.message_id), **told, "properties": dict(self.properties), **value}
+
+
+def _messages_of(headers: Mapping[str, str], body: bytes) -> list[_Message]:
+    """Returns the messages of an entry: one, or those of a batch."""
+    count = headers.get("x-pulsar-num-batch-message")
     message_id = MessageId.parse(headers.get("x-pulsar-message-id", ""))
-    properties = json.loads(headers.get("x-pulsar-property", "{}"))
-    lines = [f"Publish time: {headers.get('x-pulsar-publish-time', '')}"]
-    if "x-pulsar-event-time" in headers:
-        lines.append(f"Event time: {headers['x-pulsar-event-time']}")
-    if "x-pulsar-partition-key" in headers:
-        lines.append(f"Key: {headers['x-pulsar-partition-key']}")
-    if number_in_batch is None:
-        _print(f"Message ID: {message_id}", lines, properties, body, is_first=is_first)
-        return
-    for index, (single, payload) in enumerate(_unpacked(body, int(number_in_batch))):
+    key = headers.get("x-pulsar-partition-key")
+    times = headers.get("x-pulsar-publish-time", ""), headers.get("x-pulsar-event-time")
+    if count is None:
+        properties = json.loads(headers.get("x-pulsar-property", "{}"))
+        return [_Message(f"Message ID: {message_id}", message_id, *times, key, properties, body)]
+    found = []
+    for index, (single, payload) in enumerate(_unpacked(body, int(count))):
         own = {pair.key: pair.value for pair in single.properties}
-        keyed = [*lines, f"Key: {single.partition_key}"] if single.HasField("partition_key") else lines
-        name = f"Batch Message ID: {message_id._replace(batch_index=index)}"
-        _print(name, keyed, own, payload, is_first=is_first and index == 0)
+        one = message_id._replace(batch_index=index)
+        its_key = single.partition_key if single.HasField("partition_key") else key
+        found.append(_Message(f"Batch Message ID: {one}", one, *times, its_key, own, payload))
+    return found
+
+
+def _show(messages: list[_Message], output: Format | None) -> None:
+    if output is not None:
+        show([message.as_object() for message in messages], output)
+        return
+    for number, message in enumerate(messages):
+        _print(message, is_first=number == 0)
 
 
 def _unpacked(body: bytes, count: int) -> Iterator[tuple[SingleMessageMetadata, bytes]]:
@@ -93,9 +128,13 @@ def _unpacked(body: bytes, count: int) -> Iterator[tuple[SingleMessageMetadata, 
         at += single.payload_size
 
 
-def _print(name: str, lines: list[str], properties: Mapping[str, str], payload: bytes, *, is_first: bool) -> None:
+def _print(message: _Message, *, is_first: bool) -> None:
     out = [] if is_first else ["-" * 73]
-    out += [name, *lines, "Properties:", *(f"{key}    {value}" for key, value in properties.items())]
+    out += [message.name, f"Publish time: {message.publish_time}"]
+    out += [] if message.event_time is None else [f"Event time: {message.event_time}"]
+    out += [] if message.key is None else [f"Key: {message.key}"]
+    out += ["Properties:", *(f"{key}    {value}" for key, value in message.properties.items())]
+    payload = message.payload
     for at in range(0, len(payload), _BYTES_A_LINE):
         part = payload[at : at + _BYTES_A_LINE]
         text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in part)

@@ -8,6 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+import yaml
 from typer.testing import CliRunner, Result
 
 from spark_pulsar.cli.main import app
@@ -182,3 +183,18 @@ def test_a_policy_without_effect_says_so(broker: Broker) -> None:
     assert done.stderr.startswith(note)
     assert done.stderr.count("\n") == 1
     assert run(*where, "set-message-ttl", topic, "-t", "5").stderr == ""
+
+
+def test_messages_and_statistics_in_exact_forms(broker: Broker) -> None:
+    where, topic = ("admin", "--admin-url", broker.admin_url, "topics"), broker.topic()
+    run(*where, "create-subscription", topic, "-s", "s")
+    run("produce", topic, "-u", broker.service_url, "-m", "a", "-m", "b", "-k", "k", "-p", "x=1")
+    peeked = run(*where, "peek-messages", topic, "-s", "s", "-n", "2", "-o", "json")
+    assert [(each["value"], each["key"], each["properties"]) for each in json.loads(peeked.stdout)] == [
+        ("a", "k", {"x": "1"}),
+        ("b", "k", {"x": "1"}),
+    ]
+    stats = yaml.safe_load(run(*where, "stats", topic, "-o", "yaml").stdout)
+    assert stats["subscriptions"]["s"]["msgBacklog"] > 0
+    assert "msgInCounter\t2\n" in run(*where, "stats", topic, "-o", "text").stdout
+    assert json.loads(run(*where, "subscriptions", topic, "-o", "json").stdout) == ["s"]
