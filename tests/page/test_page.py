@@ -62,6 +62,16 @@ def confirm(page: Page, name: str = "") -> None:
     expect(dialog).to_have_count(0)
 
 
+NAMELESS = """[...document.querySelectorAll("button, a, input, select, svg[role=img], dialog, nav, section")].filter(
+    (each) => {
+      const id = (each.getAttribute("aria-labelledby") || "").split(" ")[0];
+      const name = each.getAttribute("aria-label") || (id && document.getElementById(id)?.textContent)
+        || (each.labels && each.labels.length) || each.querySelector(":scope > h2") || each.textContent.trim();
+      return !name;
+    }).map((each) => each.outerHTML)"""
+"""Elements that a screen reader has no name for."""
+
+
 def test_from_the_cluster_to_a_subscription(page_broker: Broker, visit: Open) -> None:
     topic, _ = with_backlog(page_broker, 3, "browse")
     local = topic.rpartition("/")[2]
@@ -73,6 +83,7 @@ def test_from_the_cluster_to_a_subscription(page_broker: Broker, visit: Open) ->
     expect(page.get_by_role("heading", level=1)).to_have_text("public/default")
     page.get_by_role("link", name=local).click()
     expect(tile(page, "Backlog")).to_have_text("3")
+    assert page.evaluate(NAMELESS) == []
     page.get_by_role("link", name="sub", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("sub")
     expect(page.get_by_label("Place").get_by_role("link")).to_have_text(
@@ -168,6 +179,7 @@ def test_actions_ask_first_and_take_effect(page_broker: Broker, visit: Open) -> 
     page.get_by_role("button", name="Cancel").click()
     assert backlog_of(page_broker, topic) == 10
     page.get_by_role("button", name="Skip").click()
+    assert page.evaluate(NAMELESS) == []
     page.get_by_label("Entries to skip").fill("4")
     expect(page.get_by_role("dialog")).to_contain_text("The next 4 of 10 entries")
     confirm(page)

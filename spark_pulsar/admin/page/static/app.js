@@ -183,7 +183,7 @@ class App {
       if (signal.aborted) return;
       this.pulse("live", "good");
     } catch (error) {
-      if (signal.aborted) return;
+      if (signal.aborted || this.isStranger) return;
       this.pulse(error.status === 0 ? "no answer" : "trouble", "bad", problemText(error));
     }
     if (this.isStranger) return;

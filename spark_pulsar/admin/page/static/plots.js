@@ -11,7 +11,7 @@ const SPAN_MS = 5 * 60_000;
 
 /** The next "round" number of 1, 2, 2.5, 5 or 10 times a power of ten. */
 function ceiling(value, isBytes) {
-  if (!(value > 0)) return 1;
+  if (!(value > 0)) return isBytes ? 1024 : 1;
   const base = isBytes ? 1024 ** Math.floor(Math.log(value) / Math.log(1024)) : 1;
   const scaled = value / base;
   const power = 10 ** Math.floor(Math.log10(scaled));
@@ -80,7 +80,7 @@ export class LinePlot {
     this.drawing.addEventListener("pointerleave", () => this.read(null));
     this.drawing.addEventListener("blur", () => this.read(null));
     this.drawing.addEventListener("keydown", (event) => this.step(event));
-    this.history = null;
+    this.draw({ times: [], series: Object.fromEntries(series.map((each) => [each.name, []])) });
   }
 
   point(event) {

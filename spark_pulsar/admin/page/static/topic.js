@@ -26,7 +26,7 @@ function subscriptionTable(place) {
     caption: "Subscriptions",
     columns: [
       { title: "Subscription", value: (row) => row.name, text: (row) => row.name, link: (row) => address({ ...place, tab: undefined, subscription: row.name }) },
-      { title: "Type", text: (row) => [row.type, row.isDurable === false ? "reader" : ""].filter((each) => each && each !== "None").join(", ") || "not connected" },
+      { title: "Type", kind: "medium", text: (row) => [row.type, row.isDurable === false ? "reader" : ""].filter((each) => each && each !== "None").join(", ") || "not connected" },
       { title: "Out /s", isNumber: true, value: (row) => row.rate, text: (row) => rate(row.rate) },
       { title: "Backlog", isNumber: true, kind: "medium", value: (row) => row.msgBacklog, make: bar((row) => row.msgBacklog, brief, () => most) },
       { title: "Unacked", isNumber: true, hint: "Delivered, not acknowledged", value: (row) => row.unackedMessages, text: (row) => brief(row.unackedMessages) },
