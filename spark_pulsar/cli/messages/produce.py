@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 
 import typer
@@ -19,7 +19,9 @@ from spark_pulsar.cli.messages.records import Outgoing
 COMPRESSIONS: Final = {"none": "NONE", "lz4": "LZ4", "zlib": "ZLib", "zstd": "ZSTD", "snappy": "SNAPPY"}
 _PENDING_BYTES: Final = 64 << 20
 """Bytes of messages that wait for their receipts; one larger message may always be on its way."""
-_PATIENCE_S: Final = 60
+_PENDING_MESSAGES: Final = 20_000
+_SETTLED_AT_ONCE: Final = 100
+_STEP_S: Final = 0.001
 _ADVICE: Final = {
     "MessageTooBig": "larger than the broker takes: maxMessageSize",
     "Timeout": "no receipt came in 30 s",
@@ -30,32 +32,38 @@ _ADVICE: Final = {
 
 
 class Receipts:
-    """Receipts of the messages that one producer has sent; they arrive in a thread of the client."""
+    """Receipts of the messages that one producer has sent, as a thread of the client brings them: into a queue, since a
+    lock for each would cost more than the message."""
 
     def __init__(self) -> None:
         self.outcomes: Counter[str] = Counter()
-        self._changed = threading.Condition()
+        self._arrived: deque[tuple[int, Any]] = deque()
         self._pending_bytes = 0
 
-    def wait_for_room(self, size: int) -> bool:
-        """Waits until a message of this size may be sent; False when one could not be stored."""
-        with self._changed:
-            self._changed.wait_for(
-                lambda: not self._pending_bytes or self._pending_bytes + size <= _PENDING_BYTES, _PATIENCE_S
-            )
-            self._pending_bytes += size
-            return self.outcomes.keys() <= {"Ok"}
-
     def callback(self, size: int) -> Any:
-        """Returns the callback of a message of this size."""
+        """Returns the callback of a message of this size, which is to be sent."""
+        self._pending_bytes += size
+        return partial(self._arrive, size)
 
-        def on_receipt(result: Any, _message_id: Any) -> None:
-            with self._changed:
-                self.outcomes[result.name] += 1
-                self._pending_bytes -= size
-                self._changed.notify()
+    def _arrive(self, size: int, result: Any, _message_id: Any) -> None:
+        self._arrived.append((size, result))
 
-        return on_receipt
+    def settle(self) -> None:
+        """Counts what has arrived."""
+        for _ in range(len(self._arrived)):
+            size, result = self._arrived.popleft()
+            self._pending_bytes -= size
+            self.outcomes[result.name] += 1
+
+    def wait_for_room(self, size: int) -> bool:
+        """Waits until a message of this size may be sent; False when one could not be stored. Each message has an
+        outcome when the client's time-out is over at the latest, so there is always an end."""
+        if len(self._arrived) >= _SETTLED_AT_ONCE or self._pending_bytes + size > _PENDING_BYTES:
+            self.settle()
+        while self._pending_bytes and self._pending_bytes + size > _PENDING_BYTES:
+            time.sleep(_STEP_S)
+            self.settle()
+        return self.outcomes.keys() <= {"Ok"}
 
 
 def produce(
@@ -70,6 +78,7 @@ def produce(
         producer = client.create_producer(
             topic,
             block_if_queue_full=True,
+            max_pending_messages=_PENDING_MESSAGES,
             batching_enabled=True,
             compression_type=getattr(pulsar.CompressionType, compressed),
         )
@@ -81,6 +90,7 @@ def produce(
             is_interrupted = True
         finally:
             _flush(producer)
+            receipts.settle()
             _say(topic, receipts.outcomes["Ok"], time.monotonic() - since_s)
     refused = {name: number for name, number in receipts.outcomes.items() if name != "Ok"}
     if refused:
