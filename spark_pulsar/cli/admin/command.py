@@ -188,7 +188,7 @@ def add_commands(groups: Mapping[str, typer.Typer], commands: Iterable[Command])
 
 def _add(group: typer.Typer, row: Command) -> None:
     def command(**values: Any) -> None:
-        output = values.pop("output", None)
+        output = values.pop("output") if row.is_shown else None
         answer = row.run(values)
         if row.is_shown and (output is not None or (row.columns and sys.stdout.isatty())):
             show(answer, output, columns=row.columns)
