@@ -12,6 +12,7 @@ import pytest
 from spark_pulsar.client.secret import Secret
 from spark_pulsar.testing.clients import close_client, open_admin, open_client
 from spark_pulsar.testing.process import BrokerDidNotStart, BrokerProcess
+from spark_pulsar.testing.reports import reporting
 from spark_pulsar.testing.security import RoleAccess
 
 if TYPE_CHECKING:
@@ -77,7 +78,8 @@ def pulsar_under_test(
         pytest.fail(f"pulsar_broker_conf: {error}", pytrace=False)
     try:
         broker.start()
-        yield broker
+        with reporting(config, broker):
+            yield broker
     except BrokerDidNotStart as error:
         pytest.fail(str(error), pytrace=False)
     finally:

@@ -96,12 +96,20 @@ def test_roles(pulsar_client, pulsar_topic, pulsar_namespace, pulsar_broker):
     reader.subscribe(pulsar_topic, "billing")
     assert pulsar_broker.admin().subscriptions(pulsar_topic) == ["billing"]
     reader.close()
+
+
+def test_refused(pulsar_broker, pulsar_topic):
+    pulsar_broker.client(role="stranger").subscribe(pulsar_topic, "billing")
 """
 
 
-def test_a_secured_broker(tmp_path: Path) -> None:
+def test_a_secured_broker_whose_log_is_in_the_report_of_a_failure(tmp_path: Path) -> None:
     # covers SEC-84
-    run_pytest(tmp_path, SECURED, ini="pulsar_broker_token = true\npulsar_broker_tls = true\n")
+    said = run_pytest(tmp_path, SECURED, ini="pulsar_broker_token = true\npulsar_broker_tls = true\n", status=1)
+    assert "1 failed, 1 passed" in said
+    log = said.partition("Captured log of the Pulsar broker")[2]
+    assert "stranger" in log
+    assert "reader" not in log  # that was another test
 
 
 WORKERS = """
