@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
+from spark_pulsar import __version__
+from spark_pulsar.broker.connections.handshake import SERVER_VERSION
 from spark_pulsar.broker.entities import meters
 from spark_pulsar.broker.topic_log import backlog_size
 
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.subscription import Subscription
     from spark_pulsar.broker.entities.topic import Topic
+    from spark_pulsar.ledger.state.compaction import Compaction
 
 Metric = TypeVar("Metric")
 _TOPICS_A_PART: Final = 64
@@ -39,14 +42,23 @@ class BrokerMetric(NamedTuple):
     help: str
     value: Callable[[Scrape], float | Iterator[float]]
     labels: str = ""
+    """Further labels as they are written, with a comma before; `{broker}` in them is the broker's host."""
 
 
-class TopicMetric(NamedTuple):
-    """A number of each topic."""
+class NamespaceMetric(NamedTuple):
+    """A number of each namespace with topics in use: the sum over these."""
 
     name: str
     help: str
-    value: Callable[[Core, Topic], float]
+    value: Callable[[Topic], float]
+
+
+class TopicMetric(NamedTuple):
+    """A number of each topic; None for a topic that has it not."""
+
+    name: str
+    help: str
+    value: Callable[[Core, Topic], float | None]
     labels: str = ""
     """Further labels as they are written, with a comma before."""
 
@@ -57,6 +69,8 @@ class SubscriptionMetric(NamedTuple):
     name: str
     help: str
     value: Callable[[Subscription], float]
+    labels: str = ""
+    """Further labels as they are written, with a comma before."""
 
 
 def _sum(name: str, text: str, value: Callable[[Topic], float], labels: str = "") -> BrokerMetric:
@@ -67,6 +81,34 @@ def _sum(name: str, text: str, value: Callable[[Topic], float], labels: str = ""
 def _of(name: str, text: str, value: Callable[[Topic], float], labels: str = "") -> TopicMetric:
     """Makes the metric of a topic that the topic itself tells."""
     return TopicMetric(name, text, lambda _, topic: value(topic), labels)
+
+
+def _of_connections(name: str, text: str, value: Callable[[Core], float]) -> BrokerMetric:
+    return BrokerMetric(name, text, lambda scrape: value(scrape.core), ',broker="{broker}",metric="broker_connection"')
+
+
+def _handshaking(core: Core) -> int:
+    return sum(1 for session in core.sessions.values() if not session.connected)
+
+
+def _of_compaction(name: str, text: str, value: Callable[[Core, Topic, Compaction], float]) -> TopicMetric:
+    """Makes the metric of topics that were compacted."""
+
+    def of_topic(core: Core, topic: Topic) -> float | None:
+        compaction = topic.state.compaction
+        return None if compaction is None or compaction.ledger is None else value(core, topic, compaction)
+
+    return TopicMetric(name, text, of_topic)
+
+
+def _throttled(unit: str, name: str, text: str) -> tuple[SubscriptionMetric, ...]:
+    """Makes the metrics of the times that rates of a unit (`Msg`, `Bytes`) held back a subscription, by rate."""
+
+    def of_level(level: str) -> SubscriptionMetric:
+        member = f"dispatchThrottled{unit}EventsBy{level}Limit"
+        return SubscriptionMetric(name, text, lambda each: each.throttled.get(member, 0), f',reason="{level.lower()}"')
+
+    return tuple(map(of_level, ("Subscription", "Topic", "Broker")))
 
 
 def _evictions(make: Callable[[str, str, Callable[[Topic], float], str], Metric], name: str) -> tuple[Metric, Metric]:
@@ -121,10 +163,49 @@ BROKER: Final = (
     _sum("pulsar_broker_storage_read_rate", "Entries that are read for consumers, per second.", _read_rate),
     _sum("pulsar_broker_msg_backlog", "Entries not acknowledged, over all subscriptions.", _backlog),
     *_evictions(_sum, "pulsar_broker_storage_backlog_quota_exceeded_evictions_total"),
-    BrokerMetric("pulsar_active_connections", "Connections.", lambda scrape: len(scrape.core.sessions)),
+    _of_connections("pulsar_active_connections", "Connections.", lambda core: len(core.sessions)),
+    _of_connections(
+        "pulsar_connection_created_total_count", "Connections since the start.", lambda core: core.sessions_opened
+    ),
+    _of_connections(
+        "pulsar_connection_create_success_count",
+        "Connections since the start that did their handshake.",
+        lambda core: core.handshakes_done,
+    ),
+    _of_connections(
+        "pulsar_connection_create_fail_count",
+        "Connections since the start that are not open and did no handshake.",
+        lambda core: core.sessions_opened - core.handshakes_done - _handshaking(core),
+    ),
+    _of_connections(
+        "pulsar_connection_closed_total_count",
+        "Connections since the start that are closed.",
+        lambda core: core.sessions_opened - len(core.sessions),
+    ),
     BrokerMetric(
-        "pulsar_broker_pending_publish_bytes",
-        "Entries that wait for the disk.",
+        "pulsar_broker_throttled_connections",
+        "Connections that are not read, because of publish rates or because too much waits for the disk.",
+        lambda scrape: len(scrape.core.paused_sessions),
+    ),
+    BrokerMetric(
+        "pulsar_health",
+        "1 while the broker takes messages, 0 while its disk does not.",
+        lambda scrape: int(not scrape.core.disk_full_reason),
+        ',broker="{broker}",metric="broker_health"',
+    ),
+    BrokerMetric(
+        "pulsar_version_info",
+        "Version of Apache Pulsar that the broker speaks, and its own in place of a commit.",
+        lambda _: 1,
+        f',version="{SERVER_VERSION.split()[2]}",commit="spark-pulsar-{__version__}"',
+    ),
+    _sum("pulsar_ml_count", "Persistent topics in use.", lambda topic: int(topic.non_persistent is None)),
+    BrokerMetric(
+        "pulsar_ml_cache_used_size", "Bytes of recent entries in memory.", lambda scrape: scrape.core.cache.size_bytes
+    ),
+    BrokerMetric(
+        "spark_pulsar_pending_publish_bytes",
+        "Bytes of entries that wait for the disk.",
         lambda scrape: scrape.core.pending_publish_bytes,
     ),
     BrokerMetric(
@@ -134,6 +215,37 @@ BROKER: Final = (
     ),
     BrokerMetric("spark_pulsar_read_only_topics", "Topics that take no messages because of damage.", _read_only),
 )
+
+
+def _stored(value: Callable[[Topic], float]) -> Callable[[Topic], float]:
+    """Leaves out topics that store nothing."""
+    return lambda topic: 0 if topic.non_persistent is not None else value(topic)
+
+
+NAMESPACE: Final = (
+    NamespaceMetric("pulsar_topics_count", "Topics in use.", lambda _: 1),
+    NamespaceMetric("pulsar_ml_StoredMessagesSize", "Bytes stored.", _stored(backlog_size.storage_bytes)),
+    NamespaceMetric(
+        "pulsar_ml_NumberOfMessagesInBacklog", "Entries not acknowledged, over all subscriptions.", _stored(_backlog)
+    ),
+    NamespaceMetric(
+        "pulsar_ml_AddEntryMessagesRate",
+        "Entries that are stored, per second.",
+        _stored(lambda topic: meters.published(topic).stored),
+    ),
+    NamespaceMetric(
+        "pulsar_ml_AddEntryBytesRate",
+        "Bytes that are stored, per second.",
+        _stored(lambda topic: meters.published(topic).bytes),
+    ),
+    NamespaceMetric(
+        "pulsar_ml_ReadEntriesRate", "Entries that are read for consumers, per second.", _stored(_read_rate)
+    ),
+    NamespaceMetric(
+        "pulsar_ml_ReadEntriesBytesRate", "Bytes that are read for consumers, per second.", _stored(_throughput_out)
+    ),
+)
+"""The numbers of namespaces; those of managed ledgers leave out non-persistent topics."""
 
 TOPIC: Final = (
     _of("pulsar_subscriptions_count", "Subscriptions.", lambda topic: len(topic.subscriptions)),
@@ -177,6 +289,31 @@ TOPIC: Final = (
     ),
     *_evictions(_of, "pulsar_storage_backlog_quota_exceeded_evictions_total"),
     _of(
+        "pulsar_publish_rate_limit_times",
+        "Times that a publish rate held back a connection of a producer.",
+        lambda topic: topic.publish_limited_times,
+    ),
+    _of_compaction(
+        "pulsar_compaction_compacted_entries_count",
+        "Entries of the compacted view.",
+        lambda _core, _topic, last: last.ledger.entries if last.ledger else 0,
+    ),
+    _of_compaction(
+        "pulsar_compaction_compacted_entries_size",
+        "Bytes of the compacted view.",
+        lambda _core, _topic, last: last.ledger.size_bytes if last.ledger else 0,
+    ),
+    _of_compaction(
+        "pulsar_compaction_removed_event_count",
+        "Messages that the last compaction took out.",
+        lambda _core, _topic, last: last.removed,
+    ),
+    _of_compaction(
+        "pulsar_compaction_duration_time_in_mills",
+        "Milliseconds that the last compaction took.",
+        lambda _core, _topic, last: last.finished_ms - last.begun_ms,
+    ),
+    _of(
         "spark_pulsar_topic_read_only",
         "1 when the topic takes no messages because of damage.",
         lambda topic: int(topic.state.damage is not None),
@@ -197,7 +334,12 @@ SUBSCRIPTION: Final = (
     SubscriptionMetric(
         "pulsar_subscription_back_log_no_delayed",
         "Entries not acknowledged whose time has come.",
-        lambda each: max(0, each.backlog),
+        lambda each: max(0, each.backlog) - each.dispatcher.delayed_count,
+    ),
+    SubscriptionMetric(
+        "pulsar_subscription_delayed",
+        "Entries that are not due yet.",
+        lambda each: each.dispatcher.delayed_count,
     ),
     SubscriptionMetric(
         "pulsar_subscription_unacked_messages",
@@ -237,6 +379,21 @@ SUBSCRIPTION: Final = (
         "pulsar_subscription_msg_rate_expired",
         "Entries that expire, per second.",
         lambda each: meters.delivered(each).expired,
+    ),
+    SubscriptionMetric(
+        "pulsar_subscription_msg_drop_rate",
+        "Messages of a non-persistent topic that are dropped, per second.",
+        lambda each: meters.delivered(each).dropped,
+    ),
+    *_throttled(
+        "Msg",
+        "pulsar_subscription_dispatch_throttled_msg_events",
+        "Times that a rate of messages held back the subscription.",
+    ),
+    *_throttled(
+        "Bytes",
+        "pulsar_subscription_dispatch_throttled_bytes_events",
+        "Times that a rate of bytes held back the subscription.",
     ),
     SubscriptionMetric(
         "pulsar_subscription_total_msg_expired", "Expired since the start.", lambda each: each.entries_expired

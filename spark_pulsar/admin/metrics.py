@@ -10,13 +10,17 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.registry import Collector
 
 from .answers import Piecewise
 from .disk import metric_lines
-from .metric_table import BROKER, SUBSCRIPTION, TOPIC, Scrape
+from .metric_table import BROKER, NAMESPACE, SUBSCRIPTION, TOPIC, Scrape
 
 if TYPE_CHECKING:
+    from prometheus_client import Metric
+
     from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.topic import Topic
 
     from .disk import Space
 
@@ -34,14 +38,27 @@ class Exposition(Piecewise):
 
 
 def _all_blocks(scrape: Scrape, space: Space | None) -> Iterator[bytes]:
-    yield _process()
+    yield _process(scrape.core.config.cluster_name)
     yield "".join(metric_lines(space)).encode()
     yield from blocks(scrape)
 
 
-def _process() -> bytes:
+class _LabelledProcess(Collector):
+    """The metrics of the process with the label of the cluster, which Apache Pulsar gives them."""
+
+    def __init__(self, cluster: str) -> None:
+        self._cluster = cluster
+        self._process = ProcessCollector(registry=None)
+
+    def collect(self) -> Iterator[Metric]:
+        for metric in self._process.collect():
+            metric.samples = [each._replace(labels={"cluster": self._cluster}) for each in metric.samples]
+            yield metric
+
+
+def _process(cluster: str) -> bytes:
     registry = CollectorRegistry(auto_describe=False)
-    ProcessCollector(registry=registry)
+    registry.register(_LabelledProcess(cluster))
     return generate_latest(registry)
 
 
@@ -67,6 +84,7 @@ def _cluster(scrape: Scrape) -> str:
 def _broker_lines(scrape: Scrape) -> Iterator[str]:
     """Writes the metrics of the broker; an empty line is a step that wrote nothing."""
     cluster, last = _cluster(scrape), ""
+    host = _escaped(scrape.core.config.advertised_address or "localhost")
     for metric in BROKER:
         yield from _head(metric.name, metric.help, last)
         last = metric.name
@@ -77,12 +95,13 @@ def _broker_lines(scrape: Scrape) -> Iterator[str]:
                 total += part
                 yield ""
             value = total
-        yield f"{metric.name}{{{cluster}{metric.labels}}} {value}\n"
+        yield f"{metric.name}{{{cluster}{metric.labels.replace('{broker}', host)}}} {value}\n"
 
 
 def _topic_lines(scrape: Scrape) -> Iterator[str]:
     """Writes the metrics of topics and subscriptions; an empty line is a step that wrote nothing."""
     core, cluster, last = scrape.core, _cluster(scrape), ""
+    yield from _namespace_lines(scrape)
     named = []
     for topic in scrape.topics:
         labels = f'{cluster},namespace="{topic.name.namespace_name}",topic="{_escaped(topic.full_name)}"'
@@ -92,13 +111,32 @@ def _topic_lines(scrape: Scrape) -> Iterator[str]:
         yield from _head(each.name, each.help, last)
         last = each.name
         for topic, labels in named:
-            yield f"{each.name}{{{labels}{each.labels}}} {each.value(core, topic)}\n"
+            value = each.value(core, topic)
+            yield "" if value is None else f"{each.name}{{{labels}{each.labels}}} {value}\n"
     for one in SUBSCRIPTION:
         yield from _head(one.name, one.help, last)
+        last = one.name
         for topic, labels in named:
             yield ""
             for name, subscription in list(topic.subscriptions.items()):
-                yield f'{one.name}{{{labels},subscription="{_escaped(name)}"}} {one.value(subscription)}\n'
+                labelled = f'{labels},subscription="{_escaped(name)}"{one.labels}'
+                yield f"{one.name}{{{labelled}}} {one.value(subscription)}\n"
+
+
+def _namespace_lines(scrape: Scrape) -> Iterator[str]:
+    """Writes the metrics of namespaces; an empty line is a step that wrote nothing."""
+    topics: dict[str, list[Topic]] = {}
+    for topic in scrape.topics:
+        topics.setdefault(topic.name.namespace_name, []).append(topic)
+        yield ""
+    for each in NAMESPACE:
+        yield from _head(each.name, each.help, "")
+        for namespace, found in topics.items():
+            total: float = 0
+            for topic in found:
+                total += each.value(topic)
+                yield ""
+            yield f'{each.name}{{{_cluster(scrape)},namespace="{namespace}"}} {total}\n'
 
 
 def _head(name: str, text: str, last: str) -> Iterator[str]:

@@ -7,11 +7,14 @@ last segment, with the method that sets it) and the keys of `broker.conf` that h
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from spark_pulsar.admin.metric_table import BROKER, NAMESPACE, SUBSCRIPTION, TOPIC
+from spark_pulsar.admin.metrics_left_out import LEFT_OUT, LeftOut
 from spark_pulsar.admin.not_built import NO_REASON, NOT_BUILT
 from spark_pulsar.broker.turn.config import BrokerConfig
 from spark_pulsar.cli.admin.command import Command
@@ -21,6 +24,7 @@ from spark_pulsar.model.policy_table import POLICIES
 
 _POLICIES_HEAD: Final = ("Policy", "Type", "Meaning", "Command", "Namespaces", "Topics", "Default")
 _NOT_BUILT_HEAD: Final = ("Paths", "Reason")
+_METRICS_HEAD: Final = ("Metric", "Labels beside `cluster`", "Meaning")
 _COMMANDS_HEAD: Final = ("Command", "Does", "Call")
 _KEYS: Final = {each.name: each.metadata["key"].name for each in fields(BrokerConfig) if each.metadata}
 
@@ -111,6 +115,45 @@ def _path(level: Level | None) -> str:
     return f"`{level.method} {level.path}{f'?{level.parameter}=' if level.parameter else ''}`"
 
 
+# ---- metrics ----------------------------------------------------------------------------------------------------
+
+
+def with_metrics(document: str) -> str:
+    """Replaces the tables of metrics between their marks in docs/broker.md."""
+    tables = {
+        "metrics": _table(_METRICS_HEAD, _metric_rows()),
+        "metrics left out": _table(("Metrics", "Reason"), map(_left_out_row, LEFT_OUT)),
+    }
+    for name, table in tables.items():
+        begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+        before, _, rest = document.partition(begin)
+        document = f"{before}{begin}\n\n{table}\n{end}{rest.partition(end)[2]}"
+    return document
+
+
+def _metric_rows() -> Iterable[tuple[str, ...]]:
+    """Yields a row for each metric of the tables, once for all values of its own labels."""
+    levels: tuple[tuple[Iterable[Any], str], ...] = (
+        (BROKER, ""),
+        (NAMESPACE, "namespace"),
+        (TOPIC, "namespace, topic"),
+        (SUBSCRIPTION, "namespace, topic, subscription"),
+    )
+    seen = set()
+    for metrics, labels in levels:
+        for metric in metrics:
+            own = re.findall(r'(\w+)="', getattr(metric, "labels", ""))
+            if metric.name not in seen:
+                seen.add(metric.name)
+                yield f"`{metric.name}`", ", ".join([each for each in (labels, *own) if each]), metric.help
+
+
+def _left_out_row(left_out: LeftOut) -> tuple[str, ...]:
+    return ", ".join(f"`{each}`" for each in left_out.names.split()), left_out.reason
+
+
 if __name__ == "__main__":
     page = Path("docs/admin.md")
     page.write_text(with_tables(page.read_text()))
+    page = Path("docs/broker.md")
+    page.write_text(with_metrics(page.read_text()))

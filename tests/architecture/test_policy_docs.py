@@ -17,6 +17,11 @@ def test_docs_hold_the_table_of_policies() -> None:
     assert page == tables.with_tables(page), "run `python -m spark_pulsar.cli.tables`"
 
 
+def test_docs_hold_the_tables_of_metrics() -> None:
+    page = (ROOT / "docs/broker.md").read_text()
+    assert page == tables.with_metrics(page), "run `python -m spark_pulsar.cli.tables`"
+
+
 def test_a_row_names_fields_that_exist() -> None:
     assert len(BY_MEMBER) == len(POLICIES)
     effective = {each.name for each in fields(EffectivePolicies)}

@@ -33,6 +33,7 @@ def on_opened(core: Core, event: SessionOpened) -> None:
     """Opens a session for an accepted connection; the time for its handshake starts."""
     session = Session(event.session_id, event.peer, event.local, core.now_ms, is_tls=event.is_tls)
     core.sessions[event.session_id] = session
+    core.sessions_opened += 1
     _set_timer(core, session, core.config.handshake_timeout_ms, _expect_handshake)
 
 
@@ -101,6 +102,7 @@ def on_connect(core: Core, session: Session, command: CommandConnect) -> None:
 def connect(core: Core, session: Session, command: CommandConnect) -> None:
     """Completes the handshake with CONNECTED."""
     session.connected = True
+    core.handshakes_done += 1
     session.protocol_version = command.protocol_version
     session.client_version = command.client_version[:MAX_VERSION_LENGTH]
     features = FeatureFlags(  # only what works (J2)

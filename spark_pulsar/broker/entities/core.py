@@ -89,6 +89,8 @@ class Core(Turn):
         self.instance = instance
         """Number that no earlier start of this broker had; part of generated producer names."""
         self.sessions: dict[int, Session] = {}
+        self.sessions_opened = self.handshakes_done = 0
+        """Connections since the start, and those of them that did their handshake."""
         self.sliced_requests = SlicedRequests(self)
         self.topics: dict[str, Topic] = {}
         """Topics in use since the start, by full name. Durable ones are taken into use when first asked for."""
