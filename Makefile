@@ -1,6 +1,6 @@
 # Every target does its own set-up: `make setup` is quick when nothing has changed.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check coverage test-clients test-apache-pulsar test-cluster crash-test crash-spark power-cuts simulate soak fuzz bench screenshots docs proto format clean
+.PHONY: help setup java demo test check coverage test-clients test-apache-pulsar test-cluster crash-test crash-spark power-cuts simulate soak fuzz bench screenshots docs proto format clean
 BIN := .venv/bin
 N ?= 20
 RUNS ?= 20
@@ -12,10 +12,13 @@ SESSIONS ?= 0
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22
 
-setup:  ## virtual environment, packages, Java; leaves .venv/bin/spark-pulsar
+setup:  ## virtual environment and packages; leaves .venv/bin/spark-pulsar, and says what else is missing
 	@.ci/setup
 
-demo: setup  ## real flights through the broker and Spark, in under 3 minutes
+java:
+	@.ci/setup java
+
+demo: java  ## real flights through the broker and Spark, in under 3 minutes
 	@$(BIN)/python jobs/demo.py
 
 check: setup  ## style, types, import contracts
@@ -27,10 +30,10 @@ check: setup  ## style, types, import contracts
 	$(BIN)/python .ci/import-contracts
 
 test: check  ## the whole suite on our broker
-	@.ci/setup browser
+	@.ci/setup java browser
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(TESTS)
 
-coverage: setup  ## lines of the package that the suite runs, brokers and Spark's workers included (htmlcov/)
+coverage: java  ## lines of the package that the suite runs, brokers and Spark's workers included (htmlcov/)
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --cov --cov-report=term --cov-report=html $(TESTS)
 
 test-apache-pulsar:  ## the conformance and Spark suites on a real Apache Pulsar, and a secured one
@@ -49,7 +52,7 @@ test-cluster:  ## Spark on clusters of its own and of Apache Pulsar, every way t
 crash-test: setup  ## N kills of a loaded broker (make crash-test N=200)
 	CRASHES=$(N) $(BIN)/python -m pytest tests/fault/test_kill.py tests/fault/test_kill_once.py -s --timeout=0
 
-crash-spark: setup  ## RUNS copies of a topic, effectively once, that kill workers, driver and broker (make crash-spark RUNS=100 SEED=1)
+crash-spark: java  ## RUNS copies of a topic, effectively once, that kill workers, driver and broker (make crash-spark RUNS=100 SEED=1)
 	SPARK_CRASHES=$(RUNS) CRASH_SEED=$(SEED) $(BIN)/python -m pytest tests/spark/crashes -s --timeout=0
 
 power-cuts: setup  ## N simulated power cuts of a loaded broker, recorded as it runs (make power-cuts N=50 SEED=1)

@@ -31,6 +31,7 @@ LOG: Final = logging.getLogger("spark_pulsar")
 
 _KNOWN_VERSIONS: Final = ((4, 2), (4, 3))
 _RUNNER: Final = "pyspark.sql.streaming.python_streaming_source_runner"
+_PROBED: Final = b"probe"
 _ROWS_FOLLOW: Final = 1
 _START_ARROW_STREAM: Final = -6
 
@@ -83,7 +84,9 @@ class _Probe(DataSourceStreamReader):
 
 
 def _probe_rows() -> pa.RecordBatch:
-    return pa.record_batch({"value": pa.array([b"probe"], pa.binary())})
+    # Of buffers: `pa.array` would import pandas, half a second of each start of a query.
+    buffers = [None, pa.py_buffer(struct.pack("=ii", 0, len(_PROBED))), pa.py_buffer(_PROBED)]
+    return pa.record_batch([pa.Array.from_buffers(pa.binary(), 1, buffers)], names=["value"])
 
 
 def _why_not() -> str:

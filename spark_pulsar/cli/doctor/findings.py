@@ -23,4 +23,4 @@ class Finding:
     state: State
     found: str
     advice: str = ""
-    """What to do about it."""
+    """Advice: what to do about it."""
