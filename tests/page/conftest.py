@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
+from playwright.sync_api import Browser, Page, Request
 
 from tests.brokers import Broker
 from tests.conftest import started
-
-pytest.importorskip("playwright.sync_api", reason="playwright is missing: make setup")
-
-from playwright.sync_api import Browser, Page, Request
 
 from .browser import chromium, launched
 

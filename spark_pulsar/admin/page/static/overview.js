@@ -1,6 +1,6 @@
 // The broker as a whole, and the namespaces of a tenant.
 
-import { brief, bytes, count, h, plural, rate } from "./dom.js";
+import { brief, bytes, count, duration, h, plural, rate } from "./dom.js";
 import { address } from "./names.js";
 import { backlogPlot, head, problemPanel, ratePlot, setBadges, throughputPlot, tiles } from "./pieces.js";
 import { Sparkline } from "./plots.js";
@@ -118,6 +118,7 @@ export class Overview {
     this.looked = 0;
     this.disk = null;
     this.health = null;
+    this.load = null;
   }
 
   async refresh(signal) {
@@ -126,11 +127,21 @@ export class Overview {
     this.told.hidden = broker.refusal !== null;
     this.problem.show(broker.refusal, "statistics of all topics. Open a tenant or namespace of yours with “Go to”");
     const { version } = this.app;
-    setBadges(this.head.badges, [this.health, version ? [`version ${version}`, ""] : null]);
+    setBadges(this.head.badges, [this.health, version ? [`version ${version}`, ""] : null, ...this.loadBadges()]);
     if (!broker.sum) return;
     totals(this.tiles, broker.sum, broker.total, this.diskTile());
     for (const each of this.plots) each.draw(broker.total);
     this.topics.set(broker.rows());
+  }
+
+  loadBadges() {
+    if (!this.load) return [];
+    const { startTimestamp, memory, cpu } = this.load;
+    return [
+      [`up ${duration((Date.now() - startTimestamp) / 1000)}`, ""],
+      [`memory ${bytes(memory.usage * 1024 * 1024)}`, ""],
+      [`processor ${Math.round(cpu.usage)} %`, ""],
+    ];
   }
 
   diskTile() {
@@ -148,8 +159,13 @@ export class Overview {
         if (signal.aborted) throw error;
         return error;
       });
-    const [health, disk] = await Promise.all([quiet(getText(path("brokers", "health"), signal)), quiet(get(path("broker-stats", "disk"), signal))]);
+    const [health, disk, load] = await Promise.all([
+      quiet(getText(path("brokers", "health"), signal)),
+      quiet(get(path("broker-stats", "disk"), signal)),
+      quiet(get(path("broker-stats", "load-report"), signal)),
+    ]);
     this.disk = disk instanceof Error ? null : disk;
+    this.load = load instanceof Error ? null : load;
     if (typeof health === "string") this.health = ["healthy", "good"];
     else this.health = health.isRefusal ? null : [health.message, "bad"];
   }
