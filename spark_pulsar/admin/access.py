@@ -478,6 +478,11 @@ def _subscription_rules() -> Iterator[tuple[tuple[str, str], Rule]]:
         ("analyzeBacklog", "CONSUME"),
     ):
         yield from _of(f"{path}/{end}", POST=_topic(operation))
+    yield from _of(
+        f"{path}/replicatedSubscriptionStatus",
+        GET=_topic("GET_REPLICATED_SUBSCRIPTION_STATUS"),
+        POST=_topic("SET_REPLICATED_SUBSCRIPTION_STATUS"),
+    )
     yield from _of(f"{TOPIC_PATH}/all_subscription/expireMessages/{{seconds}}", POST=_topic("EXPIRE_MESSAGES"))
     yield from _of(f"{path}/position/{{number}}", GET=_topic("PEEK_MESSAGES"))
 

@@ -32,6 +32,12 @@ NOT_BUILT: Final = (
         "broker-stats/allocator-stats", "there is no Netty; /metrics has the memory of the process and of the cache"
     ),
     NotBuilt("brokers/shutdown", "a broker is stopped by SIGTERM"),
+    NotBuilt("namespaces/grantPermissionsOnTopics", "topics grant-permission grants the permissions of one topic"),
+    NotBuilt("namespaces/revokePermissionsOnTopics", "topics revoke-permission takes the permissions of one topic"),
+    NotBuilt(
+        "namespaces/{tenant}/{namespace}/scanOffloadedLedgers", "nothing is offloaded, the broker keeps all ledgers"
+    ),
+    NotBuilt("schemas/{tenant}/{namespace}/{topic}/metadata", "schemas are in no ledger whose places could be told"),
     NotBuilt("clusters", NO_REASON),
     NotBuilt("tenants", NO_REASON),
     NotBuilt("namespaces", NO_REASON),
@@ -48,8 +54,14 @@ def reason_of(segments: Sequence[str], *, is_served: bool = False) -> str | None
     only if it is excepted from a path that is (`brokers/{cluster}`)."""
     if segments[0] != "admin" or segments[1:2] not in (["v2"], ["v3"]) or len(segments) < 3:
         return None
-    path = "/".join(segments[2:]) + "/"
     return next(
-        (each.reason for each in NOT_BUILT if path.startswith(f"{each.path}/") and ("/" in each.path or not is_served)),
+        (each.reason for each in NOT_BUILT if _begins(segments[2:], each.path) and ("/" in each.path or not is_served)),
         None,
+    )
+
+
+def _begins(segments: Sequence[str], path: str) -> bool:
+    parts = path.split("/")
+    return len(segments) >= len(parts) and all(
+        part == segment or part.startswith("{") for part, segment in zip(parts, segments, strict=False)
     )

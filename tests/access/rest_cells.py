@@ -39,6 +39,15 @@ _RATE: Final = {"dispatchThrottlingRateInMsg": -1, "dispatchThrottlingRateInByte
 _SCHEMA: Final = {"type": "STRING", "schema": "", "properties": {}}
 _TENANT: Final = {"adminRoles": ["manager"], "allowedClusters": ["standalone"]}
 _QUOTA: Final = {"msgRateIn": 1, "msgRateOut": 1, "bandwidthIn": 1, "bandwidthOut": 1, "memory": 1, "dynamic": True}
+_ISOLATION: Final = {
+    "namespaces": ["none/none"],
+    "primary": ["none"],
+    "secondary": [],
+    "auto_failover_policy": {
+        "policy_type": "min_available",
+        "parameters": {"min_limit": "1", "usage_threshold": "100"},
+    },
+}
 _BODIES: Final[dict[str, Any]] = {
     "autoSubscriptionCreation": {"allowAutoSubscriptionCreation": True},
     "autoTopicCreation": {"allowAutoTopicCreation": True, "topicType": "non-partitioned"},
@@ -88,6 +97,19 @@ _BODIES: Final[dict[str, Any]] = {
     "clusters/{cluster}": {"serviceUrl": "http://127.0.0.1:1"},
     "resourcegroups/{group}": {"publishRateInMsgs": -1},
     "{bundle}": _QUOTA,
+    "clusters/{cluster}/peers": [],
+    "clusters/{cluster}/migrate": {"serviceUrl": "http://127.0.0.1:1"},
+    "failureDomains/{name}": {"brokers": []},
+    "namespaceIsolationPolicies/{name}": _ISOLATION,
+    "antiAffinity": "apart",
+    "offloadPolicies": {"managedLedgerOffloadDriver": "filesystem"},
+    "offload": {"ledgerId": 0, "entryId": 0},
+    "migration": False,
+    "persistence/bookieAffinity": {"bookkeeperAffinityGroupPrimary": "g"},
+    "replicatorDispatchRate": _RATE,
+    "allowedClusters": ["standalone"],
+    "shadowTopics": [f"persistent://own/space/{TOPIC}"],
+    "replicatedSubscriptionStatus": False,
     "resource-quotas": _QUOTA,
 }
 """Bodies of PUT and POST by the end of the path; counts and limits have none of their own and are 0."""
@@ -112,11 +134,15 @@ _WITHOUT_BODY: Final = (
     "analyzeBacklog",
     "{name}/{value}",
     "resourcegroup/{group}",
+    "{bundle}/split",
+    "dispatcherPauseOnAckStatePersistent",
+    "entryFilters",
 )
 _TOPIC_PATH: Final = "admin/v2/{domain}/{tenant}/{namespace}/{topic}"
 _NAMESPACE_PATH: Final = "admin/v2/namespaces/{tenant}/{namespace}"
 _EXTRA_TOPIC: Final = "admin/v2/persistent/own/space/extra"
 _EXTRA_SUBSCRIPTION: Final = f"admin/v2/persistent/own/space/{TOPIC}/subscription/extra"
+_EXTRA_NAMESPACE: Final = ("PUT", "admin/v2/namespaces/own/extra", {})
 _OWN: Final[dict[tuple[str, str], tuple[dict[str, str], tuple[str, str, Any] | None]]] = {
     ("POST", "admin/v2/brokers/configuration/{name}/{value}"): ({"value": "0"}, None),
     ("DELETE", "admin/v2/resourcegroups/{group}"): (
@@ -126,6 +152,17 @@ _OWN: Final[dict[tuple[str, str], tuple[dict[str, str], tuple[str, str, Any] | N
     ("POST", f"{_NAMESPACE_PATH}/resourcegroup/{{group}}"): (
         {},
         ("PUT", "admin/v2/resourcegroups/nobody", {"publishRateInMsgs": -1}),
+    ),
+    **{
+        (method, f"{_NAMESPACE_PATH}/persistence/bookieAffinity"): ({"namespace": "extra"}, _EXTRA_NAMESPACE)
+        for method in ("GET", "POST", "DELETE")
+    },
+    ("PUT", f"{_NAMESPACE_PATH}/{{bundle}}/split"): ({"namespace": "extra"}, _EXTRA_NAMESPACE),
+    ("POST", f"{_NAMESPACE_PATH}/{{bundle}}/unsubscribe/{{subscription}}"): ({"subscription": "extra"}, None),
+    ("PUT", f"{_TOPIC_PATH}/shadowTopics"): ({"topic": "extra"}, ("PUT", _EXTRA_TOPIC, None)),
+    ("POST", "admin/v2/clusters/{cluster}/migrate"): (
+        {"cluster": "spare"},
+        ("PUT", "admin/v2/clusters/spare", _BODIES["clusters/{cluster}"]),
     ),
     ("PUT", "admin/v2/clusters/{cluster}"): ({"cluster": "spare"}, None),
     ("POST", "admin/v2/clusters/{cluster}"): (
@@ -214,6 +251,8 @@ def rest_cells() -> list[RestCell]:
 def _query(method: str, route: str) -> str:
     if route.endswith("/examinemessage"):
         return "?initialPosition=latest&messagePosition=1"
+    if route.endswith("/antiAffinity/{group}"):
+        return "?tenant=own"
     return "?key=k" if method == "DELETE" and route == f"{_TOPIC_PATH}/properties" else ""
 
 

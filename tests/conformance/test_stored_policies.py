@@ -274,6 +274,27 @@ def test_all_policies_of_a_topic_are_removed(broker: Broker, topic: str) -> None
     assert broker.rest("DELETE", f"{topic}x/policies") == (204, "")
 
 
+def test_subscriptions_are_not_replicated(broker: Broker, topic: str) -> None:
+    # covers ADM-58
+    name = "persistent://" + "/".join(topic.split("/")[-3:])
+    path = f"{topic}/subscription/s/replicatedSubscriptionStatus"
+    assert broker.rest("PUT", f"{topic}/subscription/s")[0] == 204
+    assert broker.rest("GET", path) == (200, {name: False})
+    assert broker.rest("POST", path, False) == (204, "")
+    assert broker.rest("POST", path, "x")[0] == 400
+    absent = broker.rest("GET", f"{topic}/subscription/none/replicatedSubscriptionStatus")
+    assert reason(absent) == (404, f"Subscription none not found for topic {name}")
+    live = path.replace("/persistent/", "/non-persistent/")
+    assert reason(broker.rest("GET", live)) == (405, "Cannot get replicated subscriptions on non-persistent topics")
+    parts = f"{topic}-parts"
+    assert broker.rest("PUT", f"{parts}/partitions", 2)[0] == 204
+    assert broker.rest("PUT", f"{parts}/subscription/s")[0] == 204
+    shown = broker.rest("GET", f"{parts}/subscription/s/replicatedSubscriptionStatus")
+    assert shown == (200, {f"{name}-parts-partition-{number}": False for number in range(2)})
+    if broker.kind == "ours":
+        assert broker.rest("POST", path, True)[0] == 501
+
+
 # ---- the size of messages ---------------------------------------------------------------------------------------
 
 

@@ -1,12 +1,15 @@
-"""`spark-pulsar admin namespaces` and `topics`: offloading, which this broker stores the policies of."""
+"""`spark-pulsar admin namespaces` and `topics`: offloading and replication, which this broker keeps the
+policies of."""
 
 from typing import Final
 
 from spark_pulsar.cli.admin.command import Command
 from spark_pulsar.model.policy_columns import Option, Written
+from spark_pulsar.model.policy_kinds import SWITCH
 
 _NAMESPACE: Final = "/admin/v2/namespaces/{namespace}"
 _TOPIC: Final = "/admin/v2/{topic}"
+_SUBSCRIPTION: Final = f"{_TOPIC}/subscription/{{subscription}}"
 _LAG: Final = f"{_NAMESPACE}/offloadDeletionLagMs"
 
 COMMANDS: Final = (
@@ -55,5 +58,18 @@ COMMANDS: Final = (
         body=(Option("ledgerId", "--ledger", help="Of the message."), Option("entryId", "--entry", help="Of it.")),
     ),
     Command("topics offload-status", "GET", f"{_TOPIC}/offload", "Show the state of offloading: NOT_RUN."),
+    Command(
+        "topics set-replicated-subscription-status",
+        "POST",
+        f"{_SUBSCRIPTION}/replicatedSubscriptionStatus",
+        "Replicate a subscription to other clusters, or not; one node can only not.",
+        body=(SWITCH,),
+    ),
+    Command(
+        "topics get-replicated-subscription-status",
+        "GET",
+        f"{_SUBSCRIPTION}/replicatedSubscriptionStatus",
+        "Show for each partition whether a subscription is replicated.",
+    ),
     Command("topicPolicies delete", "DELETE", f"{_TOPIC}/policies", "Remove all policies of a topic."),
 )
