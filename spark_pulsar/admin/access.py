@@ -100,8 +100,11 @@ _POLICY_NAMES: Final[Mapping[str, str]] = {
         "SCHEMA_COMPATIBILITY_STRATEGY",
     ),
     ENCRYPTION_REQUIRED: "ENCRYPTION",
-    MAX_MESSAGE_SIZE: "MAX_UNACKED",
-    **dict.fromkeys((REPLICATION_CLUSTERS, ALLOWED_CLUSTERS, REPLICATOR_DISPATCH_RATE, SHADOW_TOPICS), "REPLICATION"),
+    MAX_MESSAGE_SIZE: "MAX_MESSAGE_SIZE",
+    REPLICATION_CLUSTERS: "REPLICATION",
+    ALLOWED_CLUSTERS: "ALLOW_CLUSTERS",
+    REPLICATOR_DISPATCH_RATE: "REPLICATION_RATE",
+    SHADOW_TOPICS: "SHADOW_TOPIC",
     OFFLOAD_POLICIES: "OFFLOAD",
     ENTRY_FILTERS: "ENTRY_FILTERS",
     PAUSE_ON_ACK_STATE: "DISPATCHER_PAUSE_ON_ACK_STATE_PERSISTENT",
@@ -349,7 +352,7 @@ def _rules() -> Iterator[tuple[tuple[str, str], Rule]]:
 def _cluster_rules() -> Iterator[tuple[tuple[str, str], Rule]]:
     path, policies = f"{_ADMIN}/clusters/{{cluster}}", "ClusterPolicyOperation"
     yield from _of(f"{path}/peers", GET=_cluster("GET_PEER_CLUSTER"), POST=_cluster("UPDATE_PEER_CLUSTER"))
-    yield from _of(f"{path}/migrate", GET=_cluster("GET_CLUSTER_MIGRATION"), POST=_cluster("UPDATE_CLUSTER_MIGRATION"))
+    yield from _of(f"{path}/migrate", GET=_cluster("READ", policies), POST=_cluster("WRITE", policies))
     yield from _of(f"{path}/failureDomains", GET=_cluster("GET_FAILURE_DOMAIN"))
     yield from _of(
         f"{path}/failureDomains/{{name}}",
@@ -381,13 +384,14 @@ def _namespace_rules() -> Iterator[tuple[tuple[str, str], Rule]]:
         yield from _of(f"{path}{bundle}/clearBacklog/{{subscription}}", POST=_namespace("CLEAR_BACKLOG"))
         yield from _of(f"{path}{bundle}/unsubscribe/{{subscription}}", POST=_namespace("UNSUBSCRIBE"))
     yield from _of(f"{path}/{{bundle}}/split", PUT=_super_user)
-    yield from _of(f"{path}/{{bundle}}/topicHashPositions", GET=_namespace("GET_TOPICS"))
+    yield from _of(f"{path}/{{bundle}}/topicHashPositions", GET=_namespace_policy("PERSISTENCE", "READ"))
     yield from _of(f"{path}/{{bundle}}", DELETE=_namespace("DELETE_BUNDLE"))
     yield from _of(f"{_ADMIN}/non-persistent/{{tenant}}/{{namespace}}/{{bundle}}", GET=_namespace("GET_BUNDLE"))
     yield from _of(f"{path}/properties", GET=_administrator, PUT=_administrator, DELETE=_administrator)
     yield from _of(f"{path}/property/{{key}}", GET=_administrator, DELETE=_administrator)
     yield from _of(f"{path}/property/{{key}}/{{value}}", PUT=_administrator)
     yield from _of(f"{path}/migration", POST=_super_user)
+    yield from _of(f"{path}/persistence/bookieAffinity", GET=_super_user, POST=_super_user, DELETE=_super_user)
     read, write = _namespace_policy("ANTI_AFFINITY", "READ"), _namespace_policy("ANTI_AFFINITY", "WRITE")
     yield from _of(f"{path}/antiAffinity", GET=read, POST=write, DELETE=write)
     yield from _of(f"{_ADMIN}/namespaces/{{cluster}}/antiAffinity/{{group}}", GET=_administrator_in_query)
@@ -444,7 +448,8 @@ def _topic_rules() -> Iterator[tuple[tuple[str, str], Rule]]:
     yield from _of(f"{path}/createMissedPartitions", POST=_both(_topic("LOOKUP"), _namespace("CREATE_TOPIC")))
     yield from _of(f"{path}/compaction", GET=_topic("COMPACT"), PUT=_topic("COMPACT"))
     yield from _of(f"{path}/offload", GET=_topic("OFFLOAD"), PUT=_topic("OFFLOAD"))
-    yield from _of(f"{path}/policies", DELETE=_administrator)
+    yield from _of(f"{path}/policies", DELETE=_topic_policy("MAX_PRODUCERS", "WRITE"))
+    yield from _of(f"{path}/maxMessageSize", GET=_administrator, POST=_administrator, DELETE=_administrator)
     yield from _of(f"{path}/permissions", GET=_administrator)
     yield from _of(f"{path}/permissions/{{role}}", POST=_administrator, DELETE=_administrator)
     for end in ("ledger/{ledger}/entry/{entry}", "examinemessage", "messageid/{time}", "lastMessageId"):

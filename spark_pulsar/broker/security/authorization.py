@@ -48,11 +48,14 @@ TOPIC_OPERATIONS: Final[Mapping[str, tuple[str, ...]]] = {
             "PEEK_MESSAGES",
             "RESET_CURSOR",
             "GET_BACKLOG_SIZE",
+            "GET_REPLICATED_SUBSCRIPTION_STATUS",
+            "SET_REPLICATED_SUBSCRIPTION_STATUS",
         ),
         _CONSUMERS,
     ),
     **dict.fromkeys(
-        ("TERMINATE", "COMPACT", "UNLOAD", "TRIM_TOPIC", "UPDATE_METADATA", "DELETE_METADATA"), _ADMINISTRATORS
+        ("TERMINATE", "COMPACT", "OFFLOAD", "UNLOAD", "TRIM_TOPIC", "UPDATE_METADATA", "DELETE_METADATA"),
+        _ADMINISTRATORS,
     ),
 }
 """Actions of which one permits an operation with a topic; without any it is for administrators."""
