@@ -84,6 +84,20 @@ def test_bounds_are_publish_times(broker: Broker) -> None:
     assert (refused.exit_code, "a message id is one of a partition" in refused.stderr) == (2, True)
 
 
+def test_large_messages_in_chunks_and_partitions_without_any(broker: Broker) -> None:
+    client = broker.client()
+    topic = broker.topic()
+    producer = client.create_producer(topic, chunking_enabled=True)
+    big = "x" * (6 << 20)
+    for value in ("before", big, "after", big):
+        producer.send(value.encode())
+    assert values(broker, topic) == ["before", big, "after", big]
+    empty = broker.topic(partitions=3)
+    assert values(broker, empty) == []
+    client.create_producer(f"{empty}-partition-1").send(b"alone")
+    assert values(broker, empty) == ["alone"]
+
+
 def test_following_prints_what_comes_and_ends_at_ctrl_c_with_the_count(broker: Broker) -> None:
     topic = broker.topic()
     produced(broker, topic, "-m", "there")
@@ -165,6 +179,25 @@ def test_payloads_are_decoded_by_the_schema_of_the_topic(broker: Broker) -> None
     client.create_producer(topic, schema=AvroSchema(Order)).send(Order(number=7, name="seven"))
     shown = run(broker, "consume", topic, "-s", "s", "--initial-position", "earliest", "-n", "1", "--values-only")
     assert shown.stdout == '{"number": 7, "name": "seven"}\n'
+
+
+def test_values_are_encoded_by_the_schema_of_the_topic(broker: Broker) -> None:
+    client = broker.client()
+    for schema in (AvroSchema(Order), JsonSchema(Order)):
+        topic = broker.topic()
+        client.create_producer(topic, schema=schema).send(Order(number=1, name="one"))
+        printed = run(broker, "read", topic, "--format", "json").stdout
+        line = json.dumps({"value": {"number": 2, "name": "two"}})
+        produced(broker, topic, "--schema", "--json-lines", stdin=printed.encode() + line.encode())
+        produced(broker, topic, "--schema", "-m", '{"number": 3, "name": "three"}')
+        reader = client.create_reader(topic, pulsar.MessageId.earliest, schema=schema)
+        received = [reader.read_next(timeout_millis=20_000) for _ in range(4)]
+        assert [message.value().number for message in received] == [1, 1, 2, 3]
+        assert {message.schema_version() for message in received} == {received[0].schema_version()}
+        refused = run(broker, "produce", topic, "--schema", "-m", "nonsense")
+        assert (refused.exit_code, "message 1: the " in refused.stderr) == (1, True)
+    refused = run(broker, "produce", broker.topic(), "--schema", "-m", "x")
+    assert (refused.exit_code, "has no schema: --schema encodes by AVRO" in refused.stderr) == (1, True)
 
 
 def test_a_delayed_message_comes_later(broker: Broker) -> None:

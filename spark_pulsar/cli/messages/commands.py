@@ -43,6 +43,9 @@ def produce(
     delay: Annotated[
         str | None, typer.Option(metavar="TIME", help="Deliver after 30s, 5m, 3h …, to Shared subscriptions.")
     ] = None,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Values are JSON; encode them by the schema of TOPIC, which messages name.")
+    ] = False,
     compression: Annotated[str, typer.Option(help="none, lz4, zlib, zstd or snappy.")] = "none",
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="Send every message this many times.")] = 1,
     *,
@@ -62,8 +65,9 @@ def produce(
         key=key,
         properties=pairs(prop, "--property"),
         delay_ms=delay_ms(delay),
+        is_encoded=schema,
     )
-    producing.produce(access, topic, sources.messages(), count=count, compression=compression)
+    producing.produce(access, topic, sources, count=count, compression=compression)
 
 
 @with_broker_access

@@ -12,9 +12,11 @@ from typing import Any, Final
 import typer
 
 from spark_pulsar.cli.access.options import AccessOptions
-from spark_pulsar.cli.messages.connecting import connected, failed, official_client
+from spark_pulsar.cli.messages.connecting import asking, connected, failed, official_client
 from spark_pulsar.cli.messages.consume import chosen
+from spark_pulsar.cli.messages.encoding import Encoder
 from spark_pulsar.cli.messages.records import Outgoing
+from spark_pulsar.cli.messages.sources import Sources
 
 COMPRESSIONS: Final = {"none": "NONE", "lz4": "LZ4", "zlib": "ZLib", "zstd": "ZSTD", "snappy": "SNAPPY"}
 _PENDING_BYTES: Final = 64 << 20
@@ -66,17 +68,18 @@ class Receipts:
         return self.outcomes.keys() <= {"Ok"}
 
 
-def produce(
-    access: AccessOptions, topic: str, messages: Iterable[Outgoing], *, count: int, compression: str = "none"
-) -> None:
+def produce(access: AccessOptions, topic: str, sources: Sources, *, count: int, compression: str = "none") -> None:
     """Sends every message `count` times, batched, and waits until all are on disk; says their number and rate on
     standard error. Exit status 1 when one could not be stored; those after it are not sent."""
     compressed = chosen(COMPRESSIONS, compression, "--compression")
     pulsar = official_client()
     receipts = Receipts()
     with connected(access) as client:
+        encoder = _encoder(access, topic) if sources.is_encoded else None
+        schema = {} if encoder is None else {"schema": encoder.of_producer()}
         producer = client.create_producer(
             topic,
+            **schema,
             block_if_queue_full=True,
             max_pending_messages=_PENDING_MESSAGES,
             batching_enabled=True,
@@ -85,7 +88,7 @@ def produce(
         since_s = time.monotonic()
         is_interrupted = False
         try:
-            _send_all(producer, messages, count, receipts)
+            _send_all(producer, sources.messages(encoder), count, receipts)
         except KeyboardInterrupt:
             is_interrupted = True
         finally:
@@ -101,6 +104,11 @@ def produce(
         raise failed(f"not sent: {', '.join(told)}")
     if is_interrupted:
         raise typer.Exit(130)
+
+
+def _encoder(access: AccessOptions, topic: str) -> Encoder:
+    with asking(access) as questions:
+        return Encoder(topic, questions.schema_of(topic))
 
 
 def _send_all(producer: Any, messages: Iterable[Outgoing], count: int, receipts: Receipts) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -95,9 +95,9 @@ def schema_version(message: pulsar.Message) -> int:
     return inner.int_schema_version() if hasattr(inner, "int_schema_version") else -1
 
 
-def outgoing_of(line: bytes) -> Outgoing:
-    """Reads the message of a JSON line. `value_base64` wins over `value`, of which anything but a text and null is sent
-    as JSON. Raises InvalidRecord."""
+def outgoing_of(line: bytes, encode: Callable[[Any], bytes] | None = None) -> Outgoing:
+    """Reads the message of a JSON line. `value_base64` wins over `value`, which `encode` encodes; without it anything
+    but a text and null is sent as JSON. Raises InvalidRecord."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -117,7 +117,7 @@ def outgoing_of(line: bytes) -> Outgoing:
         if isinstance(each, str):
             _encoded(each)
     return Outgoing(
-        _value_of(record),
+        _value_of(record, encode),
         _text(record, "key"),
         _text(record, "ordering_key"),
         properties,
@@ -127,7 +127,7 @@ def outgoing_of(line: bytes) -> Outgoing:
     )
 
 
-def _value_of(record: Mapping[str, Any]) -> bytes | None:
+def _value_of(record: Mapping[str, Any], encode: Callable[[Any], bytes] | None) -> bytes | None:
     encoded = record.get("value_base64")
     if encoded is not None:
         try:
@@ -137,6 +137,8 @@ def _value_of(record: Mapping[str, Any]) -> bytes | None:
     value = record.get("value")
     if value is None:
         return None
+    if encode is not None:
+        return encode(value)
     return _encoded(value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False))
 
 

@@ -12,6 +12,7 @@ from typing import BinaryIO, Final
 import typer
 
 from spark_pulsar.cli.messages.connecting import failed
+from spark_pulsar.cli.messages.encoding import Encoder, Unencodable
 from spark_pulsar.cli.messages.records import InvalidRecord, Outgoing, outgoing_of
 from spark_pulsar.cli.values import time_s
 
@@ -34,28 +35,35 @@ class Sources:
     key: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     delay_ms: int | None = None
+    is_encoded: bool = False
+    """Encodes values by the schema of the topic."""
 
-    def messages(self) -> Iterator[Outgoing]:
-        """Yields the messages: the texts, then files, then lines; those of standard input if nothing else is given."""
+    def __post_init__(self) -> None:
         if self.are_json and (self.texts or self.files):
             want = "lines of JSON are those of --lines or of standard input"
             raise typer.BadParameter(want, param_hint="--json-lines")
-        for text in self.texts:
-            yield self._with_options(Outgoing(text.encode(errors="surrogateescape")))
+        _separator(self.separator)
+
+    def messages(self, encoder: Encoder | None = None) -> Iterator[Outgoing]:
+        """Yields the messages: the texts, then files, then lines; those of standard input if nothing else is given."""
+        for number, text in enumerate(self.texts, start=1):
+            value = text.encode(errors="surrogateescape")
+            yield self._with_options(Outgoing(_encoded(value, encoder, f"message {number}")))
         for path in self.files:
             yield self._with_options(Outgoing(_content(path)))
         for path in self.lines or (() if self.texts or self.files else (STDIN,)):
-            yield from self._of_lines(path)
+            yield from self._of_lines(path, encoder)
 
-    def _of_lines(self, path: Path) -> Iterator[Outgoing]:
+    def _of_lines(self, path: Path, encoder: Encoder | None) -> Iterator[Outgoing]:
         for number, line in enumerate(_split(path, _separator(self.separator)), start=1):
+            where = f"{_name(path)}, line {number}"
             if not self.are_json:
-                yield self._with_options(Outgoing(line))
+                yield self._with_options(Outgoing(_encoded(line, encoder, where)))
             elif line.strip():
                 try:
-                    message = outgoing_of(line)
-                except InvalidRecord as error:
-                    raise failed(f"{_name(path)}, line {number}: {error}") from None
+                    message = outgoing_of(line, None if encoder is None else encoder.encode)
+                except (InvalidRecord, Unencodable) as error:
+                    raise failed(f"{where}: {error}") from None
                 yield self._with_options(message)
 
     def _with_options(self, message: Outgoing) -> Outgoing:
@@ -67,6 +75,15 @@ class Sources:
             properties={**self.properties, **message.properties},
             deliver_after_ms=message.deliver_after_ms if is_delayed else self.delay_ms,
         )
+
+
+def _encoded(value: bytes, encoder: Encoder | None, where: str) -> bytes:
+    if encoder is None:
+        return value
+    try:
+        return encoder.encode_text(value)
+    except Unencodable as error:
+        raise failed(f"{where}: {error}") from None
 
 
 def delay_ms(text: str | None) -> int | None:

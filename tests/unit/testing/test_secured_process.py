@@ -77,6 +77,8 @@ def test_commands_over_tls(over_tls: BrokerProcess) -> None:
     more = ("-s", "s", "-n", "1", "--initial-position", "earliest", "--timeout", "30", "--values-only")
     read = CliRunner().invoke(app, ["consume", "by-commands", *more, *conf])
     assert (read.exit_code, read.stdout) == (0, "hello\n")
+    read = CliRunner().invoke(app, ["read", "by-commands", "--values-only", *conf])
+    assert (read.exit_code, read.stdout) == (0, "hello\n")
     topics = CliRunner().invoke(app, ["admin", *conf, "topics", "list", "public/default"])
     assert "persistent://public/default/by-commands\n" in topics.stdout
     blind = CliRunner().invoke(app, ["produce", "by-commands", "-m", "hello", "--url", over_tls.service_url])

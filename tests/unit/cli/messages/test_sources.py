@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -73,11 +74,11 @@ def test_a_line_that_is_no_message_is_named(tmp_path: Path, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (Sources(separator=r"\x"), r"\\x is none of"),
-        (Sources(separator=""), "at least one"),
-        (Sources(texts=["a"], are_json=True), "lines of JSON"),
+        ({"separator": r"\x"}, r"\\x is none of"),
+        ({"separator": ""}, "at least one"),
+        ({"texts": ["a"], "are_json": True}, "lines of JSON"),
     ],
 )
-def test_options_that_do_not_fit(given: Sources, said: str) -> None:
+def test_options_that_do_not_fit(given: dict[str, Any], said: str) -> None:
     with pytest.raises(typer.BadParameter, match=said):
-        list(given.messages())
+        Sources(**given)
