@@ -8,7 +8,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from http import HTTPStatus
-from http.client import HTTPException
+from http.client import BadStatusLine, HTTPException
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -84,7 +84,7 @@ class Admin:
         except (OSError, HTTPException) as error:
             reason = getattr(error, "reason", error)
             said = repr(reason) if isinstance(reason, HTTPException) else reason
-            raise _failed(f"no answer from {self._url}: {said}{_tls_hint(reason)}") from error
+            raise _failed(f"no answer from {self._url}: {said}{_hint(reason)}") from error
         except CredentialsError as error:
             raise _failed(credentials_failure(error)) from error
         except PulsarError as error:  # certificates that cannot be read
@@ -118,9 +118,13 @@ def _tell_warnings(warnings: Sequence[str]) -> None:
         typer.echo(f"spark-pulsar: note: {found[1] if found else warning}", err=True)
 
 
-def _tls_hint(reason: object) -> str:
+def _hint(reason: object) -> str:
     if isinstance(reason, ssl.SSLCertVerificationError):
         return f"; {TRUST_HINT}"
+    if isinstance(reason, ssl.SSLError):
+        return "; is it a port of TLS? Without it the address begins with http://"
+    if isinstance(reason, BadStatusLine | ConnectionResetError):  # also of who closes without an answer
+        return "; is it the admin API's port, and one without TLS? It is usually 8080, for https:// 8443"
     return ""
 
 
