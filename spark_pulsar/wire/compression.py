@@ -1,27 +1,22 @@
 """The four codecs, in exactly the framing that official clients use (wire-protocol 4.3).
 
-LZ4 and snappy are raw blocks, zlib a zlib stream, zstd a frame with its content size. pyarrow does the work and is
-imported at the first use: a broker never opens a payload and must not carry it.
+LZ4 and snappy are raw blocks, zlib a zlib stream, zstd a frame with its content size. cramjam does the work, in brokers
+and in the connector; it is imported at the first use, since most brokers never open a payload.
 
-Decompression is bounded by the size that the metadata declare and exact about it: other lengths are corrupt. pyarrow
-would fill up a short LZ4 or snappy block with whatever lies in memory, hence the extra checks here.
+Decompression is bounded by the size that the metadata declare and exact about it: other lengths are corrupt.
 """
 
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final, NamedTuple
 
 from spark_pulsar.model.errors import CorruptMessage
 from spark_pulsar.model.limits import MAX_DECOMPRESSED_SIZE_BYTES
-from spark_pulsar.wire import varint
 from spark_pulsar.wire.pulsar_api_pb2 import LZ4, NONE, SNAPPY, ZLIB, ZSTD, CompressionType
 
-if TYPE_CHECKING:
-    import pyarrow
-
-_ARROW_NAMES: Final[dict[int, str]] = {LZ4: "lz4_raw", ZSTD: "zstd", SNAPPY: "snappy"}
 _ZSTD_LEVEL: Final = 3
 _MOST_EXPANDING: Final[dict[int, int]] = {LZ4: 255, SNAPPY: 64}
 """Bytes that one byte of a block can become at most; a claim of more is refused before memory is taken."""
@@ -34,8 +29,7 @@ def compress(codec: CompressionType.ValueType, payload: bytes | memoryview) -> b
         return bytes(payload)
     if codec == ZLIB:
         return zlib.compress(payload)
-    compressed: bytes = _arrow_codec(codec).compress(payload, asbytes=True)
-    return compressed
+    return bytes(_codec(codec).compress(payload))
 
 
 def decompress(
@@ -54,26 +48,44 @@ def decompress(
         raise CorruptMessage(f"{len(data)} bytes cannot become {uncompressed_size}")
     if codec == ZLIB:
         return _inflate(data, uncompressed_size)
-    if codec == SNAPPY:
-        _check_snappy_size(bytes(data[: varint.MAX_BYTES]), uncompressed_size)
+    decompress_into = _codec(codec).decompress_into
+    from cramjam import DecompressionError
+
+    # One byte more than allowed tells "too long", where the codec would stop at the end of its output.
+    payload = bytearray(uncompressed_size + 1)
     try:
-        payload: bytes = _arrow_codec(codec).decompress(data, uncompressed_size, asbytes=True)
-    except (OSError, ValueError) as error:
+        size = decompress_into(data, payload)
+    except DecompressionError as error:
         raise CorruptMessage(f"a {CompressionType.Name(codec)} payload is corrupt: {error}") from None
-    if codec == LZ4:
-        _check_lz4_size(data, uncompressed_size)
-    return payload
+    if size != uncompressed_size:
+        name = CompressionType.Name(codec)
+        raise CorruptMessage(f"a {name} payload of {size} bytes where {uncompressed_size} were declared")
+    del payload[size:]
+    return bytes(payload)
+
+
+class _Codec(NamedTuple):
+    compress: Callable[[bytes | memoryview], Any]
+    decompress_into: Callable[[bytes | memoryview, bytearray], int]
+    """Returns the size of the payload; raises when its target is too small."""
 
 
 @cache
-def _arrow_codec(codec: int) -> pyarrow.Codec:
-    """pyarrow's codec; CorruptMessage for a number that is none, as it can come from a newer producer."""
-    import pyarrow
+def _codec(codec: int) -> _Codec:
+    """The codec of a number; CorruptMessage when it is none, as it can come from a newer producer."""
+    import cramjam
 
-    name = _ARROW_NAMES.get(codec)
-    if name is None:
-        raise CorruptMessage(f"compression type {codec} is not known")
-    return pyarrow.Codec(name, compression_level=_ZSTD_LEVEL) if codec == ZSTD else pyarrow.Codec(name)
+    if codec == LZ4:
+        lz4 = cramjam.lz4
+        return _Codec(
+            lambda payload: lz4.compress_block(payload, store_size=False),
+            lambda data, target: lz4.decompress_block_into(data, target, output_len=len(target)),
+        )
+    if codec == ZSTD:
+        return _Codec(lambda payload: cramjam.zstd.compress(payload, level=_ZSTD_LEVEL), cramjam.zstd.decompress_into)
+    if codec == SNAPPY:
+        return _Codec(cramjam.snappy.compress_raw, cramjam.snappy.decompress_raw_into)
+    raise CorruptMessage(f"compression type {codec} is not known")
 
 
 def _inflate(data: bytes | memoryview, uncompressed_size: int) -> bytes:
@@ -86,26 +98,3 @@ def _inflate(data: bytes | memoryview, uncompressed_size: int) -> bytes:
     if len(payload) != uncompressed_size or not stream.eof or stream.unused_data:
         raise CorruptMessage(f"a ZLIB payload does not hold exactly {uncompressed_size} bytes")
     return payload
-
-
-def _check_snappy_size(head: bytes, uncompressed_size: int) -> None:
-    """A snappy block begins with its size as a varint."""
-    shift = size = 0
-    for byte in head[:5]:
-        size |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            break
-    if size != uncompressed_size:
-        raise CorruptMessage(f"a SNAPPY payload of {size} bytes where {uncompressed_size} were declared")
-
-
-def _check_lz4_size(data: bytes | memoryview, uncompressed_size: int) -> None:
-    """An LZ4 block does not tell its size, but one that fits into one byte less is shorter than declared."""
-    if uncompressed_size == 0:
-        return
-    try:
-        _arrow_codec(LZ4).decompress(data, uncompressed_size - 1)
-    except (OSError, ValueError):
-        return
-    raise CorruptMessage(f"an LZ4 payload is shorter than the declared {uncompressed_size} bytes")

@@ -19,6 +19,7 @@ from typing import Final, TypeGuard
 
 from crc32c import crc32c
 
+from spark_pulsar.model import array_library
 from spark_pulsar.model.errors import MalformedFrame
 from spark_pulsar.model.limits import MAX_FRAME_SIZE_BYTES, MIN_TOTAL_SIZE_BYTES
 from spark_pulsar.wire import varint
@@ -204,7 +205,9 @@ def _is_short(item: Item) -> TypeGuard[SendRun]:
 
 
 def _read_columnar_sends(buffer: bytes, position: int, max_total: int, least: int, most: int) -> ColumnarSends | None:
-    from .columnar_reading import read_columnar_sends  # with NumPy, for connections that publish to many topics in turn
+    if not array_library.HAS_NUMPY:
+        return None
+    from .columnar_reading import read_columnar_sends  # for connections that publish to many topics in turn
 
     return read_columnar_sends(buffer, position, max_total, least, most)
 

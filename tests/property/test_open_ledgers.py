@@ -14,6 +14,9 @@ from spark_pulsar.ledger.records.base import EntriesAppended, TopicCreated
 from spark_pulsar.ledger.state.durable_state import DurableState, InvalidRecord
 from spark_pulsar.ledger.state.ledger import LedgerInfo, RollLimits, is_full
 from spark_pulsar.model.column_store import ColumnStore
+from tests import without_numpy
+
+both_ways = without_numpy.both_ways
 
 QUICK = settings(max_examples=150, deadline=None, derandomize=True)
 TOPICS = 6

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from spark_pulsar.model import array_library
 from spark_pulsar.server.config.reading import KEYS, InvalidConfiguration, load_config
 
 
@@ -27,6 +28,8 @@ def run_broker(conf: Path | None, overrides: Mapping[str, object], with_parent: 
             f"{conf}: of defaultRetentionTimeInMinutes and defaultRetentionSizeInMB only one is 0, so that nothing is "
             "retained; -1 would leave that limit out"
         )
+    if not array_library.HAS_NUMPY:
+        _say("connections that publish to many topics in turn are served faster with NumPy: pip install numpy")
     gc.disable()  # nothing that a start imports is garbage; the runner enables it again
     from spark_pulsar.server.runner import run
 

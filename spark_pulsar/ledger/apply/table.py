@@ -21,6 +21,7 @@ from spark_pulsar.ledger.state.durable_state import NEXT_CURSOR, NEXT_LEDGER, NE
 from spark_pulsar.ledger.state.ledger import LedgerInfo
 from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
 from spark_pulsar.ledger.state.topics import PartitionedTopic, TopicState
+from spark_pulsar.model import array_library
 from spark_pulsar.model.ids import Position
 
 from . import compaction, deduplication, delays
@@ -37,9 +38,7 @@ if TYPE_CHECKING:
 def _entries_appended(state: DurableState, record: r.EntriesAppended) -> None:
     run = record.entries
     if isinstance(run, EntryColumns):
-        from .columns import append  # with NumPy, which a broker loads when a connection publishes to many topics
-
-        append(state, run)
+        _columns_appended(state, run)
         return
     ledger_id = run.ledger_id
     info = state.ledgers.get(ledger_id)
@@ -58,6 +57,14 @@ def _entries_appended(state: DurableState, record: r.EntriesAppended) -> None:
     if info.size_bytes >= info.next_mark_bytes:
         info.mark()
     state.dirty_ledgers.add(ledger_id)
+
+
+def _columns_appended(state: DurableState, entries: EntryColumns) -> None:
+    if array_library.HAS_NUMPY:  # which a broker loads when a connection publishes to many topics
+        from .columns import append
+    else:
+        from .columns_in_turn import append
+    append(state, entries)
 
 
 def _counter_set(state: DurableState, record: r.CounterSet) -> None:

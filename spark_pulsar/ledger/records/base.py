@@ -30,6 +30,7 @@ from struct import error as StructError
 from typing import Any, ClassVar, Final, Self
 
 from spark_pulsar.ledger.entries import EntryColumns, EntryRun, Extents
+from spark_pulsar.model import array_library
 from spark_pulsar.model.column_store import column_of
 
 from .codec import FIELDS, BodyReader, Field, RecordDamaged, i64s_from, i64s_packed, u32s, u32s_from
@@ -239,6 +240,8 @@ def _entries_of(head: _Head, body: bytes, at: int, end: int, needed: int) -> Ent
 
 
 def _moved(offsets: Sequence[int], by: int) -> array[int]:
+    if not array_library.HAS_NUMPY:
+        return array("q", [offset + by for offset in offsets])
     import numpy as np
 
     return column_of(np.asarray(offsets, np.int64) + by)

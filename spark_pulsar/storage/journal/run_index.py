@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from spark_pulsar.ledger.entries import Extents
+from spark_pulsar.model import array_library
 from spark_pulsar.model.column_store import bounds_of
 
 _OFFSET_BITS: Final = 32
@@ -167,9 +168,14 @@ class RunIndex:
             runs.fill_gap(first, segment, offset)
 
     def _hand_out(self) -> None:
+        waiting, self._waiting, self._waiting_entries = self._waiting, [], 0
+        if not array_library.HAS_NUMPY:
+            for ids, firsts, place, length in waiting:
+                for ledger_id, first in zip(ids, firsts, strict=True):
+                    self._runs_of(ledger_id).words.extend((first, place, length))
+            return
         import numpy as np
 
-        waiting, self._waiting, self._waiting_entries = self._waiting, [], 0
         counts = [len(entry_ids) for _, entry_ids, _, _ in waiting]
         ledger_ids = np.concatenate([np.asarray(ids, np.int64) for ids, _, _, _ in waiting])
         words = np.empty((len(ledger_ids), _WORDS), np.uint64)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_pulsar.ledger.entries import EntryColumns, EntryRun, Extents
 from spark_pulsar.ledger.storage import StorageDamaged
+from spark_pulsar.model import array_library
 from spark_pulsar.model.column_store import bounds_of
 from spark_pulsar.storage.disk.disk import Buffer
 from spark_pulsar.storage.journal.salvage import EntrySpan
@@ -92,7 +93,10 @@ class LedgerMerge:
     def add(self, place: Place, entries: EntryRun | EntryColumns) -> None:
         """Takes the needed ones of entries that stand at a place."""
         if isinstance(entries, EntryColumns):
-            self._add_columns(place, entries)
+            if array_library.HAS_NUMPY:
+                self._add_columns(place, entries)
+            else:
+                self._add_in_turn(place, entries)
         elif self.wants(entries.extents()):
             self._add_run(place, entries)
 
@@ -130,6 +134,25 @@ class LedgerMerge:
         self.size_bytes += int((ends - starts).sum()) + ENTRY_OVERHEAD_BYTES * len(needed)
         if len(self._waiting_entries) >= _MOST_WAITING:
             self._hand_out()
+
+    def _add_in_turn(self, place: Place, record: EntryColumns) -> None:
+        """Takes the needed entries of a record one by one, without NumPy: each goes to its ledger at once."""
+        pairs = zip(record.ledger_ids, record.entry_ids, strict=True)
+        needed = [at for at, (ledger, entry) in enumerate(pairs) if entry >= self._needed.get(ledger, _NEVER)]
+        if not needed:
+            return
+        if record.message_counts is not None:
+            self._begin_to_count()
+        counts = record.message_counts or (1,) * len(record)
+        run_starts, run_ends = [record.starts[at] for at in needed], [record.ends[at] for at in needed]
+        for at, entry in zip(needed, cut_out(record.buffer, run_starts, run_ends), strict=True):
+            columns = self._ledgers[record.ledger_ids[at]]
+            columns.entries.append(entry)
+            columns.ids.append(record.entry_ids[at])
+            if self._counted:
+                columns.counts.append(counts[at])
+        self._sources.append((place, [record.ledger_ids[at] for at in needed], [record.entry_ids[at] for at in needed]))
+        self.size_bytes += sum(run_ends) - sum(run_starts) + ENTRY_OVERHEAD_BYTES * len(needed)
 
     def _hand_out(self) -> None:
         """Sorts the entries that wait by ledger."""

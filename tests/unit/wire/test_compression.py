@@ -107,6 +107,17 @@ def test_a_codec_of_the_future() -> None:
         decompress(5, HELLO, 10)  # type: ignore[arg-type]
 
 
-def test_importing_it_does_not_load_arrow() -> None:
-    program = "import sys, spark_pulsar.wire.compression as c; sys.exit('pyarrow' in sys.modules)"
+def test_importing_it_loads_no_codec() -> None:
+    program = (
+        "import sys, spark_pulsar.wire.compression as c; sys.exit('pyarrow' in sys.modules or 'cramjam' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_arrow_is_not_needed(codec: CompressionType.ValueType) -> None:
+    program = (
+        "import sys; sys.modules.update(pyarrow=None, numpy=None)\n"
+        "from spark_pulsar.wire.compression import compress, decompress\n"
+        f"assert decompress({codec}, compress({codec}, {HELLO!r}), {len(HELLO)}) == {HELLO!r}"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -15,7 +15,10 @@ from spark_pulsar.ledger.records.cursors import CursorIdle
 from spark_pulsar.ledger.records.delays import DelaysElapsed, EntriesDelayed
 from spark_pulsar.ledger.records.table import RECORD_TYPES, decode_record
 from spark_pulsar.model.singles import Singles
+from tests import without_numpy
 from tests.entry_runs import run_of
+
+both_ways = without_numpy.both_ways
 
 EXAMPLES: list[r.Record] = [
     r.EntriesAppended(run_of(3, 0, [b"x"])),

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 from spark_pulsar.storage.journal.run_index import LedgerRuns, RunIndex, RunPlace
+from tests import without_numpy
+
+both_ways = without_numpy.both_ways
 
 
 def runs() -> LedgerRuns:

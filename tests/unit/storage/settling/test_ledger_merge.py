@@ -10,7 +10,10 @@ from spark_pulsar.ledger.storage import StorageDamaged
 from spark_pulsar.storage.ledgers.lost_entries import LostEntries
 from spark_pulsar.storage.ledgers.writing import MergedEntries
 from spark_pulsar.storage.settling.ledger_merge import ENTRY_OVERHEAD_BYTES, LedgerMerge, Place
+from tests import without_numpy
 from tests.entry_runs import run_of
+
+both_ways = without_numpy.both_ways
 
 Entry = tuple[int, int]
 
