@@ -1,6 +1,6 @@
 # Every target does its own set-up: `make setup` is quick when nothing has changed.
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test check coverage test-clients test-apache-pulsar test-cluster crash-test crash-spark power-cuts simulate soak fuzz bench screenshots docs proto format clean
+.PHONY: help setup java demo test check coverage test-clients test-apache-pulsar test-cluster test-matrix crash-test crash-spark power-cuts simulate soak fuzz bench screenshots docs proto format clean
 BIN := .venv/bin
 N ?= 20
 RUNS ?= 20
@@ -48,6 +48,9 @@ test-clients:  ## Apache's own pulsar-admin, Go and Java clients on our broker a
 test-cluster:  ## Spark on clusters of its own and of Apache Pulsar, every way to ship the package (TESTS=short: what CI runs)
 	@.ci/setup maven
 	$(BIN)/python -m pytest tests/cluster $(if $(filter short,$(TESTS)),-m "not long")
+
+test-matrix: setup  ## the wheel in environments of their own: Python 3.11 to 3.14, Spark 4.2 and newest, protobuf 4.25 to 7
+	$(BIN)/python -m tests.matrix $(ROWS)
 
 crash-test: setup  ## N kills of a loaded broker (make crash-test N=200)
 	CRASHES=$(N) $(BIN)/python -m pytest tests/fault/test_kill.py tests/fault/test_kill_once.py -s --timeout=0

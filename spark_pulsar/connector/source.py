@@ -43,6 +43,9 @@ from spark_pulsar.connector.reading.projection import Projection, projection_of,
 from spark_pulsar.connector.shipping import loader, shipped_archive
 from spark_pulsar.connector.worker_python import check_own_packages
 from spark_pulsar.connector.writing.columns import check_writable
+from spark_pulsar.model.extras import require
+
+require('format("pulsar")', "numpy", "pyarrow")  # before a task fails in a worker that lacks them
 
 if TYPE_CHECKING:
     import pyarrow as pa

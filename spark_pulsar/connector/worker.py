@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import gc
 import itertools
+from importlib.util import find_spec
 from typing import Final
 
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.connector.options.options import Options
-from spark_pulsar.connector.task_log import begin_records
+from spark_pulsar.connector.task_log import LOG, begin_records
 
 _CLIENTS: Final[dict[ClientConfig, PulsarClient]] = {}
 _TASKS: Final = itertools.count(1)
@@ -27,7 +28,10 @@ def begin_task() -> None:
     begins, Spark has just collected; what is left lives as long as the process, and later collections leave it out.
     """
     begin_records()
-    if next(_TASKS) == 2:
+    number = next(_TASKS)
+    if number == 1 and find_spec("numba") is None:
+        LOG.warning("numba is missing, messages are decoded slowly: pip install 'spark-pulsar[fast]' on every node")
+    elif number == 2:
         gc.freeze()
 
 

@@ -35,7 +35,7 @@ def commands(title: str) -> str:
 
 
 def fill(packages: Path) -> None:
-    """Does without network what `pip install --target packages .` does."""
+    """Does without network what `pip install --target packages '.[connector]'` does."""
     install(packages)
     for name in dependencies() - set(NOT_ARCHIVED):
         for file in metadata.files(name) or ():
@@ -45,8 +45,9 @@ def fill(packages: Path) -> None:
 
 
 def dependencies() -> set[str]:
-    """The names of all distributions that the package needs, without extras."""
-    lines = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    """The names of all distributions that the connector needs."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lines = [*project["dependencies"], *project["optional-dependencies"]["connector"]]
     found: set[str] = set()
     todo = [Requirement(line) for line in lines]
     while todo:
@@ -74,7 +75,7 @@ def run(title: str, having: str, master_url: str, broker: Broker, directory: Pat
     (directory / "jobs").symlink_to(ROOT / "jobs")
     block = commands(title).replace(" source target ", f" {source} {target} ")
     pip: dict[str, Callable[[], None]] = {
-        "pip install --target packages .": lambda: fill(directory / "packages"),
+        "pip install --target packages '.[connector]'": lambda: fill(directory / "packages"),
         "pip wheel --no-deps --wheel-dir wheels .": lambda: wheel(directory / "wheels"),
     }
     first, _, rest = block.partition("\n")

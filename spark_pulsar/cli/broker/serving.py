@@ -4,9 +4,10 @@ import gc
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
-from spark_pulsar.model import array_library
+from spark_pulsar.model.extras import require
 from spark_pulsar.server.config.reading import KEYS, InvalidConfiguration, load_config
 
 
@@ -28,8 +29,10 @@ def run_broker(conf: Path | None, overrides: Mapping[str, object], with_parent: 
             f"{conf}: of defaultRetentionTimeInMinutes and defaultRetentionSizeInMB only one is 0, so that nothing is "
             "retained; -1 would leave that limit out"
         )
-    if not array_library.HAS_NUMPY:
-        _say("connections that publish to many topics in turn are served faster with NumPy: pip install numpy")
+    missing = [name for name in ("uvloop", "numpy") if find_spec(name) is None]
+    if missing:
+        _say(f"serves without {' and '.join(missing)}; faster with: pip install {' '.join(missing)}")
+    require("a broker", "h11", "prometheus_client", "re2", "starlette", "uvicorn")
     gc.disable()  # nothing that a start imports is garbage; the runner enables it again
     from spark_pulsar.server.runner import run
 

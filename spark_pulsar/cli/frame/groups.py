@@ -9,6 +9,8 @@ from typing import Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from spark_pulsar.model.extras import installation_of
+
 HELP_NAMES: Final = ["-h", "--help"]
 INTERRUPTED: Final = 130
 """Exit status after Ctrl-C, as shells have it."""
@@ -39,6 +41,12 @@ class OneLineErrors(TyperGroup):
             else:
                 sys.stderr.write(f"{_line_of(error)}\n")
             sys.exit(error.exit_code)
+        except ModuleNotFoundError as error:
+            installation = installation_of(error)
+            if installation is None:
+                raise
+            sys.stderr.write(f"spark-pulsar: {installation}\n")
+            sys.exit(1)
         except (typer.Abort, KeyboardInterrupt):
             sys.exit(INTERRUPTED)
         sys.exit(status if isinstance(status, int) else 0)

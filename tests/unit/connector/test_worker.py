@@ -2,6 +2,7 @@
 
 import gc
 import itertools
+import sys
 
 import pytest
 
@@ -20,3 +21,17 @@ def test_from_the_second_task_on_collections_leave_out_what_lives_for_ever(monke
         assert gc.get_freeze_count() <= frozen  # what dies meanwhile is counted out
     finally:
         gc.unfreeze()
+
+
+def test_the_first_task_says_that_it_could_be_faster(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, "numba", None)
+    monkeypatch.setattr(worker, "_TASKS", itertools.count(1))
+    with caplog.at_level("WARNING", "spark_pulsar"):
+        worker.begin_task()
+        monkeypatch.setattr(worker, "_TASKS", itertools.count(3))
+        worker.begin_task()
+    assert [each.message for each in caplog.records] == [
+        "numba is missing, messages are decoded slowly: pip install 'spark-pulsar[fast]' on every node"
+    ]

@@ -7,8 +7,6 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-import fastavro
-import fastavro._read_py
 import pyarrow as pa
 
 from spark_pulsar.connector.errors import SchemaError
@@ -19,6 +17,11 @@ from spark_pulsar.connector.schemas.decoding.avro.depth import is_deep
 from spark_pulsar.connector.schemas.payloads.decoder import UndecodablePayload
 from spark_pulsar.connector.schemas.payloads.record_types import RecordType
 from spark_pulsar.connector.schemas.types.arrow_types import RAW
+from spark_pulsar.model.extras import require
+
+require("decoding AVRO messages", "fastavro")
+import fastavro  # noqa: E402
+import fastavro._read_py  # noqa: E402
 
 if TYPE_CHECKING:
     from spark_pulsar.connector.schemas.definition import Definition
