@@ -102,7 +102,7 @@ class BrokerProcess:
     def _repr_html_(self) -> str:
         """Shows the broker in a notebook."""
         rows = {"state": self.state, **self._named_urls(), "data directory": self.data_dir, "log": self.log_path}
-        cells = "".join(f"<tr><th>{name}</th><td>{html.escape(str(value))}</td></tr>" for name, value in rows.items())
+        cells = "".join(f"<tr><th>{name}</th><td>{_cell(str(value))}</td></tr>" for name, value in rows.items())
         return f"<table><caption>spark-pulsar broker</caption>{cells}</table>"
 
     def _urls(self) -> list[str]:
@@ -269,6 +269,11 @@ class BrokerProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _cell(text: str) -> str:
+    shown = html.escape(text)
+    return f'<a href="{shown}">{shown}</a>' if text.startswith(("http://", "https://")) else shown
 
 
 class _ReadyLine:

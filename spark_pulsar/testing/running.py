@@ -68,7 +68,7 @@ def pulsar_under_test(
     """Starts a broker for the session, or takes the one that the options name."""
     given = {name: _option(config, name) for name in ("service_url", "admin_url", "token_file", "tls_trust_certs")}
     if any(given.values()):
-        _check_access(given)
+        check_access(given)
         yield RunningPulsar(_access(given, directory()))
         return
     token, tls = bool(config.getini("pulsar_broker_token")), bool(config.getini("pulsar_broker_tls"))
@@ -90,7 +90,8 @@ def _option(config: pytest.Config, name: str) -> str:
     return str(config.getoption(f"pulsar_{name}") or config.getini(f"pulsar_{name}"))
 
 
-def _check_access(given: dict[str, str]) -> None:
+def check_access(given: dict[str, str]) -> None:
+    """Checks the addresses of a Pulsar that runs already; fails the test that asked for it."""
     service, admin = given["service_url"], given["admin_url"]
     if not (service and admin):
         pytest.fail("a Pulsar that runs already has two: --pulsar-service-url and --pulsar-admin-url", pytrace=False)

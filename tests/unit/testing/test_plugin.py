@@ -9,7 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import spark_pulsar
+from spark_pulsar.testing.running import check_access
 
 ROOT = Path(__file__).resolve().parents[3]
 PLUGIN = ROOT / "spark_pulsar" / "testing" / "plugin.py"
@@ -192,40 +195,26 @@ def test_mistakes_are_told_in_a_sentence(tmp_path: Path) -> None:
     assert "2 passed, 2 errors" in said
     assert "the broker of this session stopped: a test that ends it starts it again" in said
     assert "the marker takes one number: @pytest.mark.pulsar_topic(partitions=3)" in said
-    said = run_pytest(tmp_path, RUNNING, "--pulsar-service-url", "localhost:6650", status=1)
-    assert "--pulsar-service-url and --pulsar-admin-url" in said
 
 
-WITHOUT = """
+@pytest.mark.parametrize(
+    ("service_url", "admin_url", "said"),
+    [
+        ("pulsar://a:6650", "", "has two: --pulsar-service-url and --pulsar-admin-url"),
+        ("http://a:8080", "http://a:8080", "--pulsar-service-url http://a:8080: want pulsar:// or pulsar+ssl://"),
+        ("pulsar://a:6650", "a:8080", "--pulsar-admin-url a:8080: want http:// or https://"),
+    ],
+)
+def test_addresses_of_a_pulsar_are_checked(service_url: str, admin_url: str, said: str) -> None:
+    with pytest.raises(pytest.fail.Exception, match=re.escape(said)):
+        check_access({"service_url": service_url, "admin_url": admin_url})
+
+
+NEEDLESS = """
+import os
 import sys
 
 import pytest
-
-
-@pytest.fixture(scope="session", autouse=True)
-def missing():
-    sys.modules["pulsar"] = sys.modules["pyspark"] = None  # as if they were not installed
-
-
-def test_client(pulsar_client):
-    pass
-
-
-def test_session(spark_pulsar_session):
-    pass
-"""
-
-
-def test_a_missing_package_is_named_with_the_line_that_installs_it(tmp_path: Path) -> None:
-    said = run_pytest(tmp_path, WITHOUT, status=1)
-    assert "pulsar_client: the official client is not installed: pip install 'spark-pulsar[cli]'" in said
-    assert "spark_pulsar_session: PySpark is not installed: pip install 'spark-pulsar[spark]'" in said
-    assert "2 errors" in said
-
-
-STRANGER = """
-import os
-import sys
 
 
 def test_nothing_was_imported():
@@ -233,11 +222,27 @@ def test_nothing_was_imported():
     assert not [name for name in sys.modules if name.startswith("spark_pulsar")]
     assert "PYSPARK_PYTHON" not in os.environ
     assert not {"pyspark", "pulsar", "pyarrow", "numpy", "google.protobuf"} & set(sys.modules)
+
+
+@pytest.fixture(scope="module")
+def missing():
+    sys.modules["pulsar"] = sys.modules["pyspark"] = None  # as if they were not installed
+
+
+def test_client(missing, pulsar_client):
+    pass
+
+
+def test_session(missing, spark_pulsar_session):
+    pass
 """
 
 
-def test_who_does_not_use_it_does_not_notice_it(tmp_path: Path) -> None:
-    assert "1 passed" in run_pytest(tmp_path, STRANGER)
+def test_nothing_is_imported_before_it_is_used_and_what_is_missing_is_named(tmp_path: Path) -> None:
+    said = run_pytest(tmp_path, NEEDLESS, status=1)
+    assert "pulsar_client: the official client is not installed: pip install 'spark-pulsar[cli]'" in said
+    assert "spark_pulsar_session: PySpark is not installed: pip install 'spark-pulsar[spark]'" in said
+    assert "1 passed, 2 errors" in said
 
 
 def test_the_examples_of_the_docs_run_as_they_stand(tmp_path: Path) -> None:

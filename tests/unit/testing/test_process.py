@@ -170,6 +170,7 @@ def test_the_name_of_a_broker_is_where_it_is_and_how_it_is() -> None:
         urls, place = f"{broker.service_url} {broker.admin_url}", f"data={broker.data_dir}>"
         assert repr(broker) == f"<BrokerProcess running (pid {broker.pid}) {urls} {place}"
         assert f"<td>{broker.service_url}</td>" in broker._repr_html_()
+        assert f'<td><a href="{broker.admin_url}">{broker.admin_url}</a></td>' in broker._repr_html_()
         os.kill(broker.pid, signal.SIGKILL)
         eventually(lambda: repr(broker) == f"<BrokerProcess ended with status -9 {urls} {place}")
         broker.kill()
