@@ -140,25 +140,22 @@ def _read_isolation(value: object) -> dict[str, Any]:
 
 def _delete_isolation_policy(core: Core, call: Call) -> None:
     cluster, name = _cluster(core, call), call.parts["name"]
-    if cluster in core.state.documents[ISOLATION_POLICIES]:
-        known = _kept(core, ISOLATION_POLICIES, cluster)
-        _keep(core, ISOLATION_POLICIES, cluster, {each: value for each, value in known.items() if each != name})
+    known = _kept(core, ISOLATION_POLICIES, cluster)
+    _keep(core, ISOLATION_POLICIES, cluster, {each: value for each, value in known.items() if each != name})
 
 
 def _isolated_brokers(core: Core, call: Call) -> Steps[object]:
-    _cluster(core, call)
     return [(yield from _isolated(core, call, call.admin_url.partition("://")[2]))]
 
 
 def _isolated_broker(core: Core, call: Call) -> Steps[object]:
-    _cluster(core, call)
     return (yield from _isolated(core, call, call.parts["broker"]))
 
 
 def _isolated(core: Core, call: Call, broker: str) -> Steps[dict[str, Any]]:
     """Returns the namespaces that a broker is kept for, by the last policy that names it."""
     found: dict[str, Any] = {"brokerName": broker, "namespaceRegex": [], "primary": False}
-    for name, policy in _kept(core, ISOLATION_POLICIES, call.parts["cluster"]).items():
+    for name, policy in _isolation_policies(core, call, 412).items():
         is_primary = _matches(policy["primary"], broker)
         if is_primary or _matches(policy["secondary"], broker):
             found |= {"policyName": name, "namespaceRegex": policy["namespaces"], "primary": is_primary}

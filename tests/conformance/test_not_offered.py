@@ -37,8 +37,8 @@ def test_a_command_that_is_not_offered_is_refused(broker: Broker, name: str) -> 
 @pytest.mark.parametrize(
     "path",
     [
-        "/admin/v2/namespaces/public/default/replicatorDispatchRate",
-        "/admin/v2/namespaces/public/default/antiAffinity",
+        "/admin/v2/namespaces/public/default/scanOffloadedLedgers",
+        "/admin/v2/schemas/public/default/t/metadata",
     ],
 )
 def test_a_rest_call_that_is_not_offered_says_so(broker: Broker, path: str) -> None:

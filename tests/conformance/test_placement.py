@@ -102,7 +102,10 @@ def test_isolation_policies(broker: Broker, cluster: str) -> None:
     none = (404, f"NamespaceIsolationPolicies for cluster {name} does not exist")
     assert reason(broker.rest("GET", path)) == none
     assert reason(broker.rest("GET", f"{path}/p1")) == none
+    assert reason(broker.rest("GET", f"{path}/brokers")) == none
+    assert reason(broker.rest("GET", f"{path}/brokers/b")) == none
     assert broker.rest("DELETE", f"{path}/p1") == (204, "")
+    assert broker.rest("GET", path) == (200, {})
     missing = f"{CLUSTERS}/nope/namespaceIsolationPolicies"
     assert reason(broker.rest("GET", missing)) == (404, "Cluster nope does not exist.")
     assert reason(broker.rest("GET", f"{missing}/p1")) == (412, "Cluster nope does not exist.")
@@ -135,6 +138,7 @@ def test_brokers_of_isolation_policies(broker: Broker) -> None:
     path = f"{CLUSTERS}/standalone/namespaceIsolationPolicies"
     [own] = broker.rest("GET", "/admin/v2/brokers")[1]
     free = {"namespaceRegex": [], "primary": False}
+    assert broker.rest("DELETE", f"{path}/p9") == (204, "")
     assert broker.rest("GET", f"{path}/brokers") == (200, [{"brokerName": own, **free}])
     policy = {**POLICY, "namespaces": ["public/none-of-these"], "primary": ["127.*", "local.*"], "secondary": []}
     assert broker.rest("POST", f"{path}/p9", policy) == (204, "")
