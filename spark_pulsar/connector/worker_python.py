@@ -128,7 +128,7 @@ def check(spark: Any, *, is_shipped: bool) -> None:
         )
     missing = found.lacks(*PACKAGES)
     if missing:
-        raise RequirementError(f"{where}, without {' and '.join(missing)}: install spark-pulsar there with pip")
+        raise RequirementError(f"{where}, without {' and '.join(missing)}: pip install 'spark-pulsar[connector]' there")
     theirs, ours = found.packages.get("spark_pulsar", ""), _own_version()
     if not is_shipped and theirs and ours and theirs != ours:
         LOG.warning("%s, with spark-pulsar %s; the driver has %s: install the same one", where, theirs, ours)
@@ -150,7 +150,7 @@ def check_own_packages() -> None:
     if missing:
         raise RequirementError(
             f'format("pulsar") needs {" and ".join(missing)}, which {sys.executable} has not: '
-            f"{sys.executable} -m pip install {' '.join(missing)}"
+            f"{sys.executable} -m pip install 'spark-pulsar[connector]'"
         )
 
 

@@ -17,10 +17,12 @@ from spark_pulsar.connector.worker_python import PACKAGES, WorkerPython, ask
 
 LEAST_PROTOBUF: Final = (4, 25)
 _SPEED: Final = "pip install 'spark-pulsar[fast]': reads and writes are faster"
+_CONNECTOR: Final = "pip install 'spark-pulsar[connector]': the connector needs it"
 _PACKAGES: Final = {
-    "numpy": "pip install spark-pulsar: the connector needs it",
-    "pyarrow": "pip install spark-pulsar: the connector needs it",
+    "numpy": _CONNECTOR,
+    "pyarrow": _CONNECTOR,
     "numba": _SPEED,
+    "starlette": "pip install 'spark-pulsar[broker]': a broker here needs it",
     "pulsar-client": "pip install 'spark-pulsar[cli]': produce, consume and bench need it",
 }
 """Packages without which something works, but not all."""

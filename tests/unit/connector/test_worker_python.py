@@ -84,7 +84,7 @@ def test_register_names_a_python_without_the_package(search_path: str, monkeypat
     assert "without the package spark_pulsar" in told
     assert f"PYSPARK_PYTHON={sys.executable}" in told
     assert "--py-files" in told
-    with pytest.raises(RequirementError, match="without numpy and pyarrow: install"):
+    with pytest.raises(RequirementError, match="without numpy and pyarrow: pip install"):
         worker_python.check(session(python), is_shipped=True)  # by --py-files: the package comes by itself
 
 
@@ -106,5 +106,7 @@ def test_a_python_that_has_everything_or_cannot_be_asked_passes() -> None:
 def test_a_worker_without_pyarrow_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     # covers CONN-86
     monkeypatch.setattr(worker_python, "find_spec", lambda name: None if name == "pyarrow" else object())
-    with pytest.raises(RequirementError, match=r'format\("pulsar"\) needs pyarrow, which .* -m pip install pyarrow'):
+    with pytest.raises(
+        RequirementError, match=r'format\("pulsar"\) needs pyarrow, which .* -m pip install .spark-pulsar\[connector\]'
+    ):
         worker_python.check_own_packages()
