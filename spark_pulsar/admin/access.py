@@ -318,6 +318,7 @@ def _rules() -> Iterator[tuple[tuple[str, str], Rule]]:
         ("broker-stats/topics", _super_user),
         ("broker-stats/disk", _super_user),
         ("broker-stats/load-report", _super_user),
+        ("broker-stats/metrics", _super_user),
         ("brokers/internal-configuration", _broker("GET_INTERNAL_CONFIGURATION_DATA")),
         ("brokers/{cluster}/{broker}/ownedNamespaces", _broker("LIST_OWNED_NAMESPACES")),
         ("resourcegroups", _super_user),

@@ -181,3 +181,21 @@ def test_the_load_report(broker: Broker) -> None:
     for member in ("cpu", "memory", "directMemory", "bandwidthIn", "bandwidthOut"):
         assert set(report[member]) == {"usage", "limit"}
     assert 0 < report["memory"]["usage"] < report["memory"]["limit"]
+
+
+def test_metrics_as_json(broker: Broker) -> None:
+    # covers ADM-7
+    topic = broker.topic()
+    broker.client().create_producer(topic).send(b"x")
+    status, told = broker.rest("GET", "/admin/v2/broker-stats/metrics")
+    assert status == 200
+    assert all(set(each) == {"metrics", "dimensions"} for each in told)
+    by_kind = {tuple(each["dimensions"].items()): each["metrics"] for each in told}
+    (connections,) = (each for kind, each in by_kind.items() if ("metric", "broker_connection") in kind)
+    assert set(connections) >= {"brk_active_connections", "brk_connection_closed_total_count"}
+    assert "brk_ml_count" in by_kind[()]
+    if broker.kind == "ours":  # Apache Pulsar tells namespaces of its last round, a minute ago
+        namespace = by_kind[(("namespace", "public/default"),)]
+        assert namespace["brk_no_of_producers"] >= 1
+        assert namespace["brk_storage_size"] > 0
+        assert by_kind[(("namespace", "public/default/persistent"),)]["brk_ml_StoredMessagesSize"] > 0

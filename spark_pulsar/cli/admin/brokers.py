@@ -53,6 +53,12 @@ COMMANDS: Final = (
     ),
     Command("broker-stats topics", "GET", "/admin/v2/broker-stats/topics", "Show the statistics of all topics."),
     Command("broker-stats disk", "GET", "/admin/v2/broker-stats/disk", "Show the space of the broker's disk."),
+    Command(
+        "broker-stats monitoring-metrics",
+        "GET",
+        "/admin/v2/broker-stats/metrics",
+        "Show metrics of the broker and its namespaces.",
+    ),
     Command("broker-stats load-report", "GET", "/admin/v2/broker-stats/load-report", "Show the load of the broker."),
     Command(
         "brokers namespaces",
