@@ -28,7 +28,7 @@ def fresh_namespace(broker: PulsarUnderTest, tenant: str) -> Iterator[str]:
     try:
         admin.create_namespace(name)
     except AdminError as error:
-        pytest.fail(f"the fixture pulsar_namespace: {error}", pytrace=False)
+        raise pytest.fail.Exception(f"the fixture pulsar_namespace: {error}", pytrace=False) from None
     yield name
     if not broker.is_running:
         return  # it has ended with the test, and its data with it
@@ -68,7 +68,7 @@ class Topics:
         try:
             self._admin.create_topic(topic, partitions)
         except AdminError as error:
-            pytest.fail(f"a topic for the test: {error}", pytrace=False)
+            raise pytest.fail.Exception(f"a topic for the test: {error}", pytrace=False) from None
         return topic
 
 

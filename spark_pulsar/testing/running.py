@@ -75,13 +75,13 @@ def pulsar_under_test(
     try:
         broker = BrokerProcess(conf=conf, token=token, tls=tls)
     except ValueError as error:  # InvalidConfiguration
-        pytest.fail(f"pulsar_broker_conf: {error}", pytrace=False)
+        raise pytest.fail.Exception(f"pulsar_broker_conf: {error}", pytrace=False) from None
     try:
         broker.start()
         with reporting(config, broker):
             yield broker
     except BrokerDidNotStart as error:
-        pytest.fail(str(error), pytrace=False)
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
     finally:
         broker.close()
 
@@ -108,7 +108,7 @@ def _access(given: dict[str, str], directory: Path) -> RoleAccess:
     try:
         token = Path(path).read_text().strip() if path else ""
     except OSError as error:
-        pytest.fail(f"--pulsar-token-file {path}: {error.strerror}", pytrace=False)
+        raise pytest.fail.Exception(f"--pulsar-token-file {path}: {error.strerror}", pytrace=False) from None
     if trusted and not Path(trusted).is_file():
         pytest.fail(f"--pulsar-tls-trust-certs {trusted}: there is no such file", pytrace=False)
     return RoleAccess(
@@ -127,6 +127,6 @@ def client_of_test(broker: PulsarUnderTest) -> Iterator[pulsar.Client]:
     try:
         client = broker.client()
     except ModuleNotFoundError as error:
-        pytest.fail(f"the fixture pulsar_client: {error}", pytrace=False)
+        raise pytest.fail.Exception(f"the fixture pulsar_client: {error}", pytrace=False) from None
     yield client
     close_client(client)

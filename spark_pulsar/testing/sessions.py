@@ -37,10 +37,10 @@ def spark_session(directory: Callable[[], Path]) -> Iterator[SparkSession]:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "pyspark":
             raise
-        pytest.fail(
+        raise pytest.fail.Exception(
             "the fixture spark_pulsar_session: PySpark is not installed: pip install 'spark-pulsar[spark]'",
             pytrace=False,
-        )
+        ) from None
     active = SparkSession.getActiveSession()
     if active is not None:
         yield active
@@ -55,7 +55,9 @@ def spark_session(directory: Callable[[], Path]) -> Iterator[SparkSession]:
         try:
             session = builder.getOrCreate()
         except PySparkRuntimeError as error:
-            pytest.fail(f"the fixture spark_pulsar_session: Spark did not start: {error}", pytrace=False)
+            raise pytest.fail.Exception(
+                f"the fixture spark_pulsar_session: Spark did not start: {error}", pytrace=False
+            ) from None
         yield session
         session.stop()
     finally:

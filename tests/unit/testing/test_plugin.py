@@ -243,6 +243,7 @@ def test_nothing_is_imported_before_it_is_used_and_what_is_missing_is_named(tmp_
     assert "pulsar_client: the official client is not installed: pip install 'spark-pulsar[cli]'" in said
     assert "spark_pulsar_session: PySpark is not installed: pip install 'spark-pulsar[spark]'" in said
     assert "1 passed, 2 errors" in said
+    assert "During handling" not in said
 
 
 def test_the_examples_of_the_docs_run_as_they_stand(tmp_path: Path) -> None:
