@@ -19,7 +19,7 @@ _STYLES = {"error": "bold red", "warning": "yellow", "info": "dim"}
 
 @dataclass(slots=True)
 class _Told:
-    """What is told of one directory: in words as it comes, or as one value in the end."""
+    """Findings of one directory: in words as it comes, or as one value in the end."""
 
     directory: Path
     output: Format | None
