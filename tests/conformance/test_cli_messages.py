@@ -118,6 +118,24 @@ def test_following_prints_what_comes_and_ends_at_ctrl_c_with_the_count(broker: B
     assert (reading.returncode, said) == (0, f"2 messages read from {topic}\n")
 
 
+def test_a_topic_that_keeps_nothing_is_followed(broker: Broker) -> None:
+    topic = broker.topic().replace("persistent://", "non-persistent://")
+    refused = run(broker, "read", topic)
+    assert (refused.exit_code, "read it with --from latest --follow" in refused.stderr) == (2, True)
+    producer = broker.client().create_producer(topic)
+    command = [sys.executable, "-m", "spark_pulsar", "read", topic, "--from", "latest", "--follow", "-n", "1"]
+    with subprocess.Popen([*command, "-u", broker.service_url], stdout=subprocess.PIPE, text=True) as reading:
+
+        def is_read() -> bool:
+            producer.send(b"there")
+            return reading.poll() is not None
+
+        eventually(is_read, every_s=0.1)
+        assert reading.returncode == 0
+        assert reading.stdout is not None
+        assert reading.stdout.read().endswith(" there\n")
+
+
 def test_a_reader_of_the_output_that_goes_away_ends_it_without_a_word(broker: Broker) -> None:
     topic = broker.topic()
     produced(broker, topic, "-m", "x" * 1000, "-n", "300")

@@ -12,7 +12,8 @@ from spark_pulsar.cli.messages.forms import MessageFormat
 from spark_pulsar.cli.values import pairs
 
 Form = Annotated[
-    MessageFormat, typer.Option("--format", help="Form of a message: text, json (an object a line) or hex.")
+    MessageFormat,
+    typer.Option("--format", case_sensitive=False, help="Form of a message: text, json (an object a line) or hex."),
 ]
 ValuesOnly = Annotated[bool, typer.Option("--values-only", help="Print the values and nothing else.")]
 _FILE: Final = {"exists": True, "dir_okay": False, "allow_dash": True}
