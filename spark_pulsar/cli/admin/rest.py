@@ -119,12 +119,15 @@ def _tell_warnings(warnings: Sequence[str]) -> None:
 
 
 def _hint(reason: object) -> str:
+    """Returns advice for whoever got no answer."""
     if isinstance(reason, ssl.SSLCertVerificationError):
         return f"; {TRUST_HINT}"
     if isinstance(reason, ssl.SSLError):
         return "; is it a port of TLS? Without it the address begins with http://"
     if isinstance(reason, BadStatusLine | ConnectionResetError):  # also of who closes without an answer
         return "; is it the admin API's port, and one without TLS? It is usually 8080, for https:// 8443"
+    if isinstance(reason, ConnectionRefusedError):
+        return "; no broker listens there, another one is named by --admin-url, --profile or PULSAR_ADMIN_URL"
     return ""
 
 

@@ -98,7 +98,7 @@ def test_subscription_types_are_known_in_any_spelling(kind: str) -> None:
         (("consume", "t", "-s", ""), 2, "want a name"),
         (("admin", "--admin-url", "nonsense", "topics", "list", "a/b"), 2, "want http://HOST:PORT"),
         (("admin", "--admin-url", "pulsar://127.0.0.1:6650", "topics", "list", "a/b"), 2, "want http://HOST:PORT"),
-        (("admin", "--admin-url", "http://127.0.0.1:1", "topics", "list", "a/b"), 1, "no answer from http://127"),
+        (("admin", "--admin-url", "http://127.0.0.1:1", "topics", "list", "a/b"), 1, "no broker listens there"),
         (("admin", "--admin-url", "http://a b", "topics", "list", "a/b"), 1, "no answer from http://a b: InvalidURL("),
         (("admin", "--admin-url", "http://127.0.0.1:x", "topics", "list", "a/b"), 1, "no answer from http://127"),
     ],
@@ -198,3 +198,13 @@ def test_messages_and_statistics_in_exact_forms(broker: Broker) -> None:
     assert stats["subscriptions"]["s"]["msgBacklog"] > 0
     assert "msgInCounter\t2\n" in run(*where, "stats", topic, "-o", "text").stdout
     assert json.loads(run(*where, "subscriptions", topic, "-o", "json").stdout) == ["s"]
+
+
+def test_a_wrong_port_or_scheme_says_what_to_try(broker: Broker) -> None:
+    for url, said in (
+        (broker.service_url.replace("pulsar:", "http:"), "is it the admin API's port"),
+        (broker.admin_url.replace("http:", "https:"), "Without it the address begins with http://"),
+    ):
+        done = run("admin", "--admin-url", url, "tenants", "list")
+        assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+        assert said in done.stderr

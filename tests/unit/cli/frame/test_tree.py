@@ -79,8 +79,9 @@ def test_mistakes_are_one_line(words: str, line: str) -> None:
     assert (done.stderr.count("\n"), done.stderr.endswith("--help\n")) == (1, True)
 
 
-def test_a_reader_that_goes_away() -> None:
-    command = [*MODULE, "admin", "namespaces", "--help"]
+@pytest.mark.parametrize("words", ["admin namespaces --help", "config show", "version"])
+def test_a_reader_that_goes_away(words: str) -> None:
+    command = [*MODULE, *words.split()]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
