@@ -33,7 +33,7 @@ HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 # Paths of one machine, and of nobody else's.
 MACHINE_PATHS = re.compile(r"(?<![\w.])/(?:work|root|home)/\w")
 # Folders that are made at run time.
-NOT_OURS = {"htmlcov/", "damaged/", "client.conf", "conf/client.conf", "profiles.toml"}
+NOT_OURS = {"client.conf", "conf/client.conf", "conf/standalone.conf", "damaged/", "htmlcov/", "profiles.toml"}
 TEXT = {".py", ".md", ".toml", ".conf", ".yml", ".yaml", ".xml", ".properties", ".txt", ".proto", ""}
 
 
