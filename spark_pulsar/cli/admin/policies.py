@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -13,7 +13,7 @@ from spark_pulsar.cli.admin.command import PLACES, Command
 from spark_pulsar.cli.admin.options import Values, body_of, parameter, parameters_of
 from spark_pulsar.cli.values import namespace_path, segment, topic_path
 from spark_pulsar.model.policies import DESTINATION_STORAGE, QUOTA_POLICIES, QUOTA_TYPES
-from spark_pulsar.model.policy_columns import Level, Null, Policy
+from spark_pulsar.model.policy_columns import Level, Null, Option, Policy
 from spark_pulsar.model.policy_table import (
     BACKLOG_QUOTAS,
     BY_MEMBER,
@@ -77,6 +77,47 @@ def _commands_of(target: Target) -> Iterator[Command]:
     yield from _quotas(target)
 
 
+@dataclass(frozen=True, slots=True)
+class _Calls:
+    """The calls about one policy of one target."""
+
+    target: Target
+    policy: Policy
+    level: Level
+    options: Sequence[Option]
+
+    def set(self, values: Values) -> None:
+        """Sets the policy."""
+        level, query = self.level, self.target.query(values)
+        call, body = getattr(values["ctx"].obj, level.method.lower()), body_of(self.options, values)
+        if level.parameter:
+            call(self._path(values), **{level.parameter: body}, **query)
+        else:
+            call(self._path(values), body, **query)
+
+    def get(self, values: Values) -> Any:
+        """Returns the policy."""
+        return values["ctx"].obj.get(self._path(values), **self.target.query(values))
+
+    def remove(self, values: Values) -> None:
+        """Removes the policy."""
+        level, admin = self.level, values["ctx"].obj
+        if level.removal:
+            admin.delete(f"{self.target.path(values['name'])}/{level.removal}")
+        elif level.can_delete:
+            admin.delete(self._path(values), **self.target.query(values))
+        else:
+            admin.post(self._path(values), None, **self.target.query(values))
+
+    def _path(self, values: Values) -> str:
+        subscription, base = values.get("subscription"), self.target.path(values["name"])
+        if subscription is None:
+            return f"{base}/{self.level.path}"
+        if self.policy.member != SUBSCRIPTION_DISPATCH_RATE or not self.target.is_topic:
+            raise typer.BadParameter("--subscription is for the dispatch rate of subscriptions of a topic")
+        return f"{base}/{segment(subscription)}/dispatchRate"
+
+
 def _commands(target: Target, policy: Policy, level: Level) -> Iterator[Command]:
     word = level.word or policy.word
     options = [*policy.options]
@@ -86,33 +127,7 @@ def _commands(target: Target, policy: Policy, level: Level) -> Iterator[Command]
     levels = [] if policy.topic is None and policy.shows else [_GLOBAL, _APPLIED]
     title = level.path if level.names else (policy.namespace or level).path
 
-    def path(values: Values) -> str:
-        subscription, base = values.get("subscription"), target.path(values["name"])
-        if subscription is None:
-            return f"{base}/{level.path}"
-        if policy.member != SUBSCRIPTION_DISPATCH_RATE or not target.is_topic:
-            raise typer.BadParameter("--subscription is for the dispatch rate of subscriptions of a topic")
-        return f"{base}/{segment(subscription)}/dispatchRate"
-
-    def set_(values: Values) -> None:
-        call, body = getattr(values["ctx"].obj, level.method.lower()), body_of(options, values)
-        query = target.query(values)
-        if level.parameter:
-            call(path(values), **{level.parameter: body}, **query)
-        else:
-            call(path(values), body, **query)
-
-    def get(values: Values) -> Any:
-        return values["ctx"].obj.get(path(values), **target.query(values))
-
-    def remove(values: Values) -> None:
-        if level.removal:
-            values["ctx"].obj.delete(f"{target.path(values['name'])}/{level.removal}")
-        elif level.can_delete:
-            values["ctx"].obj.delete(path(values), **target.query(values))
-        else:
-            values["ctx"].obj.post(path(values), None, **target.query(values))
-
+    calls = _Calls(target, policy, level, options)
     row = partial(Command, is_of_policies=True)
     rest = f"{target.rest}/{level.path}"
     one_rate = f"{target.rest}/{{subscription}}/dispatchRate"
@@ -128,7 +143,7 @@ def _commands(target: Target, policy: Policy, level: Level) -> Iterator[Command]
         path=rest,
         help=policy.help.format(path=title) or f"Set {policy.meaning}",
         own_parameters=(*about, *parameters_of(options), *of_one, *levels[:1]),
-        own_run=set_,
+        own_run=calls.set,
         also=more("POST"),
     )
     yield row(
@@ -137,7 +152,7 @@ def _commands(target: Target, policy: Policy, level: Level) -> Iterator[Command]
         path=rest,
         help=f"Show {policy.shows or f'{title}; null when it is not set.'}",
         own_parameters=(*about, *of_one, *levels),
-        own_run=get,
+        own_run=calls.get,
         also=more("GET"),
     )
     if not policy.shows and (level.can_delete or level.null is Null.REMOVES):
@@ -147,7 +162,7 @@ def _commands(target: Target, policy: Policy, level: Level) -> Iterator[Command]
             path=f"{target.rest}/{level.removal}" if level.removal else rest,
             help=f"Remove {title}, so that what is below it holds.",
             own_parameters=(*about, *of_one, *levels[:1]),
-            own_run=remove,
+            own_run=calls.remove,
             also=more("DELETE"),
         )
 
