@@ -395,7 +395,8 @@ def _namespace_rules() -> Iterator[tuple[tuple[str, str], Rule]]:
     yield from _of(f"{path}/persistence/bookieAffinity", GET=_super_user, POST=_super_user, DELETE=_super_user)
     read, write = _namespace_policy("ANTI_AFFINITY", "READ"), _namespace_policy("ANTI_AFFINITY", "WRITE")
     yield from _of(f"{path}/antiAffinity", GET=read, POST=write, DELETE=write)
-    yield from _of(f"{_ADMIN}/namespaces/{{cluster}}/antiAffinity/{{group}}", GET=_administrator_in_query)
+    for version in ("admin", _ADMIN):
+        yield from _of(f"{version}/namespaces/{{cluster}}/antiAffinity/{{group}}", GET=_administrator_in_query)
     for end in ("offloadThreshold", "offloadThresholdInSeconds", "offloadDeletionLagMs"):
         read, write = _namespace_policy("OFFLOAD", "READ"), _namespace_policy("OFFLOAD", "WRITE")
         yield from _of(f"{path}/{end}", GET=read, PUT=write, DELETE=write)

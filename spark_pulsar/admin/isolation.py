@@ -233,4 +233,5 @@ ROUTES: Final[Routes] = (
         {"GET": _get_group, "POST": changes(_set_group), "DELETE": changes(_delete_group)},
     ),
     ("admin/v2/namespaces/{cluster}/antiAffinity/{group}", {"GET": reads(_namespaces_of_group)}),
+    ("admin/namespaces/{cluster}/antiAffinity/{group}", {"GET": reads(_namespaces_of_group)}),  # by pulsar-admin
 )

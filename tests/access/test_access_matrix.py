@@ -45,6 +45,7 @@ DIFFERENCES: Final = {
         ],
         "is ours; for those who may read each of the policies",
     ),
+    "GET /admin/namespaces/{cluster}/antiAffinity/{group}": "ADM-57: for administrators of the tenant",
     "GET /admin/v2/namespaces/{cluster}/antiAffinity/{group}": "ADM-57: for administrators of the tenant",
     "GET_SCHEMA": "SEC-61: schemas are read by those who may look the topic up",
     "GET_OR_CREATE_SCHEMA": "SEC-61: schemas are made by those who may publish",
