@@ -76,6 +76,23 @@ def test_results_do_not_depend_on_compilation() -> None:
         assert interpreted == ["False", *compiled[1:]]
 
 
+NEGATIVE_DOUBLE = """
+import struct
+import numpy as np
+from spark_pulsar.connector.schemas.decoding.avro.kernels import DOUBLE, read_records
+table = np.zeros((2, 1), np.int64)
+data, offsets = np.frombuffer(struct.pack("<d", -0.0), np.uint8), np.array([0, 8])
+assert read_records(data, offsets, np.array([[DOUBLE], [-1], [0], [0]]), 1, table) == (0, 1)
+assert table.tolist() == [[-(2**63)], [1]]
+"""
+
+
+@pytest.mark.parametrize("disable_jit", ["0", "1"])
+def test_a_sign_is_bit_63_with_and_without_compilation(disable_jit: str) -> None:
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": disable_jit}
+    subprocess.run([sys.executable, "-c", NEGATIVE_DOUBLE], cwd=ROOT, env=environment, check=True, timeout=120)
+
+
 @pytest.mark.skipif(not compiler.COMPILED, reason="nothing is compiled")
 def test_numbas_own_variable_decides_where_code_is_kept(tmp_path: Path) -> None:
     imports = "from spark_pulsar.wire.columns.kernels import compiler, inflate_kernels"

@@ -51,7 +51,8 @@ def _little_endian(data: Bytes, at: int, size: int) -> int:
     value = 0
     for i in range(size):
         value |= byte_at(data, at + i) << (8 * i)
-    return value
+    # the sign of a double, which is the number's own sign only where numbers have 64 bits, as in compiled code
+    return (value & _LOW_63_BITS) | -(((value >> 63) & 1) << 63)
 
 
 @inlined
