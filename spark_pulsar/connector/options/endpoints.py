@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal
@@ -18,6 +19,7 @@ Endpoint = Literal["earliest", "latest"] | Mapping[str, str]
 Time = int | Mapping[str, int]
 """A start or an end as a publish time in ms since 1970 UTC: for all partitions, or by full topic name."""
 
+LOG: Final = logging.getLogger("spark_pulsar")
 _WORDS: Final = ("earliest", "latest")
 _MAX_TIME_MS: Final = 2**63 - 1
 
@@ -66,18 +68,17 @@ def named_position(name: str, text: str) -> str:
     """Returns the message id, or the position of a checkpoint, that a text stands for in the topic partition `name`, as
     text of a position. Raises OffsetError.
 
-    Three numbers are a position, `ledger:entry:batch`, but the Java client prints ids as `ledger:entry:partition`: what
-    could be both is refused.
+    Three numbers are a position, `ledger:entry:batch`, but the Java client prints ids as `ledger:entry:partition`: of
+    what could be both the log warns.
     """
     partition = TopicName.parse(name).partition
     if text.count(":") == 2 and not text.startswith("{"):
         position = parse_position(text)
         if position.batch_index > 0 and position.batch_index == partition:
             place = f"{position.ledger_id}:{position.entry_id}"
-            raise OffsetError(
-                f"{text!r} of {name} may be the message id of an entry of partition {partition}, then write "
-                f"{place}:{partition}:-1, or the message with the index {partition} in a batch: "
-                f"{place}:{partition}:{partition}"
+            LOG.warning(
+                "%r of %s is read as index %d in a batch: %s:%d:%d; as a message id of this partition it is %s:%d:-1",
+                *(text, name, partition, place, partition, partition, place, partition),
             )
         return str(position)
     try:

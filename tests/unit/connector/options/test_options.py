@@ -108,7 +108,6 @@ def test_client_settings_are_not_passed_on(name: str) -> None:
         ("startingOffsets", '{"t": {"0": 23}}', "want ledgerId and entryId"),
         ("startingOffsets", '{"t": 23}', "must be a message id like .*, not int"),
         ("startingOffsets", '{"t": "(1,2,3,4)"}', "message id of partition 3, not one of"),
-        ("startingOffsets", '{"t-partition-3": "1:2:3"}', r"1:2:3:-1, or the message .* 1:2:3:3"),
         ("startingOffsets", '{"t": "1:2:3000000000"}', "batch index must be below"),
         ("startingOffsets", '{"t": "1-2"}', "not a message id"),
         ("endingOffsets", "earliest", "cannot end at earliest"),
@@ -419,3 +418,12 @@ def test_a_message_id_in_any_spelling_is_a_start(spelling: str, position: str) -
     # covers CONN-82
     options = parse(topic="u", startingOffsets=f'{{"u-partition-2": {spelling}}}')
     assert options.starting_offsets == {"persistent://public/default/u-partition-2": position}
+
+
+def test_three_numbers_that_may_be_a_message_id_of_the_java_client_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    # covers CONN-82
+    options = parse(topic="u", startingOffsets='{"u-partition-2": "3:4:2", "u-partition-1": "3:4:2"}')
+    assert set(options.starting_offsets.values()) == {"3:4:2"}  # type: ignore[union-attr]
+    [told] = caplog.messages
+    assert "'3:4:2' of persistent://public/default/u-partition-2 is read as index 2 in a batch: 3:4:2:2" in told
+    assert told.endswith("as a message id of this partition it is 3:4:2:-1")
