@@ -43,7 +43,8 @@ ROWS = (
     Row("protobuf-4.25", "3.11", "spark,broker", ("protobuf==4.25.*", "pyspark==4.2.*")),
     Row("protobuf-5.29", "3.12", "spark,broker", ("protobuf==5.29.*", "pyspark==4.2.*")),
     Row("protobuf-6.33", "3.13", "spark,broker,fast", ("protobuf==6.33.*",)),
-    Row("protobuf-7", "3.14", "spark,broker,fast", ("protobuf==7.*",)),
+    Row("protobuf-7", "3.12", "spark,broker,fast", ("protobuf==7.*",)),
+    Row("python-3.14", "3.14", "spark,broker,fast"),
 )
 
 
