@@ -15,7 +15,7 @@ from .browser import chromium, launched
 Open = Callable[..., Page]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # while it is open, its event loop runs in this process: no other test may
 def browser() -> Iterator[Browser]:
     if chromium() is None:
         pytest.skip("no Chromium here: .ci/setup browser installs it")
