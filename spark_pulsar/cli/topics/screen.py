@@ -82,7 +82,7 @@ def _table(console: Console, looks: Looks, sort: str, interval_s: float) -> Rend
     hidden = f", {len(rows) - room} more below" if len(rows) > room else ""
     title = Text(f"{len(rows)} topics{hidden}; every {interval_s:g} s; by {sort}", style="dim", no_wrap=True)
     if looks.failure:
-        title = Text(f"{looks.failure}; trying again", style="bold red", no_wrap=True)
+        title = Text(f"trying again: {looks.failure}", style="bold red", no_wrap=True)
     keys = "sort: " + "  ".join(f"{key} {name}" for key, name in _KEYS.items()) + "   q quit"
     return Group(title, table, Text(keys, style="dim", no_wrap=True))
 

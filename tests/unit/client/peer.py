@@ -19,6 +19,7 @@ from spark_pulsar.wire.replies import refusal
 from tests import entry_commands
 from tests.eventually import eventually
 
+_TLS_HANDSHAKE = 0x16  # the first byte of a TLS connection
 Handler = Callable[["Caller", BaseCommand, bytes], None]
 
 
@@ -155,6 +156,8 @@ class Peer:
         self.on_accept(caller)
         with sock, contextlib.suppress(OSError):
             while data := sock.recv(1 << 16):
+                if data[0] == _TLS_HANDSHAKE and self._tls is None:
+                    return  # the client asks a port that closed its connection for TLS (CONN-83)
                 for buffer, start, end in splitter.feed(data):
                     command, payload_start = parse_command(buffer, start, end)
                     payload = buffer[payload_start:end]
