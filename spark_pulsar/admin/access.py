@@ -187,12 +187,15 @@ def _administrator(core: Core, call: Call) -> None:
         raise Refused(401, "Don't have permission to administrate resources on this tenant")
 
 
-def _administrator_in_query(core: Core, call: Call) -> None:
-    tenant = call.query.get("tenant") or ""
-    if not authorization.is_administrator(core, call.principal, tenant):
-        if tenant not in core.state.documents[TENANTS]:
-            raise Refused(404, "Tenant does not exist")
-        raise Refused(401, "Don't have permission to administrate resources on this tenant")
+def _administrator_in_query(parameter: str) -> Rule:
+    def check(core: Core, call: Call) -> None:
+        tenant = call.query.get(parameter) or ""
+        if not authorization.is_administrator(core, call.principal, tenant):
+            if tenant not in core.state.documents[TENANTS]:
+                raise Refused(404, "Tenant does not exist")
+            raise Refused(401, "Don't have permission to administrate resources on this tenant")
+
+    return check
 
 
 def _in_tenant(operation: str) -> Rule:
@@ -395,8 +398,9 @@ def _namespace_rules() -> Iterator[tuple[tuple[str, str], Rule]]:
     yield from _of(f"{path}/persistence/bookieAffinity", GET=_super_user, POST=_super_user, DELETE=_super_user)
     read, write = _namespace_policy("ANTI_AFFINITY", "READ"), _namespace_policy("ANTI_AFFINITY", "WRITE")
     yield from _of(f"{path}/antiAffinity", GET=read, POST=write, DELETE=write)
-    for version in ("admin", _ADMIN):
-        yield from _of(f"{version}/namespaces/{{cluster}}/antiAffinity/{{group}}", GET=_administrator_in_query)
+    for version, parameter in (("admin", "property"), (_ADMIN, "tenant")):
+        asked = _administrator_in_query(parameter)
+        yield from _of(f"{version}/namespaces/{{cluster}}/antiAffinity/{{group}}", GET=asked)
     for end in ("offloadThreshold", "offloadThresholdInSeconds", "offloadDeletionLagMs"):
         read, write = _namespace_policy("OFFLOAD", "READ"), _namespace_policy("OFFLOAD", "WRITE")
         yield from _of(f"{path}/{end}", GET=read, PUT=write, DELETE=write)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import PlainTextResponse, Response
@@ -193,13 +194,13 @@ def _delete_group(core: Core, call: Call) -> None:
     policy_changes.set_of_namespace(core, call.namespace, ANTI_AFFINITY, None)
 
 
-def _namespaces_of_group(core: Core, call: Call) -> Steps[object]:
-    if not call.query.get("tenant"):
+def _namespaces_of_group(core: Core, call: Call, parameter: str = "tenant") -> Steps[object]:
+    if not call.query.get(parameter):
         raise Refused(400, "Tenant should not be null")
     _cluster(core, call)
     wanted = f'"{ANTI_AFFINITY}"'
     found = []
-    for namespace in namespaces_of(core, call.query["tenant"]):
+    for namespace in namespaces_of(core, call.query[parameter]):
         text = core.state.namespaces.get(namespace, "")
         if wanted in text and json.loads(text).get(ANTI_AFFINITY) == call.parts["group"]:
             found.append(namespace)
@@ -233,5 +234,8 @@ ROUTES: Final[Routes] = (
         {"GET": _get_group, "POST": changes(_set_group), "DELETE": changes(_delete_group)},
     ),
     ("admin/v2/namespaces/{cluster}/antiAffinity/{group}", {"GET": reads(_namespaces_of_group)}),
-    ("admin/namespaces/{cluster}/antiAffinity/{group}", {"GET": reads(_namespaces_of_group)}),  # by pulsar-admin
+    (
+        "admin/namespaces/{cluster}/antiAffinity/{group}",  # the older path, which pulsar-admin asks
+        {"GET": reads(partial(_namespaces_of_group, parameter="property"))},
+    ),
 )

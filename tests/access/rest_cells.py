@@ -252,7 +252,7 @@ def _query(method: str, route: str) -> str:
     if route.endswith("/examinemessage"):
         return "?initialPosition=latest&messagePosition=1"
     if route.endswith("/antiAffinity/{group}"):
-        return "?tenant=own"
+        return "?tenant=own&property=own"  # the older path has another name for it
     return "?key=k" if method == "DELETE" and route == f"{_TOPIC_PATH}/properties" else ""
 
 

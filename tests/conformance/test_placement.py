@@ -169,7 +169,8 @@ def test_anti_affinity_groups(broker: Broker) -> None:
     listed = f"/admin/v2/namespaces/standalone/antiAffinity/{group}"
     assert broker.rest("GET", f"{listed}?tenant={tenants[0]}") == (200, [f"{tenants[0]}/n"])
     as_admin_asks = listed.replace("/v2/", "/")
-    assert broker.rest("GET", f"{as_admin_asks}?tenant={tenants[0]}") == (200, [f"{tenants[0]}/n"])
+    assert broker.rest("GET", f"{as_admin_asks}?property={tenants[0]}") == (200, [f"{tenants[0]}/n"])
+    assert reason(broker.rest("GET", f"{as_admin_asks}?tenant={tenants[0]}")) == (400, "Tenant should not be null")
     assert broker.rest("GET", f"{listed}x?tenant={tenants[0]}") == (200, [])
     assert reason(broker.rest("GET", listed)) == (400, "Tenant should not be null")
     refused = broker.rest("GET", f"/admin/v2/namespaces/nope/antiAffinity/{group}?tenant={tenants[0]}")
