@@ -17,7 +17,7 @@ def test_the_example_runs(tmp_path: Path) -> None:
     [example] = examples("README.md")
     assert 10 <= len([line for line in example.splitlines() if line.strip()]) <= 16
     program = tmp_path / "example.py"
-    program.write_text(example + "    spark.read.format('pulsar').options(**url, topic='upper').load().show()\n")
+    program.write_text(example + "    spark.read.format('pulsar').options(**url, topic='shout').load().show()\n")
     done = subprocess.run(
         [sys.executable, str(program)],
         env=not_activated(tmp_path),
@@ -27,9 +27,9 @@ def test_the_example_runs(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    lower, upper = done.stdout.split("only showing top")[0].split("__messageProperties")
-    assert [lower.count(f"n{number}|") for number in range(10)] == [1] * 10
-    assert upper.count("[4E 3") == 10  # `N` in the hexadecimal that show() prints of binary values
+    said, shouted = done.stdout.split("only showing top")[0].split("__messageProperties")
+    assert [said.count(f"n{number}|") for number in range(10)] == [1] * 10
+    assert shouted.count(" 21]") == 10  # `!` in the hexadecimal that show() prints of binary values
 
 
 def not_activated(folder: Path) -> dict[str, str]:
