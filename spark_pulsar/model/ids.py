@@ -1,4 +1,4 @@
-"""Positions of entries and ids of messages, with their total order and text form (ML-4).
+"""Positions of entries, ids of messages with their total order and text form (ML-4), and ids of transactions.
 
 The text of a message id is `ledger:entry:partition:batch`, everywhere. Other spellings that people have at hand are
 read, too: with parts left out at the end, as the Java client prints them; `(ledger,entry,partition,batch)` of the
@@ -131,6 +131,16 @@ class MessageId(NamedTuple):
     def of_client(cls, message_id: Any) -> MessageId:
         """Takes over a `pulsar.MessageId` of the official Python client."""
         return cls(message_id.ledger_id(), message_id.entry_id(), message_id.partition(), message_id.batch_index())
+
+
+class TransactionId(NamedTuple):
+    """A transaction: the coordinator that opened it, and the number that it gave. Both are uint64 on the wire."""
+
+    most: int
+    least: int
+
+    def __str__(self) -> str:
+        return f"({self.most},{self.least})"
 
 
 EARLIEST_ID: Final = MessageId(*EARLIEST)

@@ -16,11 +16,13 @@ from spark_pulsar.ledger.records import damage, schemas
 from spark_pulsar.ledger.records import deduplication as sr
 from spark_pulsar.ledger.records import documents as dr
 from spark_pulsar.ledger.records import topics as tr
+from spark_pulsar.ledger.records import transactions as txn
 from spark_pulsar.ledger.records.cursors import CursorIdle
 from spark_pulsar.ledger.records.delays import DelaysElapsed, EntriesDelayed
 from spark_pulsar.ledger.state.durable_state import DurableState
+from spark_pulsar.ledger.state.transactions import PendingAcks, sized
 from spark_pulsar.ledger.state.trimming import plan_trimming
-from spark_pulsar.model.ids import EARLIEST
+from spark_pulsar.model.ids import EARLIEST, TransactionId
 from spark_pulsar.model.policies import RetentionPolicy
 from spark_pulsar.model.singles import Singles
 from tests.delayed_entries import delayed_entries
@@ -64,6 +66,8 @@ def shared_picture(state: DurableState) -> dict[str, Any]:
                 "epoch": topic.epoch,
                 "terminated": topic.is_terminated,
                 "chunked": topic.has_chunks,
+                "withheld": list(topic.ledger.withheld),
+                "open transactions": {txn_id: list(each) for txn_id, each in topic.open_transactions.items()},
                 "cursors": {
                     cursor.name: {
                         "id": cursor.cursor_id,
@@ -76,11 +80,16 @@ def shared_picture(state: DurableState) -> dict[str, Any]:
                         "created": cursor.created_ms,
                         "idle since": cursor.idle_since_ms,
                         "backlog": cursor.backlog(),
+                        "pending": pending_facts(cursor.pending),
                     }
                     for cursor in topic.cursors.values()
                 },
             }
             for topic in state.topics.values()
+        },
+        "transactions": {
+            txn_id: (each.opened_ms, each.timeout_ms, each.owner, each.partitions, each.subscriptions, {*each.acks})
+            for txn_id, each in state.transactions.items()
         },
         "partitioned": {topic.name: (topic.partitions, topic.properties) for topic in state.partitioned.values()},
         "namespaces": dict(state.namespaces),
@@ -88,6 +97,14 @@ def shared_picture(state: DurableState) -> dict[str, Any]:
         "schemas": {name: list(versions) for name, versions in state.schemas.items()},
         "counters": dict(state.counters),
     }
+
+
+def pending_facts(pending: PendingAcks | None) -> object:
+    """What is pending on a cursor, of each transaction and of all."""
+    if pending is None:
+        return None
+    each = {txn_id: (list(acks.ranges), acks.batch_sets, acks.through) for txn_id, acks in pending.of.items()}
+    return each, list(pending.whole), pending.batch_sets, pending.through
 
 
 class History:
@@ -123,6 +140,8 @@ class History:
         topic = self.random.choice(topics)
         if self.random.random() < 0.06:
             return [self._compaction(topic.topic_id)]
+        if self.random.random() < 0.12:
+            return self._transaction(topic.topic_id)
         choice = self.random.random()
         if choice < 0.45:
             return self._appended(topic.topic_id)
@@ -282,6 +301,47 @@ class History:
             epoch = tr.TopicEpochSet(topic_id, self.random.randrange(9))
             return [self.random.choice((epoch, epoch, tr.TopicTerminated(topic_id), tr.TopicChunked(topic_id)))]
         return [r.CounterSet("names", self._names)]
+
+    def _transaction(self, topic_id: int) -> list[r.Record]:
+        state, transactions = self.state, list(self.state.transactions.values())
+        if len(transactions) < 2 or self.random.random() < 0.1:
+            txn_id = state.next_transaction_id(self.random.randrange(2))
+            return [txn.TransactionOpened(*txn_id, self._now_ms, self.random.randrange(9_000), self._name())]
+        transaction, ledger = self.random.choice(transactions), state.topics[topic_id].ledger
+        txn_id, choice = transaction.txn_id, self.random.random()
+        if choice < 0.1:
+            return [txn.TransactionPartitionsAdded(*txn_id, (self._name(), "again"))]
+        if choice < 0.2:
+            return [txn.TransactionSubscriptionsAdded(*txn_id, ("t", "t", "u"), (self._name(), "s", "s"))]
+        info = ledger.open_ledger
+        if choice < 0.5 and info is not None:
+            run = self._run(info.ledger_id, info.entries)
+            entries = txn.TransactionEntries(*txn_id, run.ledger_id, run.first_entry_id, run.end_entry_id)
+            return [r.EntriesAppended(run), entries]
+        if choice < 0.85:
+            return self._acked_in(txn_id, topic_id)
+        markers = []
+        if info is not None and self.random.random() < 0.8:
+            run = self._run(info.ledger_id, info.entries)
+            markers = [r.EntriesAppended(run)]
+            return [
+                *markers,
+                txn.TransactionEnded(*txn_id, self.random.randrange(2), (run.ledger_id,), (run.end_entry_id - 1,)),
+            ]
+        return [txn.TransactionEnded(*txn_id, self.random.randrange(2), (), ())]
+
+    def _acked_in(self, txn_id: TransactionId, topic_id: int) -> list[r.Record]:
+        cursors, some = list(self.state.topics[topic_id].cursors.values()), self._range(topic_id)
+        if not cursors or some is None:
+            return self._appended(topic_id)
+        cursor = self.random.choice(cursors)
+        if self.random.random() < 0.2:
+            return [txn.TransactionAckedThrough(*txn_id, cursor.cursor_id, *some[:2])]
+        sets = [(*some[:2], sized(self.random.randrange(16), 4))] if self.random.random() < 0.4 else []
+        ranges = [] if sets else [some]
+        if cursor.pending is not None and cursor.pending.first_conflict(ranges, sets) is not None:
+            return self._appended(topic_id)
+        return [txn.TransactionAcked(*txn_id, cursor.cursor_id, ranges, sets)]
 
     def _compaction(self, topic_id: int) -> r.Record:
         topic, ledger_id = self.state.topics[topic_id], self.state.next_ledger_id

@@ -24,7 +24,7 @@ from spark_pulsar.ledger.state.topics import PartitionedTopic, TopicState
 from spark_pulsar.model import array_library
 from spark_pulsar.model.ids import Position
 
-from . import compaction, deduplication, delays
+from . import compaction, deduplication, delays, transactions
 from . import damage as damage_rules
 from . import schemas as schemas_rules
 
@@ -205,6 +205,7 @@ def _ledgers_trimmed(state: DurableState, record: r.LedgersTrimmed) -> None:
             cursor.advance_mark_delete(Position(last.ledger_id, last.entries - 1))
             state.dirty["cursors"].add(cursor.cursor_id)
     delays.forget_ledgers(state, topic, front)
+    transactions.forget_ledgers(state, topic, front)
     _remove_ledgers(state, ledger, front)
     if topic.damages:
         damage_rules.forget_ledgers(state, topic, set(front))
@@ -264,6 +265,7 @@ def _cursor_created(state: DurableState, record: cr.CursorCreated) -> None:
 
 def _cursor_deleted(state: DurableState, record: cr.CursorDeleted) -> None:
     cursor = _cursor(state, record.cursor_id)
+    transactions.forget_cursor(state, cursor)
     del state.cursors[record.cursor_id]
     del state.topics[state.cursor_topics.pop(record.cursor_id)].cursors[cursor.name]
     blocks = cursor.blocks() | cursor.changed_blocks
@@ -338,6 +340,7 @@ TRANSITIONS: Final[dict[type[r.Record], Callable[[DurableState, Any], None]]] = 
     **delays.TRANSITIONS,
     **deduplication.TRANSITIONS,
     **compaction.TRANSITIONS,
+    **transactions.TRANSITIONS,
 }
 """The effect of every record type."""
 

@@ -15,6 +15,7 @@ immutable and carry everything their effect needs: no clock is read and no id is
 | 80 … 89 | compaction |
 | 90 … 99 | damage |
 | 110 … 119 | schemas |
+| 120 … 129 | transactions |
 
 Times are wall-clock milliseconds. Ranges of entries are `(ledger_id, first, end)`, end exclusive.
 """

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from . import base, compaction, cursors, damage, deduplication, delays, documents, schemas, topics
+from . import base, compaction, cursors, damage, deduplication, delays, documents, schemas, topics, transactions
 from .base import Record, UnknownRecord
 
 RECORD_TYPES: Final[dict[int, type[Record]]] = {
     known.TYPE: known
-    for module in (base, compaction, cursors, damage, deduplication, delays, documents, schemas, topics)
+    for module in (base, compaction, cursors, damage, deduplication, delays, documents, schemas, topics, transactions)
     for known in vars(module).values()
     if isinstance(known, type) and issubclass(known, Record) and hasattr(known, "TYPE")
 }

@@ -25,6 +25,17 @@ from spark_pulsar.model.schemas import Schema, SchemaType, StoredSchema
 
 from .compaction import add_compacted_ledger, compaction_values, load_compactions
 from .cursors import BLOCK_COLUMNS, CURSOR_COLUMNS, cursor_values, load_block, load_cursor, take_blocks
+from .transactions import (
+    ACK_COLUMNS,
+    ENTRY_COLUMNS,
+    TRANSACTION_COLUMNS,
+    WITHHELD_COLUMNS,
+    ack_values,
+    entry_values,
+    load_transactions,
+    transaction_values,
+    withheld_values,
+)
 
 
 class Table(NamedTuple):
@@ -108,6 +119,7 @@ def load_rows(tables: Mapping[str, Sequence[tuple[Any, ...]]]) -> DurableState:
             topic.damages = [Damage(*each) for each in json.loads(damages)]
             note_lost(topic)
         _load_delays(state, tables.get("delays", ()))
+        load_transactions(state, tables)
         for topic_id, epoch, terminated, chunked in tables.get("topic_marks", ()):
             topic = state.topics[topic_id]
             topic.epoch, topic.is_terminated, topic.has_chunks = epoch, bool(terminated), bool(chunked)
@@ -280,5 +292,12 @@ TABLES: Final = (
     Table(
         "topic_marks", 1, ("topic_id INTEGER", "epoch INTEGER", "terminated INTEGER", "chunked INTEGER"), _mark_values
     ),
+    Table("transactions", 2, TRANSACTION_COLUMNS, transaction_values),
+    Table("transaction_entries", 3, ENTRY_COLUMNS, entry_values),
+    Table("transaction_acks", 3, ACK_COLUMNS, ack_values),
+    Table("withheld", 1, WITHHELD_COLUMNS, withheld_values),
 )
 """All tables, in the order in which `load_rows` needs them."""
+
+LATER_TABLES: Final = frozenset({"transactions", "transaction_entries", "transaction_acks", "withheld"})
+"""Tables that checkpoints of earlier versions do not have: they are empty there."""

@@ -17,6 +17,7 @@ from spark_pulsar.model.ranges import RangeSet
 from spark_pulsar.model.singles import Singles
 
 from .managed_ledger import ManagedLedger
+from .transactions import PendingAcks
 
 BLOCK_SHIFT: Final = 12
 """Acked ranges, bit sets and counts are stored in blocks of 4,096 entries; a range belongs to the one it begins in."""
@@ -34,6 +35,7 @@ class Cursor:
     | `acked` | entries acked after `mark_delete` |
     | `batch_sets` | ledger id → entry id → int: bit i = 1 means index i of that batch is still unacked |
     | `redelivered` | ledger id → entry id → redelivery count of unacked entries |
+    | `pending` | acks of open transactions, which count for nothing but `unacked` until these end |
     | `changed_blocks` | `(ledger id, entry id >> BLOCK_SHIFT)` of what changed since the last checkpoint |
 
     Memory: 16 bytes for each acked range (17 MB for a million holes; where entries are acked here and there, a byte for
@@ -54,6 +56,7 @@ class Cursor:
         "ledger",
         "mark_delete",
         "name",
+        "pending",
         "properties",
         "redelivered",
     )
@@ -82,8 +85,9 @@ class Cursor:
         self.batch_sets: dict[int, dict[int, int]] = {}
         self.redelivered: dict[int, dict[int, int]] = {}
         self.changed_blocks: set[tuple[int, int]] = set()
-        if ledger.lost:
-            self.acknowledge(ledger.lost)
+        self.pending: PendingAcks | None = None
+        """Acks of open transactions; None without any (TX-12)."""
+        self._pass_over()
 
     # Questions
 
@@ -118,14 +122,17 @@ class Cursor:
         return self.ledger.count_between(self.mark_delete, through) - acked
 
     def unacked(self, start: Position, through: Position, max_entries: int) -> list[EntryRange]:
-        """The next unacked entries at or after `start`, up to and including `through`, at most that many, as ranges.
+        """The next unacked entries at or after `start`, up to and including `through`, at most that many, as ranges;
+        without those whose ack is pending in a transaction.
 
         Cost grows with the ranges returned and skipped, not with the entries.
         """
         ranges: list[EntryRange] = []
-        ledger, acked = self.ledger, self.acked
-        if start <= self.mark_delete:
-            start = Position(self.mark_delete.ledger_id, self.mark_delete.entry_id + 1)
+        ledger, acked, pending = self.ledger, self.acked, self.pending
+        passed = self.mark_delete if pending is None else max(self.mark_delete, pending.through)
+        if start <= passed:
+            start = Position(passed.ledger_id, passed.entry_id + 1)
+        waiting = None if pending is None or not pending.whole else pending.whole
         position = ledger.at_or_after(start)
         while max_entries > 0 and position <= through:
             ledger_id, entry_id = position
@@ -134,10 +141,16 @@ class Cursor:
             if ledger_id == through.ledger_id:
                 end = min(end, through.entry_id + 1)
             while max_entries > 0:
-                entry_id = acked.next_gap(ledger_id, entry_id)
+                if waiting is None:
+                    entry_id = acked.next_gap(ledger_id, entry_id)
+                else:
+                    entry_id = _gap_of_both(acked, waiting, ledger_id, entry_id)
                 if entry_id >= end:
                     break
                 following = acked.next_range(ledger_id, entry_id)
+                if waiting is not None:
+                    other = waiting.next_range(ledger_id, entry_id)
+                    following = min(following or other, other or following) if following or other else None
                 stop = min(end if following is None else min(end, following[0]), entry_id + max_entries)
                 ranges.append((ledger_id, entry_id, stop))
                 max_entries -= stop - entry_id
@@ -220,8 +233,7 @@ class Cursor:
         self.redelivered.clear()
         self.ack_properties = None
         self.mark_delete = position
-        if self.ledger.lost:
-            self.acknowledge(self.ledger.lost)
+        self._pass_over()
 
     def redeliver(self, ranges: Iterable[EntryRange]) -> None:
         """Raises the redelivery count of the unacked entries in the ranges by one."""
@@ -233,6 +245,26 @@ class Cursor:
                     self.changed_blocks.add((ledger_id, entry_id >> BLOCK_SHIFT))
             if not counts:
                 del self.redelivered[ledger_id]
+
+    def sets_to_send(self, ledger_id: int) -> dict[int, int] | None:
+        """The bit sets (1 = unacked, and not pending) of a ledger's entries that are acked, or pending, in part; None
+        without any."""
+        sets = self.batch_sets.get(ledger_id)
+        in_part = None if self.pending is None else self.pending.batch_sets.get(ledger_id)
+        if not in_part:
+            return sets
+        return {**(sets or {}), **{each: bits & (sets or {}).get(each, bits) for each, bits in in_part.items()}}
+
+    def _pass_over(self) -> None:
+        """Acknowledges, behind mark-delete, entries that no consumer gets: lost ones, and withheld ones."""
+        ledger = self.ledger
+        if ledger.withheld:
+            self.acked = ledger.withheld.copy()
+            self.acked.remove_through(*self.mark_delete)
+            self.changed_blocks |= self.blocks()
+            self.absorb()
+        if ledger.lost:
+            self.acknowledge(ledger.lost)
 
     def absorb(self) -> None:
         """Moves mark-delete over acked ranges that touch it, across ends of ledgers too (CUR-1)."""
@@ -301,3 +333,12 @@ class Cursor:
         for table in (self.batch_sets, self.redelivered):
             found.update((each, entry_id >> BLOCK_SHIFT) for each, entries in table.items() for entry_id in entries)
         return found
+
+
+def _gap_of_both(one: RangeSet, other: RangeSet, ledger_id: int, entry_id: int) -> int:
+    """The first entry id at or after `entry_id` that neither set holds."""
+    while True:
+        gap = other.next_gap(ledger_id, one.next_gap(ledger_id, entry_id))
+        if gap == entry_id:
+            return gap
+        entry_id = gap

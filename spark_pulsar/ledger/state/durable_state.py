@@ -15,6 +15,7 @@ from spark_pulsar.ledger.records import cursors as cr
 from spark_pulsar.ledger.records import documents as dr
 from spark_pulsar.ledger.records.base import InvalidRecord
 from spark_pulsar.model.column_store import ColumnStore
+from spark_pulsar.model.ids import TransactionId
 from spark_pulsar.model.name_index import NameIndex
 from spark_pulsar.model.schemas import StoredSchema
 
@@ -22,6 +23,7 @@ from .cursor import Cursor
 from .ledger import WIDTH, LedgerInfo
 from .managed_ledger import ManagedLedger
 from .topics import PartitionedTopic, TopicState
+from .transactions import Transaction
 
 __all__ = ["DurableState", "InvalidRecord", "PartitionedTopic", "TopicState"]
 
@@ -30,10 +32,14 @@ NEXT_LEDGER: Final = "next.ledger"
 NEXT_CURSOR: Final = "next.cursor"
 """Names of the counters that hand out ids of topics, ledgers and cursors."""
 
+_NEXT_TRANSACTION: Final = "next.transaction"
+"""First part of the name of each coordinator's counter of transactions."""
+
 _DEFAULT_NAMESPACE: Final = "public/default"
 
 _TABLES: Final = (
     *("topics", "topic_marks", "ledgers", "cursors", "sequences", "damages", "delays", "compactions"),
+    *("transactions", "transaction_entries", "transaction_acks", "withheld"),
     *("partitioned_topics", "namespaces", "documents", "schemas", "counters"),
 )
 """Tables of `rows.snapshot` whose changes are noted here."""
@@ -56,6 +62,8 @@ class DurableState:
         """JSON texts by kind (`document_records.KINDS`) and name."""
         self.schemas: dict[str, list[StoredSchema]] = {}
         """Schemas by `tenant/namespace/topic`, oldest first."""
+        self.transactions: dict[TransactionId, Transaction] = {}
+        """Open transactions, in the order in which they were opened."""
         self.counters: dict[str, int] = {NEXT_TOPIC: 1, NEXT_LEDGER: 1, NEXT_CURSOR: 1}
         self.dirty: dict[str, set[Any]] = {table: set() for table in _TABLES}
         """Keys of what changed since the last checkpoint, by table of `snapshot`."""
@@ -90,9 +98,17 @@ class DurableState:
         """The id for the next CursorCreated."""
         return self.counters[NEXT_CURSOR]
 
+    def next_transaction_id(self, coordinator: int) -> TransactionId:
+        """The id for the next TransactionOpened of a coordinator."""
+        return TransactionId(coordinator, self.counters.get(f"{_NEXT_TRANSACTION}.{coordinator}", 0))
+
+    def use_transaction_id(self, used: TransactionId) -> None:
+        """A record took this id. InvalidRecord when it was used before."""
+        self.use_id(f"{_NEXT_TRANSACTION}.{used.most}", used.least)
+
     def use_id(self, counter: str, used: int) -> None:
         """A record took this id. InvalidRecord when it was used before."""
-        if used < self.counters[counter]:
+        if used < self.counters.get(counter, 0):
             raise InvalidRecord(f"{counter}: id {used} was used before")
         self.counters[counter] = used + 1
         self.dirty["counters"].add(counter)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from spark_pulsar.model.ids import EARLIEST, LATEST, Position
+from spark_pulsar.model.ranges import RangeSet
 
 from .entry_sizes import SizeWindow, entry_at_size, known_around, learn
 from .ledger import LedgerInfo, RollLimits, is_full
@@ -38,6 +39,9 @@ class ManagedLedger:
     """Windows of the positions that were measured last."""
     lost: list[tuple[int, int, int]] = field(default_factory=list)
     """Entries that storage lost, as (ledger id, first, end), once that is accepted: cursors pass over them."""
+    withheld: RangeSet = field(default_factory=RangeSet)
+    """Entries that no consumer gets: those of aborted transactions, and markers (TX-10, TX-11). Cursors pass over
+    them."""
     open_ledger: LedgerInfo | None = None
     """The ledger that takes entries: the last one, if it was opened by this process (ML-1) and is not sealed."""
     row: int = -1

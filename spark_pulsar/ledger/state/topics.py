@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from spark_pulsar.model.ids import Position
+from spark_pulsar.model.ids import Position, TransactionId
+from spark_pulsar.model.ranges import RangeSet
 
 from .compaction import Compaction
 from .cursor import Cursor
@@ -70,6 +71,8 @@ class TopicState:
     """The compaction; None until the topic is to be compacted."""
     delays: Delays | None = None
     """The delayed entries; None until there was one (DEL-3)."""
+    open_transactions: dict[TransactionId, RangeSet] = field(default_factory=dict)
+    """Entries of each open transaction that has some here, in the order of their first ones (TX-9)."""
 
     @property
     def damage(self) -> Damage | None:

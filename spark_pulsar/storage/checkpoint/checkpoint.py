@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from spark_pulsar.ledger.records.codec import RecordDamaged
-from spark_pulsar.ledger.rows.snapshot import TABLES, Row, load_rows
+from spark_pulsar.ledger.rows.snapshot import LATER_TABLES, TABLES, Row, Table, load_rows
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
 from spark_pulsar.storage.disk.disk import Disk
@@ -84,6 +84,8 @@ class Checkpoint:
         self.is_counted = False
         """True when the inventory was stored with the rows, rather than counted because an earlier version wrote them;
         known after `load` and `verify`."""
+        self._has_all_tables = False
+        """True when the tables are known to be there that an earlier version may not have made."""
         try:
             self._db = (connect or connected)(path)
         except sqlite3.Error as error:
@@ -113,15 +115,19 @@ class Checkpoint:
         self._db.execute("BEGIN IMMEDIATE")
         for sql in _OWN_TABLES:
             self._db.execute(sql)
-        for table in TABLES:
+        self._make_tables(TABLES)
+        self._db.execute("INSERT OR IGNORE INTO journal VALUES (1, 0, 1, ?)", (row_crc((0, 1)),))
+        create_inventory(self._db)
+        self._disk.commit(self._db)
+
+    def _make_tables(self, tables: Iterable[Table]) -> None:
+        """Makes the tables that are not there."""
+        for table in tables:
             key = ", ".join(column.split()[0] for column in table.columns[: table.keys])
             self._db.execute(
                 f"CREATE TABLE IF NOT EXISTS {table.name} ({', '.join(table.columns)}, row_crc INTEGER, "
                 f"PRIMARY KEY ({key})) WITHOUT ROWID"
             )
-        self._db.execute("INSERT OR IGNORE INTO journal VALUES (1, 0, 1, ?)", (row_crc((0, 1)),))
-        create_inventory(self._db)
-        self._disk.commit(self._db)
 
     def is_unmade(self) -> bool:
         """Tells whether there is not even a table: making the database was cut short."""
@@ -169,7 +175,8 @@ class Checkpoint:
             mark = self.mark()
             try:
                 stored = self._stored_inventory(mark)
-                self._inventory = stored or counted(self._db, (*(table.name for table in TABLES), _EXTENTS))
+                names = (table.name for table in TABLES if table.name not in LATER_TABLES or self._has(table.name))
+                self._inventory = stored or counted(self._db, (*names, _EXTENTS))
             except sqlite3.Error as error:
                 raise self._explained(error) from error
         return self._inventory
@@ -200,8 +207,12 @@ class Checkpoint:
         self._disk.copy_database(self._db, target)
 
     def _rows(self, table: str, totals: dict[str, Total]) -> Iterator[tuple[Any, ...]]:
-        """The rows of a table; when all are read, its total is noted."""
+        """The rows of a table; when all are read, its total is noted. A table that is not there, because an earlier
+        version made the checkpoint, has none."""
         count = crcs = 0
+        if table in LATER_TABLES and not self._has(table):
+            totals[table] = Total(0, 0)
+            return
         for row in self._db.execute(f"SELECT * FROM {table}"):
             crc = row[-1]
             if row_crc(row[:-1]) != crc:
@@ -210,6 +221,10 @@ class Checkpoint:
             crcs += crc
             yield row[:-1]
         totals[table] = Total(count, crcs)
+
+    def _has(self, table: str) -> bool:
+        [(found,)] = self._db.execute("SELECT COUNT(*) FROM sqlite_master WHERE name = ?", (table,))
+        return bool(found)
 
     def commit(
         self,
@@ -239,12 +254,14 @@ class Checkpoint:
         except OSError as error:
             self._roll_back()
             raise CommitUncertain(f"{self._name}: {error}") from error
-        self._inventory, self.is_counted = inventory, True
+        self._inventory, self.is_counted, self._has_all_tables = inventory, True, True
 
     def _write(
         self, rows: Iterable[Row], mark: JournalMark, extents: dict[int, Extent | None], trimmed: Set[int]
     ) -> Inventory:
         totals = dict(self.inventory().totals)
+        if not self._has_all_tables:
+            self._make_tables(table for table in TABLES if table.name in LATER_TABLES)
         files = (
             Row(_EXTENTS, (ledger_id,), None if extent is None else (*extent[:3], int(extent.sealed)))
             for ledger_id, extent in extents.items()

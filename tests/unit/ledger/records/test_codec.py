@@ -10,6 +10,7 @@ from spark_pulsar.ledger.records import damage, schemas
 from spark_pulsar.ledger.records import deduplication as sr
 from spark_pulsar.ledger.records import documents as dr
 from spark_pulsar.ledger.records import topics as tr
+from spark_pulsar.ledger.records import transactions as txn
 from spark_pulsar.ledger.records.codec import RecordDamaged
 from spark_pulsar.ledger.records.cursors import CursorIdle
 from spark_pulsar.ledger.records.delays import DelaysElapsed, EntriesDelayed
@@ -74,6 +75,14 @@ EXAMPLES: list[r.Record] = [
     DelaysElapsed(7, 2, 2**62),
     tr.TopicTerminated(1),
     tr.TopicChunked(1),
+    txn.TransactionOpened(15, 2**62, 1_700_000_000_000, 60_000, "role"),
+    txn.TransactionPartitionsAdded(0, 1, ("orders", "persistent://a/b/ü")),
+    txn.TransactionSubscriptionsAdded(0, 1, ("orders", "orders"), ("s", "ü")),
+    txn.TransactionEntries(0, 1, 7, 0, 2**40),
+    txn.TransactionAcked(0, 1, 3, [(7, 0, 2), (8, 4, 5)], [(8, 5, 2**65 | 2)]),
+    txn.TransactionAcked(0, 1, 3, [(7, 0, 2)]),
+    txn.TransactionAckedThrough(0, 1, 3, 7, -1),
+    txn.TransactionEnded(0, 1, 1, (7, 9), (3, 2**40)),
 ]
 
 

@@ -8,6 +8,7 @@ from spark_pulsar.ledger.records import compaction as kr
 from spark_pulsar.ledger.records import cursors as cr
 from spark_pulsar.ledger.records import deduplication as sr
 from spark_pulsar.ledger.records import documents as dr
+from spark_pulsar.ledger.records import transactions as txn
 from spark_pulsar.ledger.records.codec import RecordDamaged
 from spark_pulsar.ledger.records.damage import TopicDamaged
 from spark_pulsar.ledger.records.delays import EntriesDelayed
@@ -184,7 +185,13 @@ def test_rows_have_the_columns_of_their_tables(state: DurableState) -> None:
         TopicEpochSet(1, 0),
         EntriesDelayed(1, (0,), (9,)),
         SchemaAdded("a/b/c", 0, 4, 1, b"{}"),
+        txn.TransactionOpened(0, 0, 1, 2, ""),
+        txn.TransactionEnded(0, 0, 1, (1,), (0,)),
+        txn.TransactionOpened(0, 1, 1, 2, ""),
+        txn.TransactionEntries(0, 1, 1, 0, 1),
+        txn.TransactionAcked(0, 1, 1, [(1, 3, 4)]),
     )
+    state.dirty["transactions"].discard((0, 0))
     tables = {table.name: table for table in TABLES}
     seen = set()
     for row in take_dirty_rows(state):

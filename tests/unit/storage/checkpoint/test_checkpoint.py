@@ -6,16 +6,20 @@ from pathlib import Path
 import pytest
 
 from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.records.base import PartitionedTopicSet
+from spark_pulsar.ledger.records import transactions as txn
+from spark_pulsar.ledger.records.base import EntriesAppended, LedgerOpened, PartitionedTopicSet, TopicCreated
+from spark_pulsar.ledger.records.cursors import CursorCreated
 from spark_pulsar.ledger.records.damage import TopicDamaged
 from spark_pulsar.ledger.rows.snapshot import TABLES, Row, take_dirty_rows
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
+from spark_pulsar.model.ids import TransactionId
 from spark_pulsar.storage.checkpoint.checkpoint import Checkpoint, CommitUncertain, JournalMark
 from spark_pulsar.storage.disk.disk import Disk
 from spark_pulsar.storage.disk.layout import Layout
 from spark_pulsar.storage.ledgers.files import Extent
 from tests.contract.histories import History, picture
+from tests.entry_runs import run_of
 
 
 @pytest.fixture
@@ -25,11 +29,27 @@ def layout(tmp_path: Path) -> Layout:
     return made
 
 
+def in_transaction(state: DurableState) -> None:
+    """An open transaction with an entry and an ack of its own, and a marker of one that ended."""
+    topic_id, cursor_id, ledger_id = state.next_topic_id, state.next_cursor_id, state.next_ledger_id
+    apply(state, TopicCreated(topic_id, "persistent://public/default/in-transaction", 1, {}))
+    apply(state, LedgerOpened(topic_id, ledger_id, 1))
+    apply(state, EntriesAppended(run_of(ledger_id, 0, [b"a", b"b", b"c"])))
+    apply(state, CursorCreated(cursor_id, topic_id, "s", ledger_id, -1, 1, {}))
+    ended, opened = state.next_transaction_id(7), TransactionId(7, state.next_transaction_id(7).least + 1)
+    for txn_id in (ended, opened):
+        apply(state, txn.TransactionOpened(*txn_id, 1, 2, "role"))
+    apply(state, txn.TransactionEnded(*ended, 1, (ledger_id,), (1,)))
+    apply(state, txn.TransactionEntries(*opened, ledger_id, 2, 3))
+    apply(state, txn.TransactionAcked(*opened, cursor_id, [(ledger_id, 0, 1)]))
+
+
 def filled(layout: Layout) -> DurableState:
     history = History(DurableState(), 5)
     for _ in range(200):
         history.submit(4)
     apply(history.state, PartitionedTopicSet("one of each", 3, {}))
+    in_transaction(history.state)
     apply(history.state, TopicDamaged(next(iter(history.state.topics)), -1, 0, 0, "journal/1:2", "text"))
     checkpoint = Checkpoint(layout)
     checkpoint.create()
