@@ -21,5 +21,5 @@ Theory of operation
 * **Reading** (`fetch.py`) is a non-durable reader: it leaves nothing behind on the broker. **Durable cursors**
   (`cursors.py`) are touched by attaching without permits, acknowledging cumulatively and detaching, so that nothing is
   delivered, redelivered or counted. **Publishing** (`publisher.py`) keeps entries without receipt and sends them again,
-  with the same sequence ids, after a reconnect.
+  with the same sequence ids, after a reconnect. **Transactions** (`transactions.py`) are ids that any process may use.
 """

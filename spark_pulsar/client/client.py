@@ -26,8 +26,9 @@ from spark_pulsar.client.probes import Probes
 from spark_pulsar.client.publisher import DEFAULT_PENDING_BYTES, DEFAULT_PENDING_ENTRIES, Publisher
 from spark_pulsar.client.retry import Backoff
 from spark_pulsar.client.schema_requests import RegisteredSchema, get_or_create_schema, get_schema
+from spark_pulsar.client.transactions import COORDINATORS, Transactions
 from spark_pulsar.model.errors import ConsumerBusy, PulsarError, TopicNotFound
-from spark_pulsar.model.ids import MessageId
+from spark_pulsar.model.ids import MessageId, TransactionId
 from spark_pulsar.model.schemas import Schema
 from spark_pulsar.wire.entry_blocks import message_count_of
 
@@ -47,6 +48,7 @@ class Engine:
         self.directory = TopicDirectory(self.pool)
         self.probes = Probes(self.directory)
         self.cursors = Cursors(self.directory)
+        self.transactions = Transactions(self.directory)
 
 
 class PulsarClient:
@@ -292,6 +294,7 @@ class PulsarClient:
         properties: Mapping[str, str] | None = None,
         deduplicated: bool = False,
         encrypted: bool = False,
+        transaction: TransactionId | None = None,
     ) -> Publisher:
         """Returns a producer on one partition, ready to send; see `Publisher`. The broker may create the topic.
 
@@ -301,7 +304,8 @@ class PulsarClient:
         when the name is taken. The topic gets `schema` as its newest if no version is equal to it, and each message
         names its version; IncompatibleSchema when it may not. `properties` are the producer's own, for its statistics.
         `deduplicated`: ProducerBusy is waited for, and what the broker forgets is an error; see `Publisher`.
-        `encrypted` tells the broker that payloads are, which a namespace may require.
+        `encrypted` tells the broker that payloads are, which a namespace may require. With `transaction` everything is
+        sent in it; `add_partitions` comes first.
         """
         engine = self._running()
         return Publisher(
@@ -316,7 +320,49 @@ class PulsarClient:
             properties,
             deduplicated,
             encrypted,
+            transaction,
         ).open()
+
+    # ---- transactions
+
+    def coordinator_count(self) -> int:
+        """Returns the number of transaction coordinators of the cluster, also of one whose transactions are off."""
+        return self._one(
+            "asking for the transaction coordinators",
+            lambda engine, deadline: partition_count(engine.pool, COORDINATORS, False, deadline),
+        )
+
+    def open_transaction(self, coordinator: int, timeout_ms: int) -> TransactionId:
+        """Opens a transaction, which the broker aborts when it has not ended after `timeout_ms`.
+
+        NotAllowed where transactions are off. One whose answer is lost stays open until then, without a message.
+        """
+        return self._one(
+            f"opening a transaction at coordinator {coordinator}",
+            lambda engine, deadline: engine.transactions.open(coordinator, timeout_ms, deadline),
+        )
+
+    def add_partitions(self, transaction: TransactionId, partitions: Collection[str]) -> None:
+        """Tells the coordinator of topic partitions that a transaction is going to write to: where it ends.
+
+        TransactionNotFound when it has ended, InvalidTransactionStatus when it is about to.
+        """
+        names = [full_name(partition) for partition in partitions]
+        self._one(
+            f"adding partitions to transaction {transaction}",
+            lambda engine, deadline: engine.transactions.add_partitions(transaction, names, deadline),
+        )
+
+    def end_transaction(self, transaction: TransactionId, *, commit: bool) -> None:
+        """Commits or aborts a transaction.
+
+        TransactionNotFound when it has ended, InvalidTransactionStatus when it is about to end otherwise: one of them
+        comes, too, when the first answer was lost and the request is made again.
+        """
+        self._one(
+            f"{'committing' if commit else 'aborting'} transaction {transaction}",
+            lambda engine, deadline: engine.transactions.end(transaction, commit=commit, deadline=deadline),
+        )
 
     # ---- durable cursors
 

@@ -31,6 +31,10 @@ ANSWERS: Final[dict[int, int]] = {
     BaseCommand.SEEK: BaseCommand.SUCCESS,
     BaseCommand.CLOSE_PRODUCER: BaseCommand.SUCCESS,
     BaseCommand.CLOSE_CONSUMER: BaseCommand.SUCCESS,
+    BaseCommand.TC_CLIENT_CONNECT_REQUEST: BaseCommand.TC_CLIENT_CONNECT_RESPONSE,
+    BaseCommand.NEW_TXN: BaseCommand.NEW_TXN_RESPONSE,
+    BaseCommand.ADD_PARTITION_TO_TXN: BaseCommand.ADD_PARTITION_TO_TXN_RESPONSE,
+    BaseCommand.END_TXN: BaseCommand.END_TXN_RESPONSE,
 }
 """The type of the good answer to each request."""
 

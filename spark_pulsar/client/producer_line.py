@@ -7,6 +7,7 @@ from spark_pulsar.client.connection import Connection
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import ConnectionLost
 from spark_pulsar.model.errors import PulsarError
+from spark_pulsar.model.ids import TransactionId
 from spark_pulsar.wire import requests
 from spark_pulsar.wire.frames import payload_head
 from spark_pulsar.wire.pulsar_api_pb2 import MessageIdData
@@ -34,8 +35,10 @@ class ProducerLine:
         connection: Connection,
         on_receipt: Callable[["ProducerLine", int, MessageIdData], None],
         on_failure: Callable[["ProducerLine", PulsarError], None],
+        transaction: TransactionId | None = None,
     ) -> None:
         self.connection = connection
+        self._transaction = transaction
         self.producer_id = next_id()
         self._on_receipt = on_receipt
         self._on_failure = on_failure
@@ -58,7 +61,12 @@ class ProducerLine:
     def frame(self, sent: SentEntry) -> list[bytes | memoryview]:
         """Returns the SEND of an entry in two pieces, so that the entry is not copied."""
         command = requests.send(
-            self.producer_id, sent.sequence_id, sent.message_count, sent.highest_sequence_id, sent.is_chunk
+            self.producer_id,
+            sent.sequence_id,
+            sent.message_count,
+            sent.highest_sequence_id,
+            sent.is_chunk,
+            self._transaction,
         )
         return [payload_head(command, len(sent.entry)), sent.entry]
 

@@ -9,12 +9,12 @@ from typing import Final
 from spark_pulsar.client.clock import monotonic_ms, wall_ms
 from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.client.deadlines import Deadline
-from spark_pulsar.client.errors import ClientClosed, ConnectionLost, MessageTooLarge, SequenceIdForgotten
+from spark_pulsar.client.errors import ClientClosed, ConnectionLost, MessageTooLarge, ReceiptsLost, SequenceIdForgotten
 from spark_pulsar.client.lookup import TopicDirectory
 from spark_pulsar.client.producer_line import ProducerLine, SentEntry
 from spark_pulsar.client.retry import Backoff
 from spark_pulsar.model.errors import ProducerBusy, PulsarError
-from spark_pulsar.model.ids import MessageId, signed
+from spark_pulsar.model.ids import MessageId, TransactionId, signed
 from spark_pulsar.model.limits import FRAME_PADDING_BYTES
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.schemas import Schema
@@ -42,6 +42,9 @@ class Publisher:
     holds the name, as long as creating a producer may take, and fails with SequenceIdForgotten when the broker does not
     know, after a reconnect, what it has written.
 
+    A publisher in a transaction is a deduplicated one. It sends again only where the broker is seen to tell duplicates,
+    else ReceiptsLost: what is stored twice in a transaction would be committed twice.
+
     Close the publisher (which waits for all receipts) or use it as a context manager (which does so unless an error is
     on its way out).
     """
@@ -59,6 +62,7 @@ class Publisher:
         properties: Mapping[str, str] | None = None,
         deduplicated: bool = False,
         encrypted: bool = False,
+        transaction: TransactionId | None = None,
     ) -> None:
         self.topic = topic
         self.producer_name = name or ""
@@ -82,6 +86,7 @@ class Publisher:
         self._deduplicated = deduplicated
         self._stored_sequence_id = -1
         self._encrypted = encrypted
+        self._transaction = transaction
         self._name_is_ours = name is not None
         self._partition = TopicName.parse(topic).partition
         self._max_entries = max_pending_entries
@@ -127,6 +132,8 @@ class Publisher:
             metadata.schema_version = self.schema_version
         if not metadata.HasField("publish_time"):
             metadata.publish_time = wall_ms()
+        if self._transaction is not None:
+            metadata.txnid_most_bits, metadata.txnid_least_bits = self._transaction
         highest = metadata.highest_sequence_id if metadata.HasField("highest_sequence_id") else None
         is_chunk = metadata.num_chunks_from_msg > 1
         self.send_entry(build_entry(metadata, payload), message_count, first, highest, is_chunk)
@@ -314,7 +321,7 @@ class Publisher:
     def _attach(self, deadline: Deadline) -> None:
         self._leave()
         connection = run_one(lambda: self._directory.connect(self.topic, deadline), deadline)
-        line = ProducerLine(connection, self._on_receipt, self._on_failure)
+        line = ProducerLine(connection, self._on_receipt, self._on_failure, self._transaction)
         request_id = next_id()
         self._epoch += 1
         command = requests.producer(
@@ -327,6 +334,7 @@ class Publisher:
             properties=self._properties,
             encrypted=self._encrypted,
             schema=self._schema,
+            in_transactions=self._transaction is not None,
         )
         connection.attach_producer(line.producer_id, line)
         try:
@@ -338,6 +346,12 @@ class Publisher:
             line.close()
             raise SequenceIdForgotten(
                 self.topic, self.producer_name, self._stored_sequence_id, success.last_sequence_id
+            )
+        if self._transaction is not None and self._pending and success.last_sequence_id < 0:
+            line.close()
+            raise ReceiptsLost(
+                f"{self.topic}: the connection was lost while {len(self._pending)} entries of transaction "
+                f"{self._transaction} had no receipt, and the topic is not known to de-duplicate"
             )
         self._resume(line, success)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from spark_pulsar.model.ids import MessageId, Position
+from spark_pulsar.model.ids import MessageId, Position, TransactionId
 from spark_pulsar.model.limits import PROTOCOL_VERSION
 from spark_pulsar.model.schemas import Schema, SchemaType
 from spark_pulsar.wire import ack_sets
@@ -107,8 +107,12 @@ def producer(
     access_mode: ProducerAccessMode.ValueType = ProducerAccessMode.Shared,
     schema: Schema | None = None,
     encrypted: bool = False,
+    in_transactions: bool = False,
 ) -> BaseCommand:
-    """PRODUCER. Without `name` the broker makes one up; a reconnect repeats that name and adds 1 to `epoch`."""
+    """PRODUCER. Without `name` the broker makes one up; a reconnect repeats that name and adds 1 to `epoch`.
+
+    With `in_transactions` the answer waits until the topic takes messages of transactions.
+    """
     command = command_of(
         api.CommandProducer(
             topic=topic,
@@ -123,6 +127,8 @@ def producer(
     )
     if encrypted:
         command.producer.encrypted = True
+    if in_transactions:
+        command.producer.txn_enabled = True
     if schema is not None:
         fill_schema(command.producer.schema, schema.type.name, schema)
     return command
@@ -134,8 +140,9 @@ def send(
     message_count: int = 1,
     highest_sequence_id: int | None = None,
     is_chunk: bool = False,
+    transaction: TransactionId | None = None,
 ) -> BaseCommand:
-    """SEND of one entry; `frames.payload_frame` puts the entry's bytes behind it."""
+    """SEND of one entry, in a transaction if it is given; `frames.payload_frame` puts the entry's bytes behind it."""
     command = BaseCommand(type=BaseCommand.SEND)
     content = command.send
     content.producer_id = producer_id
@@ -146,6 +153,8 @@ def send(
         content.highest_sequence_id = highest_sequence_id
     if is_chunk:
         content.is_chunk = True
+    if transaction is not None:
+        content.txnid_most_bits, content.txnid_least_bits = transaction
     return command
 
 
@@ -254,6 +263,35 @@ def unsubscribe(request_id: int, consumer_id: int, force: bool = False) -> BaseC
 def close_consumer(request_id: int, consumer_id: int) -> BaseCommand:
     """CLOSE_CONSUMER, answered by SUCCESS."""
     return command_of(api.CommandCloseConsumer(consumer_id=consumer_id, request_id=request_id))
+
+
+def connect_coordinator(request_id: int, coordinator: int) -> BaseCommand:
+    """TC_CLIENT_CONNECT_REQUEST: the broker gets a transaction coordinator ready."""
+    return command_of(api.CommandTcClientConnectRequest(request_id=request_id, tc_id=coordinator))
+
+
+def new_transaction(request_id: int, coordinator: int, timeout_ms: int) -> BaseCommand:
+    """NEW_TXN: a transaction that is aborted when it has not ended in time."""
+    return command_of(api.CommandNewTxn(request_id=request_id, tc_id=coordinator, txn_ttl_millis=timeout_ms))
+
+
+def add_partitions(request_id: int, transaction: TransactionId, partitions: Iterable[str]) -> BaseCommand:
+    """ADD_PARTITION_TO_TXN: topic partitions that the transaction is going to write to."""
+    most, least = transaction
+    return command_of(
+        api.CommandAddPartitionToTxn(
+            request_id=request_id, txnid_most_bits=most, txnid_least_bits=least, partitions=partitions
+        )
+    )
+
+
+def end_transaction(request_id: int, transaction: TransactionId, *, commit: bool) -> BaseCommand:
+    """END_TXN: commits or aborts."""
+    most, least = transaction
+    action = api.COMMIT if commit else api.ABORT
+    return command_of(
+        api.CommandEndTxn(request_id=request_id, txnid_most_bits=most, txnid_least_bits=least, txn_action=action)
+    )
 
 
 def _properties(properties: Mapping[str, str] | None) -> Iterable[KeyValue]:
