@@ -29,6 +29,7 @@ from spark_pulsar.ledger.records.documents import DYNAMIC_CONFIGURATION
 from spark_pulsar.ledger.state.ledger import RollLimits
 from spark_pulsar.model.column_store import ColumnStore
 from spark_pulsar.model.errors import NotAllowed, PulsarError
+from spark_pulsar.wire import transactions
 from spark_pulsar.wire.commands import FIELD_OF
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from spark_pulsar.wire.replies import refusal
@@ -44,6 +45,7 @@ from .security.authentication import Authentications
 from .subscriptions import acks, consumer_stats, last_message_id, seek, subscribing
 from .topic_log import damage, disk_full, retention, termination
 from .topics import lookup, name_limits, topic_list_watch
+from .transactions import coordinator, entries
 from .turn import events
 from .upkeep import rate_sampling
 
@@ -81,21 +83,19 @@ COMMANDS: Final[Mapping[int, CommandHandler]] = {
     BaseCommand.WATCH_TOPIC_LIST_CLOSE: topic_list_watch.on_close,
     BaseCommand.GET_SCHEMA: schema_requests.on_get_schema,
     BaseCommand.GET_OR_CREATE_SCHEMA: schema_requests.on_get_or_create_schema,
+    BaseCommand.TC_CLIENT_CONNECT_REQUEST: coordinator.on_tc_client_connect,
+    BaseCommand.NEW_TXN: coordinator.on_new_transaction,
+    BaseCommand.ADD_PARTITION_TO_TXN: coordinator.on_add_partitions,
+    BaseCommand.ADD_SUBSCRIPTION_TO_TXN: coordinator.on_add_subscriptions,
+    BaseCommand.END_TXN: coordinator.on_end,
+    BaseCommand.END_TXN_ON_PARTITION: coordinator.on_end_on_partition,
+    BaseCommand.END_TXN_ON_SUBSCRIPTION: coordinator.on_end_on_subscription,
 }
 """Handlers of commands. SENDs and plain ACKs come as events of their own."""
 
 _NO_TRANSACTIONS: Final = NotAllowed("Transactions are not enabled.")
 
-REFUSALS: Final[Mapping[int, PulsarError]] = {
-    BaseCommand.TC_CLIENT_CONNECT_REQUEST: _NO_TRANSACTIONS,
-    BaseCommand.NEW_TXN: _NO_TRANSACTIONS,
-    BaseCommand.ADD_PARTITION_TO_TXN: _NO_TRANSACTIONS,
-    BaseCommand.ADD_SUBSCRIPTION_TO_TXN: _NO_TRANSACTIONS,
-    BaseCommand.END_TXN: _NO_TRANSACTIONS,
-    BaseCommand.END_TXN_ON_PARTITION: _NO_TRANSACTIONS,
-    BaseCommand.END_TXN_ON_SUBSCRIPTION: _NO_TRANSACTIONS,
-}
-"""Answers to commands that are not built. Any other command is a broker's, and ends the connection."""
+_OF_TRANSACTIONS: Final = transactions.COMMANDS | {BaseCommand.TC_CLIENT_CONNECT_REQUEST}
 
 _BEFORE_CONNECT: Final = frozenset({BaseCommand.CONNECT, BaseCommand.PING, BaseCommand.PONG, BaseCommand.AUTH_RESPONSE})
 
@@ -136,9 +136,11 @@ class Broker:
         self.core.taken_into_use = (
             lambda core, topic: core.monitors.adopt(topic),
             delayed_delivery.adopt,
+            entries.adopt,
         )
         self.core.front_consumed, self.core.end_acked = retention.trim, termination.tell_if_all_acked
         self.core.deleted = (compaction.forget, lambda core, topic: core.monitors.let_go(topic))
+        self.core.transactions = coordinator.Coordinators()
         self.core.dispatch_limit = dispatch_rates.of_all(self.core)
         self.core.idle = IdleSubscriptions(self.core)
         self.core.append(CounterSet(_INSTANCE_COUNTER, instance + 1))
@@ -147,6 +149,7 @@ class Broker:
         revocation.begin(self.core)
         deduplication.begin(self.core)
         compaction.begin(self.core)
+        coordinator.begin(self.core)
         self.core.monitors.start()
         rate_sampling.start(self.core)
         InactiveTopics(self.core).start()
@@ -212,13 +215,12 @@ def _on_command_received(core: Core, session: Session, event: events.CommandRece
         return
     handler = COMMANDS.get(kind)
     if handler is None:
-        error = REFUSALS.get(kind)
-        if error is None:
-            handshake.end(core, session, f"a {BaseCommand.Type.Name(kind)} command from a client")
-        else:
-            _refuse(core, session, command, error)
+        handshake.end(core, session, f"a {BaseCommand.Type.Name(kind)} command from a client")
         return
     content = getattr(command, FIELD_OF[kind])
+    if kind in _OF_TRANSACTIONS and not core.config.transactions_enabled:
+        core.fail(session, content.request_id, _NO_TRANSACTIONS)
+        return
     try:
         name_limits.check_command(kind, content)
         if core.config.authorization_enabled:

@@ -29,7 +29,6 @@ from spark_pulsar.wire.send_runs import (
     MARKER,
     METADATA_MALFORMED,
     SHADOW,
-    TRANSACTION,
     ColumnarSends,
     SendRun,
 )
@@ -62,7 +61,6 @@ LOOK_S: Final = 2.0
 _FLAWS: Final[tuple[tuple[int, Flaw], ...]] = (
     (CHECKSUM_WRONG, "checksum"),
     (METADATA_MALFORMED, "metadata"),
-    (TRANSACTION, "transaction"),
     (MARKER | SHADOW, "marker"),
 )
 

@@ -6,14 +6,16 @@
       08 varint     producer id
       10 varint     sequence id
       18 varint     number of messages, if given: at most MOST_MESSAGES; 0 means 1
+      20 varint     number of its transaction, and
+      28 varint     that of the transaction's coordinator, if it is in one
       30 varint     highest sequence id, if given
     0e 01           the entry: magic of the checksum
     u32             CRC32C of all that follows
     u32             size of the metadata, which lie inside the frame
     metadata, payload
 
-`sends` reads these one after the other, `columnar_reading` many at once where there is no highest sequence id. Both
-leave any other SEND to protobuf.
+`sends` reads these one after the other, `columnar_reading` many at once where there is no highest sequence id and no
+transaction. Both leave any other SEND to protobuf.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ CONTENT_AT: Final = SIZE_AT + 1
 PRODUCER_ID: Final = 0x08
 SEQUENCE_ID: Final = 0x10
 MESSAGES: Final = 0x18
+TRANSACTION_LEAST: Final = 0x20
+TRANSACTION_MOST: Final = 0x28
 HIGHEST_SEQUENCE_ID: Final = 0x30
 """Tags of the fields, in their order."""
 

@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from spark_pulsar.model.errors import PulsarError, UnknownError, error_from_wire
-from spark_pulsar.wire import commands
+from spark_pulsar.wire import commands, transactions
 from spark_pulsar.wire.pulsar_api_pb2 import (
     BaseCommand,
     CommandConsumerStatsResponse,
@@ -45,6 +45,8 @@ def refusal(command: BaseCommand, cause: PulsarError) -> BaseCommand | None:
         return commands.partition_metadata_failed(request_id, cause)
     if kind == BaseCommand.ACK:
         return commands.ack_response(command.ack.consumer_id, request_id, cause)
+    if kind in transactions.COMMANDS:
+        return transactions.refused(command, cause)
     if kind in _RESPONSES:
         code, text = commands.wire_code(cause), cause.message
         return commands.command_of(_RESPONSES[kind](request_id=request_id, error_code=code, error_message=text))

@@ -6,6 +6,8 @@ from array import array
 from dataclasses import dataclass
 from typing import Final
 
+from spark_pulsar.model.ids import TransactionId
+
 PLAIN: Final = 0
 """A run of SENDs that are checked and have nothing special about them."""
 
@@ -22,13 +24,16 @@ CHUNK: Final = 8
 """is_chunk: a piece of a large message."""
 
 TRANSACTION: Final = 16
-"""Transaction ids are present; `SendRun.transaction` has them."""
+"""The SENDs are in the transaction that `SendRun.transaction` names."""
 
 MARKER: Final = 32
 """A broker's internal marker, which no client may send."""
 
 SHADOW: Final = 64
 """The SEND carries a message_id, as only the replicator of a shadow topic does."""
+
+IN_RUNS: Final = frozenset({PLAIN, CHUNK, TRANSACTION, CHUNK | TRANSACTION})
+"""Flags of SENDs that come in runs."""
 
 STREAK: Final = 16
 """SENDs of one producer in a row that are better off in a run of their own than among columnar SENDs."""
@@ -42,7 +47,7 @@ class SendRun:
 
     `buffer[starts[i]:ends[i]]` is an entry as it is stored and delivered: from 0x0e01 (from metadataSize when the
     checksum is absent) to the end of its frame. `message_counts` are at least 1. `highest_sequence_ids` is None when
-    no SEND has one. `flags` holds for every entry; a run that is not PLAIN or CHUNK has one entry.
+    no SEND has one. `flags` and `transaction` hold for every entry; a run whose flags are not `IN_RUNS` has one entry.
     """
 
     __slots__ = (
@@ -68,7 +73,7 @@ class SendRun:
         self.ends = [end]
         self.flags = PLAIN
         self.highest_sequence_ids: list[int] | None = None
-        self.transaction: tuple[int, int] | None = None
+        self.transaction: TransactionId | None = None
 
     def __len__(self) -> int:
         return len(self.ends)

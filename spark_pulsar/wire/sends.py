@@ -6,7 +6,7 @@ with parallel lists, whose entries stay in the received buffer. The first SEND o
 `Struct` made to its measure reads the next frames, as long as their command has the same bytes but for the low seven
 bits of the sequence id. Per entry that leaves one unpack, a few comparisons, and the checksum.
 
-A SEND that is not plain is visible: one with a wrong or absent checksum, with transaction ids, a marker, a chunk, or
+A SEND that is not plain is visible: one with a wrong or absent checksum, in a transaction, a marker, a chunk, or with
 metadata that do not fit comes in a run of its own kind with `flags` that say so. SENDs that no official client would
 write (fields out of order, say) are read by protobuf to the same result.
 """
@@ -21,6 +21,7 @@ from crc32c import crc32c
 
 from spark_pulsar.model import array_library
 from spark_pulsar.model.errors import MalformedFrame
+from spark_pulsar.model.ids import TransactionId
 from spark_pulsar.model.limits import MAX_FRAME_SIZE_BYTES, MIN_TOTAL_SIZE_BYTES
 from spark_pulsar.wire import varint
 from spark_pulsar.wire.frames import HEADER, Frame, FrameSplitter, parse_command
@@ -29,6 +30,7 @@ from spark_pulsar.wire.send_runs import (
     CHECKSUM_ABSENT,
     CHECKSUM_WRONG,
     CHUNK,
+    IN_RUNS,
     LEAST,
     MARKER,
     METADATA_MALFORMED,
@@ -54,6 +56,8 @@ from .plain_send import (
     SIZE_AT,
     START,
     START_AT,
+    TRANSACTION_LEAST,
+    TRANSACTION_MOST,
 )
 
 _FIRST_COLUMNAR_SENDS: Final = 64
@@ -143,7 +147,7 @@ def send_run(command: BaseCommand, buffer: bytes, payload_start: int, end: int) 
         flags |= SHADOW
     if send.HasField("txnid_least_bits") or send.HasField("txnid_most_bits"):
         flags |= TRANSACTION
-        run.transaction = (send.txnid_most_bits, send.txnid_least_bits)
+        run.transaction = TransactionId(send.txnid_most_bits, send.txnid_least_bits)
     if send.HasField("highest_sequence_id"):
         run.highest_sequence_ids = [send.highest_sequence_id]
     run.flags = flags
@@ -164,12 +168,14 @@ def _add_send(items: list[Item], buffer: bytes, position: int, end: int, command
         or crc32c(buffer[payload_start + CHECKED_AT : end]) != checksum
     ):
         return _add_odd(items, buffer, position, end)
-    producer_id, sequence_id, message_count, highest, sequence_at = send
+    producer_id, sequence_id, message_count, highest, sequence_at, transaction = send
+    flags = PLAIN if transaction is None else TRANSACTION
     last = items[-1] if items else None
     if (
         type(last) is SendRun
         and last.producer_id == producer_id
-        and not last.flags
+        and last.flags == flags
+        and last.transaction == transaction
         and (last.highest_sequence_ids is None) == (highest is None)
     ):
         run = last
@@ -181,6 +187,7 @@ def _add_send(items: list[Item], buffer: bytes, position: int, end: int, command
             run.highest_sequence_ids.append(highest)
     else:
         run = SendRun(producer_id, buffer, sequence_id, message_count, payload_start, end)
+        run.flags, run.transaction = flags, transaction
         if highest is not None:
             run.highest_sequence_ids = [highest]
         items.append(run)
@@ -213,14 +220,15 @@ def _read_columnar_sends(buffer: bytes, position: int, max_total: int, least: in
 
 
 def _add_odd(items: list[Item], buffer: bytes, position: int, end: int) -> int:
-    """Appends a SEND that is not plain, read by protobuf, or join it to the last run when both are of chunks."""
+    """Appends a SEND that is not plain, read by protobuf, or joins it to the last run when that is of its kind."""
     command, payload_start = parse_command(buffer, position, end)
     run = send_run(command, buffer, payload_start, end)
     last = items[-1] if items else None
     if (
         type(last) is SendRun
         and run.flags == last.flags
-        and run.flags in (PLAIN, CHUNK)
+        and run.flags in IN_RUNS
+        and run.transaction == last.transaction
         and last.producer_id == run.producer_id
         and last.highest_sequence_ids is None
         and run.highest_sequence_ids is None
@@ -287,11 +295,11 @@ def _layout(head_size: int, tail_size: int) -> Struct:
     return Struct(f">I{head_size}sB{tail_size}sHII")
 
 
-def _read_plain(buffer: bytes, at: int, end: int) -> tuple[int, int, int, int | None, int] | None:
+def _read_plain(buffer: bytes, at: int, end: int) -> tuple[int, int, int, int | None, int, TransactionId | None] | None:
     """Returns a CommandSend with nothing rare in it and its fields in order, None for others. `at` is its length byte.
 
-    Returns (producer id, sequence id, message count, highest sequence id, index of the sequence id). Numbers of one
-    and two bytes are read in place.
+    Returns (producer id, sequence id, message count, highest sequence id, index of the sequence id, transaction).
+    Numbers of one and two bytes are read in place.
     """
     if end - at < 5 or buffer[at] != end - at - 1 or buffer[at + 1] != PRODUCER_ID:
         return None
@@ -315,18 +323,24 @@ def _read_plain(buffer: bytes, at: int, end: int) -> tuple[int, int, int, int | 
         else:
             sequence_id, at = varint.decode(buffer, sequence_at, end)
     message_count = 1
-    highest = None
+    highest = transaction = None
     if at != end:
         if at + 1 < end and buffer[at] == MESSAGES:
             message_count = buffer[at + 1]
             at += 2
             if message_count > 127:
                 message_count, at = varint.decode(buffer, at - 1, end)
+        if at + 1 < end and buffer[at] == TRANSACTION_LEAST:
+            least, at = varint.decode(buffer, at + 1, end)
+            if at + 1 >= end or buffer[at] != TRANSACTION_MOST:
+                return None
+            most, at = varint.decode(buffer, at + 1, end)
+            transaction = TransactionId(most, least)
         if at + 1 < end and buffer[at] == HIGHEST_SEQUENCE_ID:
             highest, at = varint.decode(buffer, at + 1, end)
         if at != end or message_count > MOST_MESSAGES:
             return None
-    return producer_id, sequence_id, message_count or 1, highest, sequence_at
+    return producer_id, sequence_id, message_count or 1, highest, sequence_at, transaction
 
 
 def _flaws(buffer: bytes, start: int, end: int) -> int:

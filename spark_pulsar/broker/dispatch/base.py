@@ -109,6 +109,12 @@ class Dispatcher(ABC):
     def released(self, ranges: Iterable[EntryRange]) -> None:  # noqa: B027
         """Sends delayed entries whose time has come (DEL-4)."""
 
+    def acks_aborted(self, ranges: Sequence[EntryRange]) -> None:
+        """Redelivers entries whose ack was aborted with its transaction; here with all that is unacknowledged
+        (TX-12)."""
+        self.rewind()
+        self._wake()
+
     @property
     def delayed_count(self) -> int:
         """Entries of the backlog that wait for their time."""
@@ -126,8 +132,8 @@ class Dispatcher(ABC):
     # For the dispatchers
 
     def visible_through(self) -> Position:
-        """Tells the last entry that may be sent (ML-5)."""
-        return self.subscription.topic.last_add_confirmed
+        """Tells the last entry that may be sent (ML-5, TX-9)."""
+        return self.subscription.topic.max_read_position
 
     def has_to_send(self, entries: int) -> bool:
         """Tells whether at least `entries` unacknowledged entries come from the read position on."""
@@ -150,7 +156,7 @@ class Dispatcher(ABC):
         first = run.first_entry_id + low
         cursor = self.subscription.cursor
         redelivered = cursor.redelivered.get(run.ledger_id) if with_counts else None
-        batch_sets = cursor.batch_sets.get(run.ledger_id)
+        batch_sets = cursor.sets_to_send(run.ledger_id)
         entry_ids = range(first, first + high - low)
         epoch = consumer.epoch
         self.core.effects.append(

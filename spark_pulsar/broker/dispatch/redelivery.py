@@ -19,7 +19,7 @@ from .chunks import ChunkBook
 from .reading import EntryReader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from spark_pulsar.broker.entities.consumer import Consumer
     from spark_pulsar.broker.entities.core import Core
@@ -116,6 +116,12 @@ class RedeliveringDispatcher(Dispatcher):
                 for _, low, high in cursor.unacked(Position(ledger_id, first), through, end - first):
                     self._replay_unless_pending(ledger_id, low, high)
         self.core.wake(self.subscription)
+
+    def acks_aborted(self, ranges: Sequence[EntryRange]) -> None:
+        """Redelivers, and counts, entries whose ack was aborted with its transaction (TX-12)."""
+        if ranges:
+            self.core.append(CursorRedelivered(self.subscription.cursor.cursor_id, ranges))
+        self.released(ranges)
 
     def _replay_unless_pending(self, ledger_id: int, first: int, end: int) -> None:
         """Leaves out entries that consumers hold: they were sent while delayed delivery was switched off."""

@@ -8,7 +8,7 @@ from .base import Dispatcher
 from .limits.dispatch_limiter import UNLIMITED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from spark_pulsar.broker.entities.consumer import Consumer
 
@@ -42,6 +42,9 @@ class RemovedDispatcher(Dispatcher):
         return False
 
     def redeliver(self, consumer: Consumer, ranges: Iterable[EntryRange] | None, epoch: int | None) -> None:
+        """Does nothing."""
+
+    def acks_aborted(self, ranges: Sequence[EntryRange]) -> None:
         """Does nothing."""
 
     def check(self) -> None:

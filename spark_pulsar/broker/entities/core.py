@@ -67,6 +67,7 @@ class Core(Turn):
     """Dispatch rate of all topics together (SUB-7)."""
     unacked_limit: features.UnackedLimit | None
     """Limit of unacknowledged messages of all Shared subscriptions together (SH-8), when there is one."""
+    transactions: features.Coordinators
     silent_producers: features.SilentProducers
     compactions: features.Compactions
 

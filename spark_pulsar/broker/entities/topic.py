@@ -14,8 +14,9 @@ from spark_pulsar.broker.turn.counter_columns import (
     TOPIC_BYTES_IN,
     TOPIC_MESSAGES_IN,
 )
+from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
 from spark_pulsar.model.column_store import Counter, HasCounters
-from spark_pulsar.model.ids import Position
+from spark_pulsar.model.ids import Position, TransactionId
 from spark_pulsar.model.names import TopicName
 
 from .meters import Meter
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.turn.turn import Timer
     from spark_pulsar.ledger.entries import EntryRun
     from spark_pulsar.ledger.state.durable_state import TopicState
-    from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
 
     from .core import Core
     from .exclusive_access import Access
@@ -48,6 +48,16 @@ class NonPersistentEntries:
     gives all of them 0:0."""
     was_unused: bool = False
     """True when no client was connected at the last visit."""
+
+
+@dataclass(slots=True, eq=False)
+class OpenTransactions:
+    """The transactions of a topic whose end consumers wait for: open, or ended and not yet on disk (TX-9)."""
+
+    firsts: dict[TransactionId, Position] = field(default_factory=dict)
+    """First entry of each, rising."""
+    committed: int = 0
+    aborted: int = 0
 
 
 class OldestEntry(NamedTuple):
@@ -89,6 +99,8 @@ class Topic(HasCounters):
     """Entries of a non-persistent topic; None for others (NP-1)."""
     end_group: int = 0
     """Group that the termination of the topic is durable with (TN-13)."""
+    transactions: OpenTransactions | None = None
+    """Open transactions, once there was one (TX-9)."""
     deduplicates: bool = False
     """True when repeated entries are found by their sequence ids (DED-1)."""
     messages_out_before: int = 0
@@ -134,6 +146,23 @@ class Topic(HasCounters):
     def last_add_confirmed(self) -> Position:
         """The last entry that is on disk (LAC): subscriptions read up to it (ML-5)."""
         return Position(self.last_add_confirmed_ledger_id, self.last_add_confirmed_entry_id)
+
+    @property
+    def max_read_position(self) -> Position:
+        """The last entry that consumers may be sent: before the first one of an open transaction (TX-9)."""
+        if self.transactions is None or not self.transactions.firsts:
+            return self.last_add_confirmed
+        first = next(iter(self.transactions.firsts.values()))
+        return min(self.last_add_confirmed, ManagedLedger.previous_position(first))
+
+    @property
+    def last_visible(self) -> Position:
+        """The last entry that a consumer may get, at or before the max read position (RD-3, TX-11)."""
+        position, withheld = self.ledger.last_passed(self.max_read_position), self.ledger.withheld
+        while withheld and withheld.contains(*position):
+            ranges = [each for each in withheld.ranges_of(position.ledger_id) if each[0] <= position.entry_id]
+            position = self.ledger.last_passed(Position(position.ledger_id, ranges[-1][0] - 1))
+        return position
 
     @property
     def consumer_count(self) -> int:

@@ -30,6 +30,8 @@ from spark_pulsar.model.ids import EARLIEST, Position
 from spark_pulsar.model.names import TopicName
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.topic import Topic
     from spark_pulsar.broker.turn.events import CompactionEnded, CompactionFailed, EntriesCompacted
@@ -91,7 +93,8 @@ def last_left(topic: Topic) -> tuple[int, int, int] | None:
     compaction = topic.state.compaction
     if compaction is None or compaction.ledger is None:
         return None
-    is_behind = topic.last_add_confirmed > compaction.horizon and topic.ledger.contains(topic.last_add_confirmed)
+    last = topic.last_visible
+    is_behind = last > compaction.horizon and topic.ledger.contains(last)
     return None if is_behind else compaction.last
 
 
@@ -118,7 +121,7 @@ def forget(core: Core, topic: Topic) -> None:
 
 
 def _begin(core: Core, topic: Topic) -> None:
-    topic_id, ledger, horizon = topic.state.topic_id, topic.ledger, topic.last_add_confirmed
+    topic_id, ledger, horizon = topic.state.topic_id, topic.ledger, topic.max_read_position
     if topic.state.compaction is None:
         core.append(CompactionPrepared(topic_id, *EARLIEST))
     compaction = topic.state.compaction
@@ -132,7 +135,7 @@ def _begin(core: Core, topic: Topic) -> None:
     run = CompactionRun(core.compactions.last_token, topic, ledger_id, horizon)
     core.compactions.running[run.token] = run
     core.compactions.statuses[topic_id] = (RUNNING, "")
-    before, lost = compaction.ledger, _lost(topic)
+    before, left_out = compaction.ledger, _left_out(topic)
     pieces: list[tuple[int, int, int]] = []
     for info in ledger.ledgers.values():
         if compaction.horizon.ledger_id <= info.ledger_id <= horizon.ledger_id:
@@ -141,25 +144,31 @@ def _begin(core: Core, topic: Topic) -> None:
                 first = max(first, compaction.horizon.entry_id + 1)
             if info.ledger_id == horizon.ledger_id:
                 end = min(end, horizon.entry_id + 1)
-            pieces += _readable(info.ledger_id, first, end, lost)
-    compacted = [] if before is None else _readable(before.ledger_id, 0, before.entries, lost)
+            pieces += _readable(info.ledger_id, first, end, left_out.get(info.ledger_id, ()))
+    compacted = []
+    if before is not None:
+        compacted = _readable(before.ledger_id, 0, before.entries, left_out.get(before.ledger_id, ()))
     keep_null_keys = core.config.compaction_keeps_null_keys
     core.effects.append(CompactTopic(run.token, tuple(compacted), tuple(pieces), keep_null_keys))
 
 
-def _lost(topic: Topic) -> list[Span]:
-    """Returns the entries of the topic that storage lost, as far as that was accepted."""
-    return sorted(damage[:3] for damage in topic.state.damages if damage.accepted)
+def _left_out(topic: Topic) -> dict[int, list[tuple[int, int]]]:
+    """Returns the entries of each ledger that storage lost, as far as that was accepted, and withheld ones (TX-19)."""
+    spans: dict[int, list[tuple[int, int]]] = {}
+    lost = (damage[:3] for damage in topic.state.damages if damage.accepted)
+    for ledger_id, first, end in sorted([*lost, *topic.ledger.withheld]):
+        spans.setdefault(ledger_id, []).append((first, end))
+    return spans
 
 
-def _readable(ledger_id: int, first: int, end: int, lost: list[Span]) -> list[Span]:
-    """Returns the parts of entries `first … end - 1` that are not lost."""
+def _readable(ledger_id: int, first: int, end: int, left_out: Sequence[tuple[int, int]]) -> list[Span]:
+    """Returns the parts of entries `first … end - 1` that are not left out."""
     parts: list[Span] = []
-    for lost_ledger, lost_first, lost_end in lost:
-        if lost_ledger == ledger_id and lost_first < end and lost_end > first:
-            if first < lost_first:
-                parts.append((ledger_id, first, lost_first))
-            first = max(first, lost_end)
+    for gap_first, gap_end in left_out:
+        if gap_first < end and gap_end > first:
+            if first < gap_first:
+                parts.append((ledger_id, first, gap_first))
+            first = max(first, gap_end)
     return [*parts, (ledger_id, first, end)] if first < end else parts
 
 

@@ -10,6 +10,7 @@ from spark_pulsar.broker.entities.producer import Producer, send_receipts
 from spark_pulsar.broker.lifetime import delayed_delivery
 from spark_pulsar.broker.topic_log import rollover
 from spark_pulsar.broker.topics.non_persistent import publish
+from spark_pulsar.broker.transactions import entries
 from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.records.base import EntriesAppended
 from spark_pulsar.ledger.records.topics import TopicChunked
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 FLAWS: Final[Mapping[Flaw, PulsarError]] = {
     "checksum": ChecksumFailed("Checksum failed on the broker"),
     "metadata": NotAllowed("The message metadata does not fit into the entry"),
-    "transaction": NotAllowed("Transactions are not enabled."),
     "marker": NotAllowed("Markers and shadow messages are the broker's own"),
 }
 """Answer to a SEND with a flaw (PR-12)."""
@@ -60,6 +60,12 @@ def take_now(core: Core, producer: Producer, sends: SendRun, *, is_encrypted: bo
     """Stores a run of SENDs without flaws, but for entries that had to be encrypted and are not (PR-12), those that are
     too large for their topic (ADM-55), and those that are delayed for too long (DEL-9). A non-persistent topic passes
     it on."""
+    if sends.transaction is not None:
+        try:
+            entries.check_open(core, producer.topic, sends.transaction)
+        except PulsarError as error:
+            _refuse_sends(core, producer, sends, error)
+            return
     if core.encryption.topics and not is_encrypted and producer.topic in core.encryption.topics:
         _take_encrypted(core, producer, sends)
         return
@@ -130,22 +136,24 @@ def _store(core: Core, producer: Producer, sends: SendRun) -> None:
         info = topic.ledger.open_ledger
         if info is None or topic.must_roll(core):
             info = rollover.open_ledger(core, topic)
-        entries = fitting(info, core.now_ms, core.roll_limits, sends.starts, sends.ends)
-        if entries == len(sends.ends):
+        count = fitting(info, core.now_ms, core.roll_limits, sends.starts, sends.ends)
+        if count == len(sends.ends):
             _store_in(core, info, producer, sends)
             return
-        _store_in(core, info, producer, sends.slice(0, entries))
-        sends = sends.slice(entries, len(sends.ends))
+        _store_in(core, info, producer, sends.slice(0, count))
+        sends = sends.slice(count, len(sends.ends))
 
 
 def _store_in(core: Core, info: LedgerInfo, producer: Producer, sends: SendRun) -> None:
     """Appends one record, and sends one write of receipts when it is on disk."""
     session, topic = producer.session, producer.topic
-    entries = len(sends.ends)
+    count = len(sends.ends)
     messages = sum(sends.message_counts)
-    counts = None if messages == entries else sends.message_counts
+    counts = None if messages == count else sends.message_counts
     run = EntryRun(info.ledger_id, info.entries, sends.buffer, sends.starts, sends.ends, counts)
     core.append(EntriesAppended(run))
+    if sends.transaction is not None:
+        entries.note(core, topic, sends.transaction, run)
     delayed_delivery.note(core, topic, run)
     if topic.subscriptions:  # else no consumer reads at its tail
         core.cache.insert(run)
@@ -157,7 +165,7 @@ def _store_in(core: Core, info: LedgerInfo, producer: Producer, sends: SendRun) 
     topic.bytes_in += size_bytes
     topic.last_published_ms = core.now_ms
     core.when_durable(partial(_stored, core, producer, run, sends, size_bytes))
-    pending_publishes.note_pending(core, session, entries, size_bytes)
+    pending_publishes.note_pending(core, session, count, size_bytes)
     if topic.bytes_in >= topic.check_at_bytes:
         core.monitors.appended(topic, run)
 

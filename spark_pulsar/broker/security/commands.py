@@ -98,6 +98,13 @@ CHECKS: Final[Mapping[int, Check]] = {
     BaseCommand.WATCH_TOPIC_LIST_CLOSE: _allowed,
     BaseCommand.GET_SCHEMA: _of_topic("LOOKUP", "Client is not authorized to get the schema"),
     BaseCommand.GET_OR_CREATE_SCHEMA: _of_topic("PRODUCE", "Client is not authorized to create the schema"),
+    BaseCommand.TC_CLIENT_CONNECT_REQUEST: _allowed,
+    BaseCommand.NEW_TXN: _allowed,
+    BaseCommand.ADD_PARTITION_TO_TXN: _allowed,
+    BaseCommand.ADD_SUBSCRIPTION_TO_TXN: _allowed,
+    BaseCommand.END_TXN: _allowed,
+    BaseCommand.END_TXN_ON_PARTITION: _allowed,
+    BaseCommand.END_TXN_ON_SUBSCRIPTION: _allowed,
 }
 """Checks of all commands. Those of a consumer need SUBSCRIBE first. (Apache Pulsar lets every role read and make
-schemas, SEC-61.)"""
+schemas, SEC-61.) Transactions are their owner's (TX-25); their SENDs and ACKs need a producer or consumer."""

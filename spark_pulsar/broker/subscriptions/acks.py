@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from spark_pulsar.broker.transactions import pending_acks
 from spark_pulsar.ledger.records.cursors import CursorAcked, CursorAckProperties, CursorMarkDeleted
-from spark_pulsar.model.errors import NotAllowed
-from spark_pulsar.model.ids import Position, signed
+from spark_pulsar.ledger.state.transactions import sized
+from spark_pulsar.model.errors import PulsarError
+from spark_pulsar.model.ids import Position, TransactionId, signed
 from spark_pulsar.model.singles import Singles
 from spark_pulsar.wire import ack_sets, commands
 from spark_pulsar.wire.pulsar_api_pb2 import CommandAck, CommandRedeliverUnacknowledgedMessages, CommandSubscribe
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from spark_pulsar.ledger.records.base import Record
     from spark_pulsar.ledger.records.cursors import BatchSet, EntryRange
     from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
+
+_SHARED: Final = (CommandSubscribe.Shared, CommandSubscribe.Key_Shared)
 
 MAX_BITS: Final = 65_536
 """Bound of a bit set, 8 KB: the producer alone says how many messages a batch has."""
@@ -49,9 +53,13 @@ def on_ack(core: Core, session: Session, command: CommandAck) -> None:
         return
     request_id = command.request_id if command.HasField("request_id") else None
     if command.HasField("txnid_least_bits") or command.HasField("txnid_most_bits"):
-        if request_id is not None:
-            refusal = NotAllowed("Transactions are not enabled.")
-            core.send(session, commands.ack_response(consumer.consumer_id, request_id, refusal))
+        try:
+            _ack_in_transaction(core, consumer, command)
+        except PulsarError as error:
+            if request_id is not None:
+                core.send(session, commands.ack_response(consumer.consumer_id, request_id, error))
+            return
+        _answer(core, consumer, request_id)
         return
     wants_receipt = request_id is not None
     whole: list[EntryRange] = []
@@ -72,6 +80,49 @@ def on_ack(core: Core, session: Session, command: CommandAck) -> None:
         properties = {pair.key: str(signed(pair.value)) for pair in command.properties}
         _ack_through(core, consumer, position, bits, properties, wants_receipt=wants_receipt)
     _answer(core, consumer, request_id)
+
+
+def _ack_in_transaction(core: Core, consumer: Consumer, command: CommandAck) -> None:
+    """Makes acks pending until their transaction ends (TX-12 ... TX-14). On Shared and Key_Shared cumulative ones are
+    ignored, as without a transaction."""
+    txn_id = TransactionId(command.txnid_most_bits, command.txnid_least_bits)
+    pending_acks.check_open(core, consumer, txn_id)
+    ledger = consumer.subscription.topic.ledger
+    whole: list[EntryRange] = []
+    partial: list[BatchSet] = []
+    sizes: dict[tuple[int, int], int] = {}
+    for message_id in command.message_id:
+        ledger_id, entry_id = signed(message_id.ledgerId), signed(message_id.entryId)
+        if message_id.ack_set:
+            partial.append((ledger_id, entry_id, ack_sets.mask(message_id.ack_set)))
+            sizes[ledger_id, entry_id] = min(message_id.batch_size, MAX_BITS)
+        else:
+            whole.append((ledger_id, entry_id, entry_id + 1))
+    sets = [
+        (ledger_id, entry_id, sized(bits, _batch_size(core, ledger_id, entry_id, sizes[ledger_id, entry_id])))
+        for ledger_id, entry_id, bits in _usable_sets(core, ledger, partial)
+    ]
+    if command.ack_type == CommandAck.Individual:
+        pending_acks.ack_each(core, consumer, txn_id, sorted(set(_existing(ledger, whole))), sets)
+    elif consumer.subscription.type not in _SHARED and len(whole) + len(partial) == 1:  # ACK-3
+        position = Position(*(whole or partial)[0][:2])
+        info = ledger.ledgers.get(position.ledger_id)
+        if info is None or not -1 <= position.entry_id < info.entries:
+            return
+        if partial:
+            position = ledger.last_passed(ledger.previous_position(position))
+        if not partial or position > consumer.subscription.cursor.mark_delete:
+            pending_acks.ack_through(core, consumer, txn_id, position)
+        if sets:
+            pending_acks.ack_each(core, consumer, txn_id, (), sets)
+
+
+def _batch_size(core: Core, ledger_id: int, entry_id: int, told: int) -> int:
+    """Returns the number of messages of a batch: as its stored entry says, if that is at hand, or the client."""
+    run = core.cache.lookup(ledger_id, entry_id)
+    if run is None or run.message_counts is None:
+        return told
+    return run.message_counts[entry_id - run.first_entry_id]
 
 
 def _answer(core: Core, consumer: Consumer, request_id: int | None) -> None:
@@ -130,7 +181,7 @@ def _ack_through(
     """Acks cumulatively up to and including the position, or up to it and part of its batch (ACK-2, ACK-3). The
     properties of the ack are kept until the next one (ACK-5)."""
     subscription = consumer.subscription
-    if subscription.type in (CommandSubscribe.Shared, CommandSubscribe.Key_Shared):
+    if subscription.type in _SHARED:
         return
     cursor, ledger = subscription.cursor, subscription.topic.ledger
     info = ledger.ledgers.get(position.ledger_id)

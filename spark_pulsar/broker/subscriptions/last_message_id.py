@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def on_last_message_id(core: Core, session: Session, command: CommandGetLastMessageId) -> None:
-    """Handles GET_LAST_MESSAGE_ID: the last entry on disk, -1:-1 when none is left, and mark-delete (C13)."""
+    """Handles GET_LAST_MESSAGE_ID: the last entry that consumers may get, -1:-1 without one, and mark-delete (C13)."""
     consumer = session.consumers.get(command.consumer_id)
     if consumer is None:
         raise MetadataError("Consumer not found")
@@ -29,7 +29,7 @@ def on_last_message_id(core: Core, session: Session, command: CommandGetLastMess
         mark_delete = topic.ledger.last_passed(cursor.mark_delete)
         core.send(session, commands.last_message_id(command.request_id, last, mark_delete))
 
-    last_position = topic.last_add_confirmed
+    last_position = topic.last_visible
     last_left = compaction.last_left(topic) if consumer.read_compacted else None
     if last_left is not None:
         answer(MessageId(last_left[0], last_left[1], topic.partition, last_left[2]))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.entities import registry
+from spark_pulsar.broker.transactions.coordinator import count_of
 from spark_pulsar.model.errors import NotAllowed, TopicNotFound
 
 from . import lifecycle
+
+TRANSACTION_COORDINATORS: Final = "persistent://pulsar/system/transaction_coordinator_assign"
+"""Topic whose partitions are the transaction coordinators (TX-2)."""
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
@@ -51,8 +55,10 @@ def partitions_of(core: Core, name: TopicName, *, may_create: bool) -> int:
             return 0
     if registry.exists(core, name):
         return 0
+    if name.full == TRANSACTION_COORDINATORS and core.config.transactions_enabled:
+        return count_of(core)
     if name.tenant == "pulsar":
-        return 0  # the coordinator's topic: the request that follows is refused with a clear answer (5.17)
+        return 0  # without transactions the request that follows is refused with a clear answer (TX-1)
     policies = core.policies_of(name)
     if not may_create or not policies.auto_topic_creation.allowed or name.is_system:
         raise TopicNotFound(f"Topic {name} not found")

@@ -56,6 +56,11 @@ def check_command(kind: int, content: Any) -> None:
     """Refuses a command with too long a name, or too many properties."""
     if kind == BaseCommand.ACK:
         _check_length("Ack properties", sum(len(pair.key) for pair in content.properties))
+    elif kind == BaseCommand.ADD_PARTITION_TO_TXN:
+        _check_longest("Topic name", content.partitions, MAX_TOPIC_NAME_LENGTH)
+    elif kind == BaseCommand.ADD_SUBSCRIPTION_TO_TXN:
+        _check_longest("Topic name", (each.topic for each in content.subscription), MAX_TOPIC_NAME_LENGTH)
+        _check_longest("Subscription name", (each.subscription for each in content.subscription), MAX_NAME_LENGTH)
     texts = _TEXTS.get(kind)
     if texts is None:
         return
@@ -94,6 +99,12 @@ def check_topic(name: TopicName) -> None:
 def too_long(what: str, length: int, limit: int) -> str:
     """Says that a name is too long. It is not quoted: the answer would be as long."""
     return f"{what} has {length} characters, more than {limit}: choose a shorter one"
+
+
+def _check_longest(what: str, names: Iterable[str], limit: int) -> None:
+    length = max(map(len, names), default=0)
+    if length > limit:
+        raise NotAllowed(too_long(what, length, limit))
 
 
 def _check_pairs(what: str, pairs: Iterable[KeyValue]) -> None:

@@ -50,6 +50,7 @@ _RETENTION: Final = Section(
 _TOPICS: Final = Section("Topics and namespaces")
 _PRODUCERS: Final = Section("Producers")
 _COMPACTION: Final = Section("Compaction")
+_TRANSACTIONS: Final = Section("Transactions")
 _CONSUMERS: Final = Section("Consumers")
 _STATISTICS: Final = Section("Statistics")
 
@@ -240,6 +241,13 @@ class BrokerConfig:
     compaction_keeps_null_keys: bool = _COMPACTION.key(
         "topicCompactionRetainNullKey", switch, False, "CMP-C2",
         "Keeps messages without a key in the compacted view.", is_dynamic=True)
+
+    transactions_enabled: bool = _TRANSACTIONS.key(
+        "transactionCoordinatorEnabled", switch, False, "TX-1",
+        "Serves transactions: their coordinator, messages and acknowledgements in them.")
+    max_active_transactions: int = _TRANSACTIONS.key(
+        "maxActiveTransactionsPerCoordinator", natural_long, 0, "TX-24",
+        "Open transactions that a coordinator may have; 0: 100,000.", is_dynamic=True)
 
     topic_patterns: bool = _CONSUMERS.key(
         "enableBrokerSideSubscriptionPatternEvaluation", switch, True, "MT-2",

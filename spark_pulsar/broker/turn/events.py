@@ -78,7 +78,7 @@ class UnknownCommandReceived(Event):
     command_type: int
 
 
-Flaw = Literal["checksum", "metadata", "transaction", "marker"]
+Flaw = Literal["checksum", "metadata", "marker"]
 """Flaw of a SEND: its CRC32C, the size of its metadata, or a kind that clients may not send."""
 
 

@@ -150,7 +150,7 @@ class Cursor:
                 following = acked.next_range(ledger_id, entry_id)
                 if waiting is not None:
                     other = waiting.next_range(ledger_id, entry_id)
-                    following = min(following or other, other or following) if following or other else None
+                    following = other if following is None else min(following, other or following)
                 stop = min(end if following is None else min(end, following[0]), entry_id + max_entries)
                 ranges.append((ledger_id, entry_id, stop))
                 max_entries -= stop - entry_id

@@ -125,7 +125,7 @@ PULSAR_KEYS: Final = frozenset(
         managedLedgerPassword managedLedgerPersistIndividualAckAsLongArray
         managedLedgerPrometheusStatsLatencyRolloverSeconds managedLedgerReadEntryTimeoutSeconds
         managedLedgerStatsPeriodSeconds managedLedgerStorageClassName managedLedgerTraceTaskExecution
-        managedLedgerUnackedRangesOpenCacheSetEnabled maxActiveTransactionsPerCoordinator maxConcurrentHttpRequests
+        managedLedgerUnackedRangesOpenCacheSetEnabled maxConcurrentHttpRequests
         maxConcurrentLookupRequest maxConcurrentNonPersistentMessagePerConnection maxConcurrentTopicLoadRequest
         maxConsumerMetadataSize maxHttpServerConnections maxInflightSaslContext maxNamespacesPerTenant
         maxSecondsToClearTopicNameCache maxTenants maxUnloadBundleNumPerShedding maxUnloadPercentage
@@ -166,7 +166,7 @@ PULSAR_KEYS: Final = frozenset(
         transactionBufferClientMaxConcurrentRequests transactionBufferClientOperationTimeoutInMills
         transactionBufferProviderClassName transactionBufferSegmentedSnapshotEnabled
         transactionBufferSnapshotMaxTransactionCount transactionBufferSnapshotMinTimeInMillis
-        transactionBufferSnapshotSegmentSize transactionCoordinatorEnabled transactionLogBatchedWriteEnabled
+        transactionBufferSnapshotSegmentSize transactionLogBatchedWriteEnabled
         transactionLogBatchedWriteMaxDelayInMillis transactionLogBatchedWriteMaxRecords
         transactionLogBatchedWriteMaxSize transactionMetadataStoreProviderClassName
         transactionPendingAckBatchedWriteEnabled transactionPendingAckBatchedWriteMaxDelayInMillis

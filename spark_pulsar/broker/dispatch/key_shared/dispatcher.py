@@ -274,7 +274,7 @@ class KeySharedDispatcher(RedeliveringDispatcher):
         counts = None if run.message_counts is None else [*map(run.message_counts.__getitem__, indexes)]
         messages = len(indexes) if counts is None else sum(counts)
         cursor = self.subscription.cursor
-        redelivered, sets = cursor.redelivered.get(ledger_id), cursor.batch_sets.get(ledger_id)
+        redelivered, sets = cursor.redelivered.get(ledger_id), cursor.sets_to_send(ledger_id)
         self.core.effects.append(
             SendMessages(
                 consumer.session.session_id,

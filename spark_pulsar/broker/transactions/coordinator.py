@@ -1,0 +1,257 @@
+"""The transaction coordinator: opens transactions, adds topics and subscriptions to them, ends them, and aborts those
+that nothing ends (TX-1 ... TX-7; wire-protocol 5.17)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from spark_pulsar.broker.security import authorization
+from spark_pulsar.broker.topic_log import disk_full
+from spark_pulsar.ledger.records.base import CounterSet
+from spark_pulsar.ledger.records.transactions import (
+    TransactionOpened,
+    TransactionPartitionsAdded,
+    TransactionSubscriptionsAdded,
+)
+from spark_pulsar.model.errors import NotAllowed, TransactionCoordinatorNotFound, TransactionNotFound
+from spark_pulsar.model.ids import TransactionId
+from spark_pulsar.model.names import TopicName
+from spark_pulsar.wire import transactions as wire
+from spark_pulsar.wire.pulsar_api_pb2 import (
+    ABORT,
+    COMMIT,
+    CommandAddPartitionToTxn,
+    CommandAddSubscriptionToTxn,
+    CommandEndTxn,
+    CommandEndTxnOnPartition,
+    CommandEndTxnOnSubscription,
+    CommandNewTxn,
+    CommandTcClientConnectRequest,
+)
+
+from . import ending
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.session import Session
+    from spark_pulsar.broker.turn.turn import Timer
+    from spark_pulsar.ledger.state.transactions import Transaction
+
+COORDINATORS: Final = "transaction.coordinators"
+"""Counter of the coordinators, which a request of the admin API raises."""
+MAX_COORDINATORS: Final = 1_024
+MAX_OPEN_TRANSACTIONS: Final = 100_000
+"""Open transactions of one coordinator at most, whatever the configuration says (TX-24)."""
+MAX_PARTITIONS: Final = 10_000
+"""Topics, and likewise subscriptions, that one transaction may be added to (TX-24)."""
+MAX_TIMEOUT_MS: Final = 1 << 53
+
+
+@dataclass(slots=True, eq=False)
+class CoordinatorCounts:
+    """Transactions of one coordinator since the start of the broker."""
+
+    opened: int = 0
+    committed: int = 0
+    aborted: int = 0
+    timed_out: int = 0
+    appended: int = 0
+    """Steps that were written to the journal."""
+
+
+@dataclass(slots=True, eq=False)
+class Coordinators:
+    """The coordinators of this broker: timers of open transactions, and counts."""
+
+    timers: dict[TransactionId, Timer] = field(default_factory=dict)
+    counts: dict[int, CoordinatorCounts] = field(default_factory=dict)
+    open_counts: dict[int, int] = field(default_factory=dict)
+    """Number of open transactions by coordinator."""
+
+    def of(self, most: int) -> CoordinatorCounts:
+        """Finds the counts of a coordinator."""
+        return self.counts.setdefault(most, CoordinatorCounts())
+
+
+def begin(core: Core) -> None:
+    """Takes over the transactions that were open when the broker ended: each is aborted at its time-out (TX-7)."""
+    for transaction in list(core.state.transactions.values()):
+        _watch(core, transaction)
+
+
+def count_of(core: Core) -> int:
+    """Counts the coordinators."""
+    return core.state.counters.get(COORDINATORS, 1)
+
+
+def set_count(core: Core, count: int) -> None:
+    """Makes more coordinators; NotAllowed for fewer, whose transactions nothing would end, or too many."""
+    present = count_of(core)
+    if not present < count <= MAX_COORDINATORS:
+        raise NotAllowed(f"Number of transaction coordinators should be above {present} and up to {MAX_COORDINATORS}")
+    core.append(CounterSet(COORDINATORS, count))
+
+
+def _watch(core: Core, transaction: Transaction) -> None:
+    coordinators, most = core.transactions, transaction.txn_id.most
+    coordinators.open_counts[most] = coordinators.open_counts.get(most, 0) + 1
+    timer = core.at(transaction.ends_ms, partial(_time_out, core, transaction.txn_id))
+    coordinators.timers[transaction.txn_id] = timer
+
+
+def _time_out(core: Core, txn_id: TransactionId) -> None:
+    transaction = core.state.transactions.get(txn_id)
+    if transaction is not None:
+        core.transactions.of(txn_id.most).timed_out += 1
+        abort(core, transaction)
+
+
+def abort(core: Core, transaction: Transaction) -> None:
+    """Aborts a transaction that no client ends."""
+    _forget(core, transaction.txn_id, is_committed=False)
+    ending.end_when_durable(core, transaction, is_committed=False)
+
+
+def _forget(core: Core, txn_id: TransactionId, *, is_committed: bool) -> None:
+    """Stops to watch a transaction that ends, and counts it."""
+    coordinators = core.transactions
+    timer = coordinators.timers.pop(txn_id, None)
+    if timer is not None:
+        timer.cancel()
+        coordinators.open_counts[txn_id.most] -= 1
+    counts = coordinators.of(txn_id.most)
+    counts.appended += 1
+    if is_committed:
+        counts.committed += 1
+    else:
+        counts.aborted += 1
+
+
+# ---- commands ---------------------------------------------------------------------------------------------------
+
+
+def _check_coordinator(core: Core, most: int) -> None:
+    if most >= count_of(core):
+        raise TransactionCoordinatorNotFound(f"Transaction coordinator with id {most} not found!")
+
+
+def _find(
+    core: Core, session: Session, command: CommandAddPartitionToTxn | CommandAddSubscriptionToTxn | CommandEndTxn
+) -> Transaction:
+    """Finds the open transaction that a command names, of which the client must be the owner (TX-25)."""
+    txn_id = TransactionId(command.txnid_most_bits, command.txnid_least_bits)
+    _check_coordinator(core, txn_id.most)
+    found = core.state.transactions.get(txn_id)
+    if found is None:
+        raise TransactionNotFound(f"The transaction with this txdID `{txn_id}`not found ")
+    principal = session.principal
+    is_owner = not core.config.authorization_enabled or principal.role == found.owner
+    if not is_owner and not authorization.is_super_user(core, principal):
+        raise TransactionNotFound(
+            f"Client ({principal.role}) is neither the owner of the transaction {txn_id} nor a super user"
+        )
+    disk_full.admit_order(core)
+    return found
+
+
+def on_tc_client_connect(core: Core, session: Session, command: CommandTcClientConnectRequest) -> None:
+    """Handles TC_CLIENT_CONNECT_REQUEST: every coordinator is here. For one that does not exist success, too, as from
+    Apache Pulsar: what follows is refused."""
+    core.send(session, wire.coordinator_connected(command.request_id))
+
+
+def on_new_transaction(core: Core, session: Session, command: CommandNewTxn) -> None:
+    """Handles NEW_TXN: opens a transaction (TX-3)."""
+    most = command.tc_id
+    _check_coordinator(core, most)
+    limit = min(core.config.max_active_transactions or MAX_OPEN_TRANSACTIONS, MAX_OPEN_TRANSACTIONS)
+    if core.transactions.open_counts.get(most, 0) >= limit:
+        raise NotAllowed(
+            f"Transaction coordinator {most} has {limit} open transactions (maxActiveTransactionsPerCoordinator): "
+            "end some first"
+        )
+    disk_full.admit_order(core)
+    txn_id = core.state.next_transaction_id(most)
+    timeout_ms = min(command.txn_ttl_millis, MAX_TIMEOUT_MS)
+    core.append(TransactionOpened(*txn_id, core.now_ms, timeout_ms, session.principal.role or ""))
+    _watch(core, core.state.transactions[txn_id])
+    counts = core.transactions.of(most)
+    counts.opened += 1
+    counts.appended += 1
+    _answer(core, session, command, txn_id)
+
+
+def on_add_partitions(core: Core, session: Session, command: CommandAddPartitionToTxn) -> None:
+    """Handles ADD_PARTITION_TO_TXN: the transaction will have entries on these topics (TX-4)."""
+    transaction = _find(core, session, command)
+    for text in command.partitions:
+        TopicName.parse(text)
+    wanted = tuple(text for text in dict.fromkeys(command.partitions) if text not in transaction.partitions)
+    _check_room(len(transaction.partitions) + len(wanted), "topics")
+    if wanted:
+        core.append(TransactionPartitionsAdded(*transaction.txn_id, wanted))
+        core.transactions.of(transaction.txn_id.most).appended += 1
+    _answer(core, session, command, transaction.txn_id)
+
+
+def on_add_subscriptions(core: Core, session: Session, command: CommandAddSubscriptionToTxn) -> None:
+    """Handles ADD_SUBSCRIPTION_TO_TXN: the transaction will have acks on these subscriptions (TX-5)."""
+    transaction = _find(core, session, command)
+    known = transaction.subscriptions
+    wanted = dict.fromkeys((each.topic, each.subscription) for each in command.subscription)
+    for topic, _ in wanted:
+        TopicName.parse(topic)
+    pairs = [(topic, name) for topic, name in wanted if name not in known.get(topic, ())]
+    _check_room(sum(map(len, known.values())) + len(pairs), "subscriptions")
+    if pairs:
+        topics, names = zip(*pairs, strict=True)
+        core.append(TransactionSubscriptionsAdded(*transaction.txn_id, topics, names))
+        core.transactions.of(transaction.txn_id.most).appended += 1
+    _answer(core, session, command, transaction.txn_id)
+
+
+def _check_room(count: int, what: str) -> None:
+    if count > MAX_PARTITIONS:
+        raise NotAllowed(f"A transaction may have up to {MAX_PARTITIONS} {what}")
+
+
+def on_end(core: Core, session: Session, command: CommandEndTxn) -> None:
+    """Handles END_TXN: commits or aborts, and answers when that is on disk (TX-6)."""
+    transaction = _find(core, session, command)
+    if command.txn_action not in (COMMIT, ABORT):
+        raise NotAllowed(f"Transaction action {command.txn_action} is neither COMMIT nor ABORT")
+    is_committed = command.txn_action == COMMIT
+    _forget(core, transaction.txn_id, is_committed=is_committed)
+    tell, refuse = wire.answers(command, transaction.txn_id)
+    ending.answer_end(
+        core,
+        transaction,
+        lambda: core.send(session, tell),
+        lambda error: core.send(session, refuse(error)),
+        is_committed=is_committed,
+    )
+
+
+def on_end_on_partition(core: Core, session: Session, command: CommandEndTxnOnPartition) -> None:
+    """Refuses END_TXN_ON_PARTITION, which brokers of a cluster send to each other: here the coordinator does it all."""
+    raise NotAllowed("END_TXN_ON_PARTITION is for brokers of a cluster: end the transaction with END_TXN")
+
+
+def on_end_on_subscription(core: Core, session: Session, command: CommandEndTxnOnSubscription) -> None:
+    """Refuses END_TXN_ON_SUBSCRIPTION, likewise."""
+    raise NotAllowed("END_TXN_ON_SUBSCRIPTION is for brokers of a cluster: end the transaction with END_TXN")
+
+
+def _answer(
+    core: Core,
+    session: Session,
+    command: CommandNewTxn | CommandAddPartitionToTxn | CommandAddSubscriptionToTxn,
+    txn_id: TransactionId,
+) -> None:
+    """Answers a command when all that it changed is on disk (TX-17)."""
+    tell, refuse = wire.answers(command, txn_id)
+    disk_full.answer_when_durable(
+        core, lambda: core.send(session, tell), lambda error: core.send(session, refuse(error))
+    )

@@ -1,0 +1,100 @@
+"""Acks in transactions: pending until the transaction ends, and then acknowledged or freed (TX-12 ... TX-16)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from spark_pulsar.ledger.records.transactions import TransactionAcked, TransactionAckedThrough
+from spark_pulsar.ledger.state.transactions import PendingAcks
+from spark_pulsar.model.errors import NotAllowed, TransactionConflict, TransactionNotFound
+from spark_pulsar.model.ids import Position, TransactionId
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from spark_pulsar.broker.entities.consumer import Consumer
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.subscription import Subscription
+    from spark_pulsar.ledger.records.cursors import BatchSet, EntryRange
+    from spark_pulsar.ledger.state.transactions import TransactionAcks
+
+MAX_PENDING_ACKS: Final = 200_000
+"""Ranges and parts of batches that one transaction may have pending on one subscription (TX-24)."""
+
+_NONE: Final = PendingAcks()
+
+
+def check_open(core: Core, consumer: Consumer, txn_id: TransactionId) -> None:
+    """Refuses an ack in a transaction that is not open, or on a reader, whose acks are stored nowhere."""
+    if not core.config.transactions_enabled:
+        raise NotAllowed("Transactions are not enabled.")
+    if txn_id not in core.state.transactions:
+        raise TransactionNotFound(f"Transaction {txn_id} is not open: it was ended, or aborted at its time-out")
+    if not consumer.subscription.cursor.is_durable:
+        raise NotAllowed(f"{consumer.subscription.name} is no durable subscription: acks in transactions need one")
+
+
+def ack_each(
+    core: Core,
+    consumer: Consumer,
+    txn_id: TransactionId,
+    whole: Sequence[EntryRange],
+    sets: Sequence[BatchSet],
+) -> None:
+    """Makes acks of single entries and of parts of batches (as sized bit sets) pending, all or none of them.
+    TransactionConflict when an entry is acknowledged, or pending already (TX-12, TX-14)."""
+    subscription = consumer.subscription
+    cursor = subscription.cursor
+    pending = cursor.pending or _NONE
+    for ledger_id, first, end in whole:
+        if (ledger_id, first) <= cursor.mark_delete or cursor.acked.intersects(ledger_id, first, end):
+            raise _conflict(subscription, txn_id, f"{ledger_id}:{first}", "is acknowledged already")
+    for ledger_id, entry_id, _ in sets:
+        if cursor.is_acked(ledger_id, entry_id):
+            raise _conflict(subscription, txn_id, f"{ledger_id}:{entry_id}", "is acknowledged already")
+    found = pending.first_conflict(whole, sets)
+    if found is not None:
+        raise _conflict(subscription, txn_id, str(found), "in pending ack status.")
+    acks = pending.of.get(txn_id)
+    held = 0 if acks is None else acks.ranges.range_count() + len(acks.batch_sets)
+    if held + len(whole) + len(sets) > MAX_PENDING_ACKS:
+        raise NotAllowed(f"Transaction {txn_id} has {held} acks pending on {subscription.name}: commit it first")
+    if not whole and not sets:
+        return
+    core.append(TransactionAcked(*txn_id, cursor.cursor_id, whole, sets))
+    consumer.last_acked_ms = core.now_ms
+    pending = cursor.pending or _NONE
+    filled = [(each[0], each[1], each[1] + 1) for each in sets if pending.whole.contains(each[0], each[1])]
+    subscription.dispatcher.acked(consumer, [*whole, *filled])
+
+
+def ack_through(core: Core, consumer: Consumer, txn_id: TransactionId, position: Position) -> None:
+    """Makes a cumulative ack pending. TransactionConflict when another transaction has one, or it passes nothing new
+    (TX-13)."""
+    subscription = consumer.subscription
+    cursor = subscription.cursor
+    pending = cursor.pending or _NONE
+    if position <= cursor.mark_delete:
+        text = f"is not behind the mark-delete position {cursor.mark_delete}"
+        raise _conflict(subscription, txn_id, str(position), text)
+    other = pending.cumulative_of_another(txn_id)
+    if other is not None:
+        text = f"within a cumulative ack of transaction {other}"
+        raise _conflict(subscription, txn_id, str(position), text)
+    if position <= pending.through:
+        text = f"is not behind its cumulative ack of {pending.through}"
+        raise _conflict(subscription, txn_id, str(position), text)
+    core.append(TransactionAckedThrough(*txn_id, cursor.cursor_id, *position))
+    consumer.last_acked_ms = core.now_ms
+
+
+def _conflict(subscription: Subscription, txn_id: TransactionId, message: str, text: str) -> TransactionConflict:
+    place = f"[{subscription.topic.full_name}][{subscription.name}]"
+    return TransactionConflict(f"{place} Transaction:{txn_id} try to ack message:{message} {text}")
+
+
+def free(subscription: Subscription, acks: TransactionAcks) -> None:
+    """Redelivers what an aborted transaction had acked."""
+    ranges = list(acks.ranges)
+    ranges += [(ledger_id, entry_id, entry_id + 1) for ledger_id, entry_id, _ in acks.sets()]
+    subscription.dispatcher.acks_aborted(ranges)
