@@ -104,7 +104,7 @@ def pending_facts(pending: PendingAcks | None) -> object:
     if pending is None:
         return None
     each = {txn_id: (list(acks.ranges), acks.batch_sets, acks.through) for txn_id, acks in pending.of.items()}
-    return each, list(pending.whole), pending.batch_sets, pending.through
+    return each, list(pending.whole), pending.batch_sets
 
 
 class History:

@@ -119,8 +119,11 @@ class RedeliveringDispatcher(Dispatcher):
 
     def acks_aborted(self, ranges: Sequence[EntryRange]) -> None:
         """Redelivers, and counts, entries whose ack was aborted with its transaction (TX-12)."""
-        if ranges:
-            self.core.append(CursorRedelivered(self.subscription.cursor.cursor_id, ranges))
+        self.core.append(CursorRedelivered(self.subscription.cursor.cursor_id, ranges))
+        for ledger_id, first, end in ranges:
+            for consumer in self.subscription.consumers:  # of a batch that was acked in part, too
+                if self._let_go(consumer, ledger_id, first, end):
+                    self._unblock(consumer)
         self.released(ranges)
 
     def _replay_unless_pending(self, ledger_id: int, first: int, end: int) -> None:

@@ -109,7 +109,7 @@ class SharedDispatcher(RedeliveringDispatcher):
     ) -> None:
         """Notes that the consumer holds these entries, or of batches their unacknowledged messages."""
         left = None if counts is None else list(counts[low : low + entries])
-        sets = self.subscription.cursor.batch_sets.get(ledger_id)
+        sets = self.subscription.cursor.sets_to_send(ledger_id)
         if sets and left is not None:
             for index in range(entries):
                 bits = sets.get(first + index)

@@ -63,8 +63,13 @@ def ack_each(
         return
     core.append(TransactionAcked(*txn_id, cursor.cursor_id, whole, sets))
     consumer.last_acked_ms = core.now_ms
-    pending = cursor.pending or _NONE
-    filled = [(each[0], each[1], each[1] + 1) for each in sets if pending.whole.contains(each[0], each[1])]
+    filled: list[EntryRange] = []
+    for ledger_id, entry_id, _ in sets:
+        left = (cursor.sets_to_send(ledger_id) or {}).get(entry_id, 0)
+        if left == 0:
+            filled.append((ledger_id, entry_id, entry_id + 1))
+        else:
+            subscription.dispatcher.batch_acked(consumer, ledger_id, entry_id, left.bit_count())
     subscription.dispatcher.acked(consumer, [*whole, *filled])
 
 
@@ -77,12 +82,9 @@ def ack_through(core: Core, consumer: Consumer, txn_id: TransactionId, position:
     if position <= cursor.mark_delete:
         text = f"is not behind the mark-delete position {cursor.mark_delete}"
         raise _conflict(subscription, txn_id, str(position), text)
-    other = pending.cumulative_of_another(txn_id)
-    if other is not None:
-        text = f"within a cumulative ack of transaction {other}"
-        raise _conflict(subscription, txn_id, str(position), text)
-    if position <= pending.through:
-        text = f"is not behind its cumulative ack of {pending.through}"
+    found = pending.cumulative()
+    if found is not None and (found[0] != txn_id or position <= found[1]):
+        text = f"while transaction {found[0]} has a cumulative ack of {found[1]} pending"
         raise _conflict(subscription, txn_id, str(position), text)
     core.append(TransactionAckedThrough(*txn_id, cursor.cursor_id, *position))
     consumer.last_acked_ms = core.now_ms
@@ -94,7 +96,14 @@ def _conflict(subscription: Subscription, txn_id: TransactionId, message: str, t
 
 
 def free(subscription: Subscription, acks: TransactionAcks) -> None:
-    """Redelivers what an aborted transaction had acked."""
-    ranges = list(acks.ranges)
-    ranges += [(ledger_id, entry_id, entry_id + 1) for ledger_id, entry_id, _ in acks.sets()]
-    subscription.dispatcher.acks_aborted(ranges)
+    """Redelivers what an aborted transaction had acked one by one, and nothing else has acknowledged since (TX-15)."""
+    cursor = subscription.cursor
+    ranges = [
+        (ledger_id, low, high)
+        for ledger_id, first, end in acks.ranges
+        for low, high in cursor.acked.pieces_not_in(ledger_id, first, end)
+        if (ledger_id, high - 1) > cursor.mark_delete
+    ]
+    ranges += [(each[0], each[1], each[1] + 1) for each in acks.sets() if not cursor.is_acked(*each[:2])]
+    if ranges:
+        subscription.dispatcher.acks_aborted(sorted(ranges))

@@ -129,9 +129,8 @@ class Cursor:
         """
         ranges: list[EntryRange] = []
         ledger, acked, pending = self.ledger, self.acked, self.pending
-        passed = self.mark_delete if pending is None else max(self.mark_delete, pending.through)
-        if start <= passed:
-            start = Position(passed.ledger_id, passed.entry_id + 1)
+        if start <= self.mark_delete:
+            start = Position(self.mark_delete.ledger_id, self.mark_delete.entry_id + 1)
         waiting = None if pending is None or not pending.whole else pending.whole
         position = ledger.at_or_after(start)
         while max_entries > 0 and position <= through:

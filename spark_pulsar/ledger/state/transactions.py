@@ -71,7 +71,7 @@ class PendingAcks:
     """The pending acks of all open transactions on one cursor. Entries that are pending as a whole are sent to no
     consumer; of those pending in part the client is told the part."""
 
-    __slots__ = ("batch_sets", "of", "through", "whole")
+    __slots__ = ("batch_sets", "of", "whole")
 
     def __init__(self) -> None:
         self.of: dict[TransactionId, TransactionAcks] = {}
@@ -79,20 +79,12 @@ class PendingAcks:
         """Entries pending as a whole, in whichever transaction."""
         self.batch_sets: dict[int, dict[int, int]] = {}
         """Ledger id → entry id → bit set (1 = not pending) of entries pending in part, without a size."""
-        self.through = EARLIEST
-        """Everything at or before is pending by a cumulative ack, which one transaction at a time may have."""
 
     # Questions
-
-    def is_pending(self, ledger_id: int, entry_id: int) -> bool:
-        """Tells whether the whole entry is pending."""
-        return (ledger_id, entry_id) <= self.through or self.whole.contains(ledger_id, entry_id)
 
     def first_conflict(self, ranges: Iterable[EntryRange], batch_sets: Iterable[BatchSet]) -> Position | None:
         """Finds the first entry that is pending already, as a whole or in the same part; None without one."""
         for ledger_id, first, end in ranges:
-            if (ledger_id, first) <= self.through:
-                return Position(ledger_id, first)
             pieces = self.whole.pieces_in(ledger_id, first, end)
             if pieces:
                 return Position(ledger_id, pieces[0][0])
@@ -102,15 +94,16 @@ class PendingAcks:
                 if found is not None:
                     return Position(ledger_id, found)
         for ledger_id, entry_id, bits in batch_sets:
-            if self.is_pending(ledger_id, entry_id):
+            if self.whole.contains(ledger_id, entry_id):
                 return Position(ledger_id, entry_id)
             if any(_acked(known) & _acked(bits) for known in self._sets_of(ledger_id, entry_id)):
                 return Position(ledger_id, entry_id)
         return None
 
-    def cumulative_of_another(self, txn_id: TransactionId) -> TransactionId | None:
-        """Finds the other transaction that has a cumulative ack pending."""
-        return next((each for each, acks in self.of.items() if acks.through > EARLIEST and each != txn_id), None)
+    def cumulative(self) -> tuple[TransactionId, Position] | None:
+        """Finds the transaction that has a cumulative ack pending, and its position."""
+        found = ((txn_id, acks.through) for txn_id, acks in self.of.items() if acks.through > EARLIEST)
+        return next(found, None)
 
     # Changes
 
@@ -126,10 +119,9 @@ class PendingAcks:
             self._count_parts(ledger_id, entry_id)
 
     def add_through(self, txn_id: TransactionId, position: Position) -> None:
-        """Makes a cumulative ack pending."""
+        """Makes a cumulative ack pending, which one transaction at a time may have. It hides no entries."""
         acks = self.of.setdefault(txn_id, TransactionAcks())
         acks.through = max(acks.through, position)
-        self.through = max(self.through, position)
 
     def take(self, txn_id: TransactionId) -> TransactionAcks:
         """Takes out the acks of a transaction that ends."""
@@ -138,7 +130,6 @@ class PendingAcks:
             self.whole.remove(ledger_id, first, end)
         for ledger_id, entry_id in acks.batch_sets:
             self._count_parts(ledger_id, entry_id)
-        self.through = max((each.through for each in self.of.values()), default=EARLIEST)
         return acks
 
     def _count_parts(self, ledger_id: int, entry_id: int) -> None:

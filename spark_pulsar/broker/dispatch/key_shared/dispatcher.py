@@ -305,7 +305,7 @@ class KeySharedDispatcher(RedeliveringDispatcher):
         if counts is None:
             consumer.unacked += len(entry_ids)
             return
-        sets = self.subscription.cursor.batch_sets.get(ledger_id, {})
+        sets = self.subscription.cursor.sets_to_send(ledger_id) or {}
         batches = consumer.batch_messages.setdefault(ledger_id, {})
         for entry_id, count in zip(entry_ids, counts, strict=True):
             bits = sets.get(entry_id)
