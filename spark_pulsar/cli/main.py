@@ -11,7 +11,7 @@ from spark_pulsar.broker.turn.config_keys import keys_of
 from spark_pulsar.cli.doctor.command import doctor
 from spark_pulsar.cli.frame.groups import HELP_NAMES, OneLineErrors, loaded_from
 from spark_pulsar.cli.messages import commands as messages
-from spark_pulsar.cli.output.formats import Output
+from spark_pulsar.cli.output.formats import Output, show
 from spark_pulsar.cli.topics import commands as topics
 from spark_pulsar.cli.values import LogLevel
 from spark_pulsar.server.config.settings import ServerConfig
@@ -129,9 +129,9 @@ def tokens() -> None:
 
 
 @app.command()
-def version() -> None:
+def version(output: Output = None) -> None:
     """Print the version."""
-    typer.echo(__version__)
+    show(__version__, output)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pulsar
@@ -277,6 +278,7 @@ def test_commands_of_compaction(broker: Broker) -> None:
     _send(broker.client().create_producer(topic), ("a", "1"), ("a", "2"))
     assert admin("compact") == f"Topic compaction requested for {topic}."
     assert admin("compaction-status -w") == "Compaction was a success"
+    assert json.loads(admin("compaction-status -o json"))["status"] == "SUCCESS"
 
 
 def test_status_and_refusals_over_rest(broker: Broker) -> None:

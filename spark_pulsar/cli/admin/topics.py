@@ -7,6 +7,7 @@ import typer
 
 from spark_pulsar.cli.access.topics import Topic
 from spark_pulsar.cli.admin.command import Command
+from spark_pulsar.cli.output.formats import Output, show
 from spark_pulsar.cli.output.progress import Progress
 from spark_pulsar.cli.values import namespace_path, pairs, topic_name, topic_path
 from spark_pulsar.model.policy_columns import Option, Written
@@ -56,6 +57,7 @@ def _compaction_status(
     ctx: typer.Context,
     topic: Topic,
     wait: Annotated[bool, typer.Option("--wait-complete", "-w", help="Wait until it is done.")] = False,
+    output: Output = None,
 ) -> None:
     path = f"{topic_path(topic)}/compaction"
     answer = ctx.obj.get(path)
@@ -69,10 +71,13 @@ def _compaction_status(
         "RUNNING": "Compaction is currently running",
         "SUCCESS": "Compaction was a success",
     }
-    if answer["status"] in texts:
-        typer.echo(texts[answer["status"]])
+    if output is not None:
+        show(answer, output)
+    elif answer["status"] in texts:
+        typer.echo(texts[answer["status"]])  # pulsar-admin's sentences
     else:
         typer.echo(f"Error in compaction\n{answer['lastError']}", err=True)
+    if answer["status"] not in texts:
         raise typer.Exit(1)
 
 

@@ -15,6 +15,8 @@ from typing import Annotated, Any, Final, ParamSpec
 
 import typer
 
+from spark_pulsar.cli.output.formats import Output
+from spark_pulsar.cli.output.formats import show as show_value
 from spark_pulsar.cli.tokens import keys as tokens_keys
 from spark_pulsar.cli.tokens.keys import CannotUseKey
 from spark_pulsar.cli.values import pairs, time_s
@@ -196,17 +198,22 @@ def _validated(text: str, key: Any, algorithms: list[str]) -> dict[str, Any]:
 
 
 @_command("show")
-def show(token: TokenArgument = None, stdin: Stdin = False, token_file: TokenFile = None) -> None:
+def show(
+    token: TokenArgument = None, stdin: Stdin = False, token_file: TokenFile = None, output: Output = None
+) -> None:
     """Print header and claims of a token, without checking its signature."""
     parts = _token(token, stdin, token_file).split(".")
     try:
         if len(parts) != 3:
             raise ValueError
         header, claims = (base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)).decode() for part in parts[:2])
-        json.loads(header), json.loads(claims)
+        value = {"header": json.loads(header), "claims": json.loads(claims)}
     except (ValueError, binascii.Error) as error:
         raise CannotUseKey("the text is no token: expected HEADER.CLAIMS.SIGNATURE") from error
-    typer.echo(f"{header}\n---\n{claims}")
+    if output is None:
+        typer.echo(f"{header}\n---\n{claims}")  # as Apache Pulsar's tool
+    else:
+        show_value(value, output)
 
 
 def _token(argument: str | None, stdin: bool, file: Path | None) -> str:

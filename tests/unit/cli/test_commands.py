@@ -21,6 +21,7 @@ def run(*arguments: str, stdin: str | None = None) -> Result:
 
 def test_version_is_that_of_the_package() -> None:
     assert run("version").stdout.strip() == version("spark-pulsar")
+    assert json.loads(run("version", "-o", "json").stdout) == version("spark-pulsar")
 
 
 def test_help_names_every_command() -> None:

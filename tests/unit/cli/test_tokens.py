@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import stat
 from pathlib import Path
 
@@ -57,6 +58,8 @@ def test_what_the_tool_of_apache_pulsar_made_is_accepted() -> None:
     assert said("validate", "-sk", SECRET, SIGNED) == "{sub=spark}"
     assert said("validate", "-pk", PUBLIC, "-a", "ES256", SIGNED_BY_PAIR) == "{sub=spark}"
     assert said("show", SIGNED) == '{"kid":"one","alg":"HS256"}\n---\n{"sub":"spark"}'
+    shown = {"header": {"kid": "one", "alg": "HS256"}, "claims": {"sub": "spark"}}
+    assert json.loads(said("show", SIGNED, "-o", "json")) == shown
     assert "not valid: Signature has expired" in refusal("validate", "-sk", SECRET, EXPIRED)
 
 
