@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
 import re
+import struct
 import time
 import urllib.parse
 from concurrent.futures import ThreadPoolExecutor
@@ -167,6 +169,30 @@ def test_messages_are_decoded_by_their_schemas(page_broker: Broker, visit: Open)
     expect(page.locator("li.message pre").last).to_contain_text("00 ff 41 42")
 
 
+@pytest.mark.parametrize("encoding", ["INLINE", "SEPARATED"])
+def test_key_and_value_are_decoded_by_their_own_schemas(page_broker: Broker, visit: Open, encoding: str) -> None:
+    topic = page_broker.topic("pairs")
+    value_schema = {"type": "record", "name": "Sold", "fields": [{"name": "item", "type": "string"}]}
+    properties = {"key.schema.type": "INT32", "value.schema.type": "AVRO", "kv.encoding.type": encoding}
+    schema = {"type": "KEY_VALUE", "schema": json.dumps({"key": "", "value": value_schema}), "properties": properties}
+    place = topic_path(topic).replace("/persistent/", "/schemas/")
+    assert page_broker.rest("POST", f"{place}/schema", schema)[0] == 200
+    key, value = struct.pack(">i", 65), b"\x08b\xc3\xb6n"
+    metadata: dict[str, Any] = {"schema_version": bytes(8)}
+    if encoding == "INLINE":
+        value = b"".join(len(part).to_bytes(4, "big") + part for part in (key, value))
+    else:
+        metadata |= {"partition_key": base64.b64encode(key).decode(), "partition_key_b64_encoded": True}
+    raw = page_broker.raw()
+    raw.request("PRODUCER", topic=topic, producer_id=1)
+    raw.send_message(1, 0, value, metadata=metadata)
+    raw.expect("SEND_RECEIPT")
+    page = visit(page_broker, place_of(topic, tab="messages"))
+    message = page.locator("li.message")
+    expect(message).to_contain_text("KEY_VALUE v0")
+    assert json.loads(message.locator("pre").inner_text()) == {"key": 65, "value": {"item": "bön"}}
+
+
 def messages_of(page: Page) -> Any:
     """The messages that are shown."""
     return page.locator("ol.messages")
@@ -218,6 +244,33 @@ def test_actions_ask_first_and_take_effect(page_broker: Broker, visit: Open) -> 
     page.get_by_role("button", name="Delete").click()
     confirm(page, "sub")
     assert page_broker.rest("GET", f"{topic_path(topic)}/subscriptions")[1] == []
+
+
+def test_a_namespace_is_unloaded_and_its_backlogs_are_cleared(page_broker: Broker, visit: Open) -> None:
+    namespace = "public/page-namespace"
+    assert page_broker.rest("PUT", f"/admin/v2/namespaces/{namespace}", {})[0] == 204
+    topics = [f"persistent://{namespace}/{name}" for name in ("one", "two")]
+    for topic in topics:
+        assert page_broker.rest("PUT", f"{topic_path(topic)}/subscription/sub")[0] == 204
+    raw = page_broker.raw()
+    for number, topic in enumerate(topics):
+        raw.request("PRODUCER", topic=topic, producer_id=number)
+        raw.send_message(number, 0, b"x")
+        raw.expect("SEND_RECEIPT")
+    page = visit(page_broker, f"#/{namespace}")
+    page.get_by_role("button", name="Unload").click()
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Unload").click()
+    confirm(page)
+    expect(page.get_by_text(f"{namespace} is unloaded")).to_be_visible()
+    assert {raw.expect("CLOSE_PRODUCER").fields["producer_id"] for _ in topics} == {0, 1}
+    assert [backlog_of(page_broker, topic) for topic in topics] == [1, 1], "nothing is lost"
+
+    page.get_by_role("button", name="Clear all backlogs").click()
+    expect(page.get_by_role("dialog")).to_contain_text("(2)")
+    confirm(page, namespace)
+    expect(page.get_by_text(f"The backlogs of {namespace} are cleared")).to_be_visible()
+    assert [backlog_of(page_broker, topic) for topic in topics] == [0, 0]
 
 
 def test_a_refused_action_shows_the_reason(page_broker: Broker, visit: Open) -> None:

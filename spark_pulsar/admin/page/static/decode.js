@@ -97,6 +97,7 @@ function single(data) {
     else if (number === 3) found.payloadSize = Number(value);
     else if (number === 4) found.isCompactedOut = value !== 0n;
     else if (number === 5) found.eventTime = Number(value);
+    else if (number === 6) found.isKeyBase64 = value !== 0n;
     else if (number === 8) found.sequenceId = shortened(value);
     else if (number === 9) found.isNull = value !== 0n;
   }
@@ -289,7 +290,9 @@ function keyValue(data, schema, key) {
   const properties = schema.properties || {};
   const parts = typeof schema.data === "string" && schema.data ? JSON.parse(schema.data) : schema.data || {};
   const part = (name) => ({ type: properties[`${name}.schema.type`] || "BYTES", data: typeof parts[name] === "string" ? parts[name] : JSON.stringify(parts[name] ?? "") });
-  if (properties["kv.encoding.type"] === "SEPARATED") return { key: key ?? null, value: bySchema(data, part("value"), null) };
+  if (properties["kv.encoding.type"] === "SEPARATED") {
+    return { key: key && bySchema(key, part("key"), null), value: bySchema(data, part("value"), null) };
+  }
   const reader = new Reader(data);
   const sized = () => {
     const size = reader.number("getInt32", 4);
@@ -331,8 +334,8 @@ function dump(data) {
 }
 
 /**
- * Decodes a payload by a schema, or by what it looks like without one: { kind, text, problem }. A payload that does not
- * fit its schema is shown as it is, with the problem.
+ * Decodes a payload by a schema, or by what it looks like without one: { kind, text, problem }. `key` are the bytes of
+ * the message's key, or null. A payload that does not fit its schema is shown as it is, with the problem.
  */
 export function decoded(data, schema, key) {
   let [kind, value, problem] = ["", null, null];

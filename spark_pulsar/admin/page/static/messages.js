@@ -18,6 +18,17 @@ function header(headers, name) {
   return HEADER_TEXT.decode(data);
 }
 
+/** The bytes of a message's key; null when it has none, or one that is said to be base64 and is not. */
+function keyBytes({ key, isKeyBase64 }) {
+  if (key === undefined) return null;
+  if (!isKeyBase64) return new TextEncoder().encode(key);
+  try {
+    return Uint8Array.from(atob(key), (character) => character.charCodeAt(0));
+  } catch {
+    return null;
+  }
+}
+
 /** Number in a schema's version of eight bytes in base64, as the admin API counts; null when it is none. */
 function versionOf(text) {
   if (!text) return null;
@@ -161,7 +172,7 @@ export class Messages {
     }
     const size = header(headers, "num-batch-message");
     if (size === undefined) {
-      const own = { key: header(headers, "partition-key"), properties: properties(header(headers, "PROPERTY")), isNull: header(headers, "null-value") === "true" };
+      const own = { key: header(headers, "partition-key"), isKeyBase64: header(headers, "partition-key-b64-encoded") === "true", properties: properties(header(headers, "PROPERTY")), isNull: header(headers, "null-value") === "true" };
       return [this.message({ ...common, ...own, payload, eventTime: Date.parse(header(headers, "event-time") || "") || undefined })];
     }
     try {
@@ -173,7 +184,7 @@ export class Messages {
   }
 
   message(each) {
-    const value = each.isEncrypted ? { kind: "encrypted", text: "Encrypted by its producer: the broker has no key.", problem: null } : decoded(each.payload, each.schema, each.key);
+    const value = each.isEncrypted ? { kind: "encrypted", text: "Encrypted by its producer: the broker has no key.", problem: null } : decoded(each.payload, each.schema, keyBytes(each));
     const pairs = Object.entries(each.properties || {});
     const problem = each.problem || value.problem;
     return h(
