@@ -28,8 +28,11 @@ os.environ.setdefault("PULSAR_EXTRA_OPTS", "-XX:TieredStopAtLevel=1")
 # Commands of tests take no profile of the developer's.
 os.environ["SPARK_PULSAR_PROFILE"] = ""
 
-# As tests/apache_pulsar/standalone.conf (ACK-9).
-CONF_OF_OURS: dict[str, object] = {"acknowledgmentAtBatchIndexLevelEnabled": True}
+# As tests/apache_pulsar/standalone.conf (ACK-9, TX-1).
+CONF_OF_OURS: dict[str, object] = {
+    "acknowledgmentAtBatchIndexLevelEnabled": True,
+    "transactionCoordinatorEnabled": True,
+}
 # Everything that is rare with a few messages happens all the time: segments fill and settle, ledgers roll and are
 # trimmed, every read goes to a file.
 SMALL_FILES: dict[str, object] = {

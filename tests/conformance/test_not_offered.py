@@ -1,11 +1,6 @@
-"""What our broker does not offer yet is said, not passed over: an answer, on a connection that stays open.
-
-The list here only shrinks: a feature that gets built leaves `NOT_OFFERED`, and its own tests come in.
-"""
+"""What our broker does not offer yet is said, not passed over: an answer, on a connection that stays open."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pulsar
 import pytest
@@ -14,24 +9,6 @@ from tests.brokers import Broker
 from tests.conformance.exchange import receive_texts, send_all
 
 NOT_YET = "issue 3, section 3: what is not built yet answers its request id with a clear error"
-
-# Command type, its fields but the request id, and the field that holds the error in its answer.
-NOT_OFFERED: dict[str, tuple[str, dict[str, Any], str]] = {
-    "transactions": ("NEW_TXN", {"txn_ttl_millis": 60, "tc_id": 0}, "error"),
-    "transaction coordinator": ("TC_CLIENT_CONNECT_REQUEST", {"tc_id": 0}, "error"),
-    "end of transaction": ("END_TXN", {"txnid_least_bits": 1, "txnid_most_bits": 0, "txn_action": "COMMIT"}, "error"),
-}
-
-
-@pytest.mark.ours_only(NOT_YET)
-@pytest.mark.parametrize("name", NOT_OFFERED)
-def test_a_command_that_is_not_offered_is_refused(broker: Broker, name: str) -> None:
-    command, fields, error_field = NOT_OFFERED[name]
-    raw = broker.raw()
-    answer = raw.request(command, **fields)
-    assert answer.fields.get(error_field), answer
-    raw.barrier()
-
 
 @pytest.mark.ours_only(NOT_YET)
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def on_producer(core: Core, session: Session, command: CommandProducer) -> None:
         return
     if command.producer_id in session.waiting_producers or command.producer_id in session.opening:
         raise ServiceNotReady("Producer is already present on the connection")
-    if command.txn_enabled:
+    if command.txn_enabled and not core.config.transactions_enabled:
         raise NotAllowed("Transactions are not enabled.")
     disk_full.admit_producer(core)
     topic = auto_creation.obtain(core, TopicName.parse(command.topic), may_create=True)

@@ -143,13 +143,16 @@ REFUSED: list[tuple[BaseCommand, str]] = [
         BaseCommand(type=BaseCommand.CONSUMER_STATS, consumerStats={"request_id": 9, "consumer_id": 1}),
         "CONSUMER_STATS_RESPONSE",
     ),
-    (BaseCommand(type=BaseCommand.NEW_TXN, newTxn={"request_id": 9}), "ERROR"),
+    (BaseCommand(type=BaseCommand.NEW_TXN, newTxn={"request_id": 9}), "NEW_TXN_RESPONSE"),
     (
         BaseCommand(type=BaseCommand.TC_CLIENT_CONNECT_REQUEST, tcClientConnectRequest={"request_id": 9, "tc_id": 0}),
         "ERROR",
     ),
-    (BaseCommand(type=BaseCommand.ADD_PARTITION_TO_TXN, addPartitionToTxn={"request_id": 9}), "ERROR"),
-    (BaseCommand(type=BaseCommand.END_TXN, endTxn={"request_id": 9}), "ERROR"),
+    (
+        BaseCommand(type=BaseCommand.ADD_PARTITION_TO_TXN, addPartitionToTxn={"request_id": 9}),
+        "ADD_PARTITION_TO_TXN_RESPONSE",
+    ),
+    (BaseCommand(type=BaseCommand.END_TXN, endTxn={"request_id": 9}), "END_TXN_RESPONSE"),
     (
         BaseCommand(
             type=BaseCommand.WATCH_TOPIC_LIST,

@@ -1,0 +1,54 @@
+"""Without `transactionCoordinatorEnabled` each request of a transaction is refused, on a connection that stays open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.brokers import Broker
+from tests.conftest import started
+
+REFUSED: dict[str, dict[str, Any]] = {
+    "TC_CLIENT_CONNECT_REQUEST": {"tc_id": 0},
+    "NEW_TXN": {"txn_ttl_millis": 60, "tc_id": 0},
+    "ADD_PARTITION_TO_TXN": {"txnid_least_bits": 1, "txnid_most_bits": 0, "partitions": ["t"]},
+    "ADD_SUBSCRIPTION_TO_TXN": {
+        "txnid_least_bits": 1,
+        "txnid_most_bits": 0,
+        "subscription": [{"topic": "t", "subscription": "s"}],
+    },
+    "END_TXN": {"txnid_least_bits": 1, "txnid_most_bits": 0, "txn_action": "COMMIT"},
+}
+
+
+@pytest.fixture(scope="module")
+def without(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    with started(broker_kind, tmp_path_factory.mktemp("off"), {"transactionCoordinatorEnabled": "false"}) as broker:
+        yield broker
+
+
+@pytest.mark.parametrize("command", REFUSED)
+def test_a_command_is_refused(without: Broker, command: str) -> None:
+    # covers TX-1
+    raw = without.raw()
+    answer = raw.request(command, **REFUSED[command])
+    assert (answer.type, answer["error"]) == ("ERROR", "NotAllowedError")
+    raw.barrier()
+
+
+def test_messages_and_acks_in_a_transaction_are_refused(without: Broker) -> None:
+    # covers TX-1
+    raw, topic = without.raw(), without.topic()
+    raw.request("LOOKUP", topic=topic)
+    raw.request("PRODUCER", topic=topic, producer_id=1, producer_name="p")
+    raw.request("SUBSCRIBE", topic=topic, subscription="s", subType="Shared", consumer_id=1, consumer_name="c")
+    ids = {"txnid_least_bits": 1, "txnid_most_bits": 0}
+    raw.send_message(1, 0, b"in a transaction", **ids)
+    assert raw.expect("SEND_ERROR")["error"] == "NotAllowedError"
+    raw.send_message(1, 1, b"plain")
+    ledger_id, entry_id = raw.expect("SEND_RECEIPT").position
+    message_id = [{"ledgerId": ledger_id, "entryId": entry_id}]
+    answer = raw.request("ACK", consumer_id=1, ack_type="Individual", message_id=message_id, **ids)
+    assert (answer.type, answer["error"]) == ("ACK_RESPONSE", "NotAllowedError")
