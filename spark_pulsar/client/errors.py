@@ -131,12 +131,6 @@ class SequenceIdForgotten(PulsarError):
         return f"{self.topic} knows {told} of producer {self.producer_name}, which has written up to {self.sequence_id}"
 
 
-class ReceiptsLost(PulsarError):
-    """Entries of a transaction may be stored or not, and the topic is not known to tell those that are sent again."""
-
-    code = ServerError.NotAllowedError
-
-
 class EndNotReached(PulsarError):
     """The log ends before the end of the range that was asked for, so that waiting would never end.
 

@@ -9,7 +9,7 @@ from typing import Final
 from spark_pulsar.client.clock import monotonic_ms, wall_ms
 from spark_pulsar.client.config import ClientConfig
 from spark_pulsar.client.deadlines import Deadline
-from spark_pulsar.client.errors import ClientClosed, ConnectionLost, MessageTooLarge, ReceiptsLost, SequenceIdForgotten
+from spark_pulsar.client.errors import ClientClosed, ConnectionLost, MessageTooLarge, SequenceIdForgotten
 from spark_pulsar.client.lookup import TopicDirectory
 from spark_pulsar.client.producer_line import ProducerLine, SentEntry
 from spark_pulsar.client.retry import Backoff
@@ -41,9 +41,6 @@ class Publisher:
     A deduplicated publisher is for a topic with deduplication and a name of one's own. It waits for another one that
     holds the name, as long as creating a producer may take, and fails with SequenceIdForgotten when the broker does not
     know, after a reconnect, what it has written.
-
-    A publisher in a transaction is a deduplicated one. It sends again only where the broker is seen to tell duplicates,
-    else ReceiptsLost: what is stored twice in a transaction would be committed twice.
 
     Close the publisher (which waits for all receipts) or use it as a context manager (which does so unless an error is
     on its way out).
@@ -346,12 +343,6 @@ class Publisher:
             line.close()
             raise SequenceIdForgotten(
                 self.topic, self.producer_name, self._stored_sequence_id, success.last_sequence_id
-            )
-        if self._transaction is not None and self._pending and success.last_sequence_id < 0:
-            line.close()
-            raise ReceiptsLost(
-                f"{self.topic}: the connection was lost while {len(self._pending)} entries of transaction "
-                f"{self._transaction} had no receipt, and the topic is not known to de-duplicate"
             )
         self._resume(line, success)
 

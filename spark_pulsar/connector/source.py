@@ -2,8 +2,8 @@
 
 Where objects live (measured on 4.3.0): the `DataSource` is made at the user's call and pickled to every planner; a
 stream reader that plans is made once a query run and never pickled, the one that reads is another object, unpickled
-in each task; a writer is made anew for each micro-batch and once more to commit. So no class here keeps state but the
-planning stream reader.
+in each task; a writer is made anew for each micro-batch, pickled to the tasks, and made once more to commit. So no
+class here keeps state but the planning stream reader, and the writer that goes to the tasks, its transaction.
 """
 
 from __future__ import annotations
@@ -33,14 +33,23 @@ from pyspark.sql.streaming.datasource import (
 
 from spark_pulsar.connector.errors import OptionError
 from spark_pulsar.connector.offsets.source_offset import SourceOffset
-from spark_pulsar.connector.once.attempt import attempt_of
+from spark_pulsar.connector.once.attempt import TaskAttempt, attempt_of, query_of
 from spark_pulsar.connector.once.sequence_ids import SEQUENCE_ID
-from spark_pulsar.connector.options.options import AUTO_PRODUCE_BYTES, EFFECTIVELY_ONCE, KEY_BASED, NO_SCHEMA, Options
+from spark_pulsar.connector.options.options import (
+    AT_LEAST_ONCE,
+    AUTO_PRODUCE_BYTES,
+    EFFECTIVELY_ONCE,
+    KEY_BASED,
+    NO_SCHEMA,
+    TRANSACTIONAL,
+    Options,
+)
 from spark_pulsar.connector.options.parsing import parse_options
 from spark_pulsar.connector.options.table import BATCH_READ, BATCH_WRITE, STREAM_READ, STREAM_WRITE
 from spark_pulsar.connector.planning.ranges import TopicRange
 from spark_pulsar.connector.reading.projection import Projection, projection_of, read_ddl
 from spark_pulsar.connector.shipping import loader, shipped_archive
+from spark_pulsar.connector.transactions.results import TaskResult
 from spark_pulsar.connector.worker_python import check_own_packages
 from spark_pulsar.connector.writing.columns import check_writable
 from spark_pulsar.model.extras import require
@@ -55,6 +64,7 @@ if TYPE_CHECKING:
     from spark_pulsar.connector.micro_batches.offset_planner import OffsetPlanner
     from spark_pulsar.connector.schemas.definition import Definition
     from spark_pulsar.connector.schemas.deriving.row_schema import RowSchema
+    from spark_pulsar.model.ids import TransactionId
 
 LOG: Final = logging.getLogger("spark_pulsar")
 
@@ -271,10 +281,11 @@ class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class Written(WriterCommitMessage):
-    """The rows that one task published."""
+    """The rows that one task published, and the transaction that it did so in."""
 
-    def __init__(self, rows: int) -> None:
+    def __init__(self, rows: int, result: TaskResult | None = None) -> None:
         self.rows = rows
+        self.result = result
 
 
 def _row_schema(schema: StructType, options: Options) -> RowSchema | None:
@@ -288,6 +299,11 @@ def _row_schema(schema: StructType, options: Options) -> RowSchema | None:
     check_encoded(schema, options)
     if SEQUENCE_ID in schema.names and options.batcher_builder == KEY_BASED:
         raise OptionError(f"batcherBuilder {KEY_BASED} changes the order of rows, and {SEQUENCE_ID} has to grow")
+    if SEQUENCE_ID in schema.names and options.delivery_guarantee == TRANSACTIONAL:
+        raise OptionError(
+            f"deliveryGuarantee {TRANSACTIONAL} gives the messages of each transaction ids of their own: leave out the "
+            f"column {SEQUENCE_ID}"
+        )
     rows = derive_row_schema(schema.jsonValue()["fields"], options)
     if rows is None or options.topic is None:
         return rows
@@ -303,6 +319,7 @@ def _write(
     schema: RowSchema | None,
     batches: Iterator[pa.RecordBatch],
     job_id: str | None,
+    transaction: TransactionId | None,
     has_sequence_ids: bool,
 ) -> WriterCommitMessage:
     from spark_pulsar.connector.task_log import RecordedWrite
@@ -310,40 +327,95 @@ def _write(
     from spark_pulsar.connector.writing.task_writing import publish
 
     begin_task()
-    attempt, record = None, RecordedWrite(options.topic, batches)
-    if options.delivery_guarantee == EFFECTIVELY_ONCE:
+    attempt, result, record = None, None, RecordedWrite(options.topic, batches)
+    if options.delivery_guarantee != AT_LEAST_ONCE:
         from pyspark import TaskContext
 
         context = TaskContext.get()
         assert context is not None, "a write runs in a task"
-        attempt = attempt_of(context, options, job_id, has_sequence_ids=has_sequence_ids)
+        attempt = attempt_of(context, options, job_id, transaction, has_sequence_ids=has_sequence_ids)
+        if transaction is not None:
+            is_first = attempt.task == 0 and query_of(context) is not None
+            result = _claimed(options, attempt, transaction) if is_first else TaskResult(transaction)
+    if result is not None and result.was_committed:
+        for _ in batches:
+            pass
+        return Written(0, result)
     rows = publish(client_for(options), options, iter(record), schema, attempt)
     record.done(rows)
-    return Written(rows)
+    return Written(rows, result)
 
 
-def _log_abort(options: Options, messages: Sequence[WriterCommitMessage | None]) -> None:
-    rows = sum(message.rows for message in messages if isinstance(message, Written))
-    again = "leaves them out" if options.delivery_guarantee == EFFECTIVELY_ONCE else "publishes them again"
-    LOG.warning("a write failed after its finished tasks had published %d rows; a new attempt %s", rows, again)
+def _claimed(options: Options, attempt: TaskAttempt, transaction: TransactionId) -> TaskResult:
+    """Claims the micro-batch for its transaction."""
+    from spark_pulsar.connector.transactions.commit_log import CommitLog
+    from spark_pulsar.connector.worker import client_for
+
+    log = CommitLog(client_for(options), options, attempt)
+    return TaskResult(transaction, log.place, was_committed=not log.claim())
+
+
+def _open_transaction(options: Options) -> TransactionId | None:
+    if options.delivery_guarantee != TRANSACTIONAL:
+        return None
+    from spark_pulsar.connector.transactions.transaction import open_transaction
+    from spark_pulsar.connector.worker import client_for
+
+    return open_transaction(client_for(options), options)
+
+
+def _commit(options: Options, messages: Sequence[WriterCommitMessage | None]) -> None:
+    """Commits the transaction, if there is one; else every row is stored already."""
+    if options.delivery_guarantee == TRANSACTIONAL:
+        from spark_pulsar.connector.transactions.committing import commit_written
+        from spark_pulsar.connector.worker import client_for
+
+        commit_written(client_for(options), options, _results(messages))
+
+
+def _abort(
+    options: Options, messages: Sequence[WriterCommitMessage | None], transaction: TransactionId | None = None
+) -> None:
+    """Aborts the transaction, if there is one, and is known; else published rows stay on the topic."""
+    if options.delivery_guarantee != TRANSACTIONAL:
+        rows = sum(message.rows for message in messages if isinstance(message, Written))
+        again = "leaves them out" if options.delivery_guarantee == EFFECTIVELY_ONCE else "publishes them again"
+        LOG.warning("a write failed after its finished tasks had published %d rows; a new attempt %s", rows, again)
+        return
+    from spark_pulsar.connector.transactions.committing import abort_written
+    from spark_pulsar.connector.worker import client_for
+
+    results = _results(messages)
+    if transaction is not None:
+        results.append(TaskResult(transaction))
+    abort_written(client_for(options), results)
+
+
+def _results(messages: Sequence[WriterCommitMessage | None]) -> list[TaskResult]:
+    return [message.result for message in messages if isinstance(message, Written) and message.result is not None]
 
 
 class PulsarWriter(DataSourceArrowWriter):
-    """A batch write: a task that returns has all receipts, so there is nothing to do at commit."""
+    """A batch write: a task that returns has all receipts, so there is nothing to do at commit but for transactions."""
 
     def __init__(self, options: Options, schema: RowSchema | None, has_sequence_ids: bool) -> None:
         self._options = options
         self._schema = schema
         self._has_sequence_ids = has_sequence_ids
         self._job_id = uuid.uuid4().hex  # made once a job: all attempts of its tasks get this object
+        self._transaction = _open_transaction(options)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Runs in a task; returns when the broker has stored every row."""
-        return _write(self._options, self._schema, iterator, self._job_id, self._has_sequence_ids)
+        return _write(self._options, self._schema, iterator, self._job_id, self._transaction, self._has_sequence_ids)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Commits the job's transaction."""
+        _commit(self._options, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Published rows stay on the topic."""
-        _log_abort(self._options, messages)
+        """Published rows stay on the topic, but for those of a transaction."""
+        _abort(self._options, messages, self._transaction)
 
 
 class PulsarStreamWriter(DataSourceStreamArrowWriter):
@@ -353,14 +425,23 @@ class PulsarStreamWriter(DataSourceStreamArrowWriter):
         self._options = options
         self._schema = schema
         self._has_sequence_ids = has_sequence_ids
+        self._transaction: TransactionId | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Opens the transaction of the micro-batch: of two writers only the one that goes to the tasks is pickled, the
+        other one is made to commit."""
+        if self._transaction is None:
+            self._transaction = _open_transaction(self._options)
+        return self.__dict__
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Runs in a task; returns when the broker has stored every row."""
-        return _write(self._options, self._schema, iterator, None, self._has_sequence_ids)
+        return _write(self._options, self._schema, iterator, None, self._transaction, self._has_sequence_ids)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Every row is stored already."""
+        """Commits the micro-batch's transaction."""
+        _commit(self._options, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Published rows stay on the topic."""
-        _log_abort(self._options, messages)
+        """Published rows stay on the topic, but for those of a transaction."""
+        _abort(self._options, messages)

@@ -23,7 +23,7 @@ from spark_pulsar.client.errors import OperationTimeout, SequenceIdForgotten
 from spark_pulsar.client.publisher import Publisher
 from spark_pulsar.connector.errors import DeliveryGuaranteeError
 from spark_pulsar.connector.once.attempt import TaskAttempt
-from spark_pulsar.connector.options.options import AT_LEAST_ONCE, EFFECTIVELY_ONCE
+from spark_pulsar.connector.options.options import AT_LEAST_ONCE
 from spark_pulsar.model.errors import ProducerBusy
 from spark_pulsar.model.names import TopicName
 
@@ -44,9 +44,9 @@ class Resuming:
 
     def __post_init__(self) -> None:
         if self.topic.startswith("non-persistent://"):
-            raise DeliveryGuaranteeError(
-                f"deliveryGuarantee = {EFFECTIVELY_ONCE}: {self.topic} is non-persistent, and keeps nothing that "
-                f"duplicates could be told by; use a persistent topic, or {AT_LEAST_ONCE}"
+            raise self.attempt.refused(
+                f"{self.topic} is non-persistent, and keeps nothing that duplicates could be told by; use a persistent "
+                f"topic, or {AT_LEAST_ONCE}"
             )
 
     def open(self, client: PulsarClient, partition: str, **settings: Any) -> Publisher:
@@ -57,12 +57,20 @@ class Resuming:
         """
         name = self.attempt.producer_name(self.partition_count)
         try:
-            return client.publisher(partition, name=name, deduplicated=True, **settings)
+            publisher = client.publisher(
+                partition, name=name, deduplicated=True, transaction=self.attempt.transaction, **settings
+            )
         except OperationTimeout as error:
             if not isinstance(error.__cause__, ProducerBusy):
                 raise
             why = f"{error.cause}: an earlier attempt of this task is still connected"
             raise OperationTimeout(error.what, error.where, error.timeout_ms, why) from error
+        try:
+            self.attempt.check_known(partition, publisher.last_sequence_id)
+        except DeliveryGuaranteeError:
+            publisher.abort()
+            raise
+        return publisher
 
     def parts(
         self, groups: RowGroups, ids: Ids, publishers: Mapping[int, Publisher]
@@ -97,7 +105,9 @@ class Resuming:
         self._sent_again[group] = self._sent_again.get(group, 0) + 1
         publisher.flush()
         if publisher.duplicates < self._sent_again[group]:
-            raise _forgotten(f"{publisher.topic} has stored a row of {publisher.producer_name} a second time")
+            raise _forgotten(
+                self.attempt, f"{publisher.topic} has stored a row of {publisher.producer_name} a second time"
+            )
 
     def _prove(self, group: int, publisher: Publisher) -> None:
         """Creates the producer again, now that it has written a row: a topic that de-duplicates knows of it."""
@@ -105,28 +115,32 @@ class Resuming:
             publisher.attach_again()
         except SequenceIdForgotten:
             namespace = TopicName.parse(self.topic).namespace_name
-            raise DeliveryGuaranteeError(
-                f"deliveryGuarantee = {EFFECTIVELY_ONCE}: {publisher.topic} does not de-duplicate. Switch it on (for "
-                f"the namespace: pulsar-admin namespaces set-deduplication --enable {namespace}), or use "
-                f"{AT_LEAST_ONCE}. The first row of task {self.attempt.task} is on the topic, for this shows only "
-                "then; it is written again when the query goes on"
+            task, told = self.attempt.task, ""
+            if self.attempt.transaction is None:
+                told = f". The first row of task {task} is on the topic, for this shows only then; it is written again"
+                told += " when the query goes on"
+            raise self.attempt.refused(
+                f"{publisher.topic} does not de-duplicate. Switch it on (for the namespace: pulsar-admin namespaces "
+                f"set-deduplication --enable {namespace}), or use {AT_LEAST_ONCE}{told}"
             ) from None
         self._proved.add(group)
 
 
 @contextmanager
-def refusing_what_is_forgotten() -> Iterator[None]:
+def refusing_what_is_forgotten(attempt: TaskAttempt | None) -> Iterator[None]:
     """Raises DeliveryGuaranteeError in here when the broker forgets what a producer has written."""
     try:
         yield
     except SequenceIdForgotten as error:
-        raise _forgotten(str(error)) from None
+        if attempt is None:
+            raise
+        raise _forgotten(attempt, str(error)) from None
 
 
-def _forgotten(how: str) -> DeliveryGuaranteeError:
-    return DeliveryGuaranteeError(
-        f"deliveryGuarantee = {EFFECTIVELY_ONCE}: de-duplication was switched off, or a producer forgotten, while a "
-        f"task wrote: {how}. Switch it on, and look for duplicates of the last micro-batch"
+def _forgotten(attempt: TaskAttempt, how: str) -> DeliveryGuaranteeError:
+    told = "" if attempt.transaction is not None else ", and look for duplicates of the last micro-batch"
+    return attempt.refused(
+        f"de-duplication was switched off, or a producer forgotten, while a task wrote: {how}. Switch it on{told}"
     )
 
 

@@ -39,6 +39,8 @@ BATCHER_BUILDERS: Final = ("DEFAULT", KEY_BASED)
 """Ways of batching, by the Java client's names."""
 AT_LEAST_ONCE: Final = "at-least-once"
 EFFECTIVELY_ONCE: Final = "effectively-once"
+TRANSACTIONAL: Final = "transactional"
+DELIVERY_GUARANTEES: Final = (AT_LEAST_ONCE, EFFECTIVELY_ONCE, TRANSACTIONAL)
 DEFAULT_PRODUCER_NAME: Final = "spark-pulsar"
 COMPRESSION_TYPES: Final = ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")
 
@@ -106,6 +108,8 @@ class Options:
     delivery_guarantee: str
     producer_name: str | None
     repeatable_row_order: bool
+    transaction_timeout_ms: int
+    transaction_topic: str | None
     schema_type: str
     key_schema_type: str
     value_schema_type: str
@@ -146,24 +150,30 @@ class Options:
         return self
 
     def _check_delivery_guarantee(self) -> None:
-        if self.delivery_guarantee != EFFECTIVELY_ONCE:
+        guarantee = self.delivery_guarantee
+        for name in ("transactionTimeoutMs", "transactionTopic"):
+            if name in self.given and guarantee != TRANSACTIONAL:
+                raise OptionError(f"option {name} is for deliveryGuarantee {TRANSACTIONAL} only")
+        if guarantee == AT_LEAST_ONCE:
             for name in ("producerName", "repeatableRowOrder"):
                 if name in self.given:
-                    raise OptionError(f"option {name} is for deliveryGuarantee {EFFECTIVELY_ONCE} only")
+                    raise OptionError(
+                        f"option {name} is for deliveryGuarantee {EFFECTIVELY_ONCE} or {TRANSACTIONAL} only"
+                    )
             return
         if self.batcher_builder == KEY_BASED:
             raise OptionError(
-                f"batcherBuilder {KEY_BASED} and deliveryGuarantee {EFFECTIVELY_ONCE} contradict each other: batches "
+                f"batcherBuilder {KEY_BASED} and deliveryGuarantee {guarantee} contradict each other: batches "
                 "by key change the order of the rows, by which those that are written are told"
             )
         if self.chunking_enabled:
             raise OptionError(
-                f"chunkingEnabled and deliveryGuarantee {EFFECTIVELY_ONCE} contradict each other: a broker knows only "
+                f"chunkingEnabled and deliveryGuarantee {guarantee} contradict each other: a broker knows only "
                 "the last chunk of a message again, and would keep the others twice"
             )
         if self.topic is not None and self.topic.startswith("non-persistent://"):
             raise OptionError(
-                f"deliveryGuarantee {EFFECTIVELY_ONCE} cannot be kept on {self.topic}: a non-persistent topic keeps "
+                f"deliveryGuarantee {guarantee} cannot be kept on {self.topic}: a non-persistent topic keeps "
                 "nothing that duplicates could be told by"
             )
 

@@ -31,7 +31,7 @@ from spark_pulsar.connector.options.options import (
     AT_LEAST_ONCE,
     BATCHER_BUILDERS,
     COMPRESSION_TYPES,
-    EFFECTIVELY_ONCE,
+    DELIVERY_GUARANTEES,
     HASHING_SCHEMES,
     KEY_VALUE_ENCODINGS,
     PART_SCHEMA_TYPES,
@@ -120,9 +120,11 @@ def parse_options(raw: Mapping[str, str]) -> Options:
         encryption_private_keys=_read(values, PRIVATE_KEYS, private_key_files, None),
         crypto_failure_action=_read(values, "cryptoFailureAction", one_of(*FAILURE_ACTIONS), FAIL),
         send_timeout_ms=_read(values, "sendTimeoutMs", integer(1, _MAX_TIMEOUT_MS), 30_000),
-        delivery_guarantee=_read(values, "deliveryGuarantee", _delivery_guarantee, AT_LEAST_ONCE),
+        delivery_guarantee=_read(values, "deliveryGuarantee", one_of(*DELIVERY_GUARANTEES), AT_LEAST_ONCE),
         producer_name=_read(values, "producerName", _producer_name, None),
         repeatable_row_order=_read(values, "repeatableRowOrder", boolean, False),
+        transaction_timeout_ms=_read(values, "transactionTimeoutMs", integer(1, _MAX_TIMEOUT_MS), 15 * 60 * 1000),
+        transaction_topic=_read(values, "transactionTopic", persistent_topic_name, None),
         schema_type=_read(values, "schemaType", one_of(*SCHEMA_TYPES), SCHEMA_TYPES[0]),
         key_schema_type=_read(values, "keySchemaType", one_of(*PART_SCHEMA_TYPES), PART_SCHEMA_TYPES[0]),
         value_schema_type=_read(values, "valueSchemaType", one_of(*PART_SCHEMA_TYPES), PART_SCHEMA_TYPES[0]),
@@ -190,12 +192,6 @@ def _column(text: str) -> str:
     if not text or text.startswith("__"):
         raise ValueError("expected the name of a column, and names that begin with __ are the connector's own")
     return text
-
-
-def _delivery_guarantee(text: str) -> str:
-    if text.lower() == "transactional":
-        raise ValueError(f"transactional is not supported yet; use {EFFECTIVELY_ONCE}")
-    return one_of(AT_LEAST_ONCE, EFFECTIVELY_ONCE)(text)
 
 
 def _producer_name(text: str) -> str:

@@ -418,29 +418,47 @@ OPTIONS: Final[tuple[Option, ...]] = (
     ),
     Option(
         "deliveryGuarantee",
-        "`at-least-once`, `effectively-once`",
+        "`at-least-once`, `effectively-once`, `transactional`",
         "`at-least-once`",
         WRITE,
         "`effectively-once`: a row is stored one time, whatever is killed and run again, on topics that de-duplicate "
-        "([Effectively once](#effectively-once)); what cannot be promised is refused. `transactional` is not supported "
-        "yet.",
+        "([Effectively once](#effectively-once)); `transactional`: a micro-batch, or a batch write, appears all at "
+        "once or not at all ([Transactions](#transactions)). What cannot be promised is refused.",
     ),
     Option(
         "producerName",
         "name",
         "",
         WRITE,
-        "With `effectively-once`: how names of producers begin, in place of `spark-pulsar`. Inside `foreachBatch` it "
-        "is required, another one for each write to the same topic. A batch write with a name needs `__sequenceId`, "
-        "and leaves out rows up to the last id of this name; without a name each job writes all its rows.",
+        "With `effectively-once` or `transactional`: how names of producers begin, in place of `spark-pulsar`. Inside "
+        "`foreachBatch` it is required, another one for each write to the same topic. With `effectively-once` a batch "
+        "write with a name needs `__sequenceId`, and leaves out rows up to the last id of this name; without a name "
+        "each job writes all its rows.",
     ),
     Option(
         "repeatableRowOrder",
         "boolean",
         "`false`",
         WRITE,
-        "With `effectively-once`: `true` says that rows come in the same order when a task runs again: they come from "
-        "no shuffle, or are sorted behind it.",
+        "With `effectively-once` or `transactional`: `true` says that rows come in the same order when a task runs "
+        "again: they come from no shuffle, or are sorted behind it.",
+    ),
+    Option(
+        "transactionTimeoutMs",
+        "milliseconds",
+        "`900000`",
+        WRITE,
+        "With `transactional`: the broker aborts the transaction of a micro-batch, or of a batch write, that is not "
+        "committed in this time. Until then readers of its topics wait for one whose driver is dead.",
+    ),
+    Option(
+        "transactionTopic",
+        "topic name",
+        "",
+        WRITE,
+        "With `transactional`: persistent topic where a query keeps which micro-batch it has committed last, one for "
+        "each query. By default `__spark_pulsar_transactions-` and the query's name, in the namespace of `topic`, else "
+        "in `public/default`.",
     ),
     Option(
         "pulsar.client.useTls",

@@ -16,6 +16,7 @@ from spark_pulsar.connector.once.resuming import Resuming, refusing_what_is_forg
 from spark_pulsar.connector.once.sequence_ids import SEQUENCE_ID, SequenceIds
 from spark_pulsar.connector.options.options import KEY_BASED, Options
 from spark_pulsar.connector.schemas.deriving.registration import agreed_schema, refused
+from spark_pulsar.connector.transactions.transaction import add_partitions
 from spark_pulsar.connector.writing.batching import grouped_by_key
 from spark_pulsar.connector.writing.delivery_times import delivery_times_ms
 from spark_pulsar.connector.writing.encoded_values import KnownVersions, runs_of_versions, topic_schema
@@ -106,14 +107,13 @@ class TopicWriter:
         groups, cuts = group_rows(partitions, len(self._partitions)), NO_BYTES
         if self.options.batcher_builder == KEY_BASED:
             groups, cuts = grouped_by_key(columns, groups)
-        for index in (groups.offsets[1:] - groups.offsets[:-1]).nonzero()[0].tolist():
-            self._open_once(index)
+        self._open_all((groups.offsets[1:] - groups.offsets[:-1]).nonzero()[0].tolist())
         named_ids = _column(table, SEQUENCE_ID)
         ids = self._sequence_ids.counted(groups) if named_ids is None else self._sequence_ids.given(named_ids, groups)
         if self._resuming is None:
             self._send_all(columns, groups, ids, cuts, schema_version)
             return
-        with refusing_what_is_forgotten():
+        with refusing_what_is_forgotten(self.attempt):
             for part, part_ids in self._resuming.parts(groups, ids, self._publishers):
                 self._send_all(columns, part, part_ids, NO_BYTES, schema_version)
 
@@ -159,8 +159,12 @@ class TopicWriter:
             raise SchemaError(f"__partition is {numbers[np.argmax(wrong)]}, and {self.topic} has 0 to {last}")
         partitions[is_named] = numbers[is_named]
 
-    def _open_once(self, index: int) -> None:
-        if index not in self._publishers:
+    def _open_all(self, indexes: list[int]) -> None:
+        """Opens a publisher on each partition that has none."""
+        new = [index for index in indexes if index not in self._publishers]
+        if new and self.attempt is not None and self.attempt.transaction is not None:
+            add_partitions(self.client, self.attempt.transaction, [self._partitions[index] for index in new])
+        for index in new:
             publisher = self._publishers[index] = self._open(self._partitions[index])
             first = publisher.next_sequence_id if self.attempt is None else self.attempt.first_sequence_id
             self._sequence_ids.begin(index, first)
@@ -183,7 +187,7 @@ class TopicWriter:
 
     def flush(self) -> None:
         """Waits for the receipts of everything sent; names that the next attempt or task needs are free then."""
-        with refusing_what_is_forgotten():
+        with refusing_what_is_forgotten(self.attempt):
             for publisher in self._publishers.values():
                 publisher.flush()
         if self._resuming is not None:

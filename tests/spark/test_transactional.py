@@ -1,0 +1,316 @@
+"""`deliveryGuarantee` transactional: micro-batches and batch jobs that appear all at once, or not at all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import AnalysisException, PythonException, StreamingQueryException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.connector.errors import DeliveryGuaranteeError
+from spark_pulsar.connector.once.attempt import TaskAttempt
+from spark_pulsar.connector.options.options import Options
+from spark_pulsar.connector.options.parsing import parse_options
+from spark_pulsar.connector.options.table import BATCH_WRITE
+from spark_pulsar.connector.transactions.commit_log import CommitLog, is_committed, read_records
+from spark_pulsar.connector.transactions.committing import commit_written
+from spark_pulsar.connector.transactions.results import TaskResult
+from spark_pulsar.connector.writing.task_writing import publish
+from spark_pulsar.model.errors import PulsarError
+from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
+from tests.brokers import topic_path
+from tests.spark.flows import BATCHED, Flows, texts, values
+
+NAMESPACE = "public/transactional"
+TRANSACTIONAL = {"deliveryGuarantee": "transactional", "repeatableRowOrder": True}
+
+
+@pytest.fixture
+def flows(transacting_flows: Flows) -> Flows:
+    """Flows on a broker with transactions, and a namespace that de-duplicates."""
+    path = f"/admin/v2/namespaces/{NAMESPACE}"
+    assert transacting_flows.broker.rest("PUT", path, {})[0] in (204, 409)
+    assert transacting_flows.broker.rest("POST", f"{path}/deduplication", True)[0] == 204
+    return transacting_flows
+
+
+def new_topic(flows: Flows, name: str = "sink", partitions: int = 0) -> str:
+    """A topic that de-duplicates."""
+    topic = flows.broker.topic(name).replace("public/default", NAMESPACE)
+    if partitions:
+        assert flows.broker.rest("PUT", f"{topic_path(topic)}/partitions", partitions)[0] == 204
+    return topic
+
+
+def begin(flows: Flows, frame: DataFrame, checkpoint: str, topic: str | None = None, **options: Any) -> Any:
+    """Starts to write all that there is as a stream."""
+    writer = frame.writeStream.format("pulsar").option("service.url", flows.broker.service_url)
+    writer = writer if topic is None else writer.option("topic", topic)
+    for name, value in (TRANSACTIONAL | options).items():
+        writer = writer.option(name, value)
+    return flows.start(writer.option("checkpointLocation", checkpoint).trigger(availableNow=True))
+
+
+def copy(flows: Flows, frame: DataFrame, checkpoint: str, topic: str | None = None, **options: Any) -> None:
+    """Writes all that there is as a stream."""
+    assert begin(flows, frame, checkpoint, topic, **options).awaitTermination(180)
+
+
+def uncommit(checkpoint: str) -> int:
+    """Undoes Spark's commit of the last micro-batch, as if the driver had been lost before it; its number."""
+    last = max(int(file.name) for file in (Path(checkpoint) / "commits").glob("[0-9]*"))
+    for name in (f"{last}", f".{last}.crc"):
+        (Path(checkpoint) / "commits" / name).unlink(missing_ok=True)
+    return last
+
+
+def counted(flows: Flows, topic: str) -> Counter[str]:
+    """How often each value is there for a reader."""
+    rows = flows.batch(topic).groupBy(F.expr("string(value) AS value")).count().collect()
+    return Counter({row["value"]: row["count"] for row in rows})
+
+
+def rows_of(payloads: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Rows as a task gets them."""
+    yield pa.RecordBatch.from_pydict({"value": list(payloads)})
+
+
+def attempt_at(flows: Flows, client: PulsarClient, batch_id: int = 0, writer: str = "copy") -> tuple[CommitLog, Any]:
+    """The log for an attempt of the first task of a micro-batch, in a new transaction; the attempt."""
+    attempt = TaskAttempt(writer, batch_id, 0, client.open_transaction(0, 60_000))
+    return CommitLog(client, options_of(flows, f"persistent://{NAMESPACE}/any"), attempt), attempt
+
+
+def options_of(flows: Flows, topic: str, **more: str) -> Options:
+    """Options of a batch write."""
+    given = {"service.url": flows.broker.service_url, "topic": topic, "deliveryGuarantee": "transactional"}
+    return parse_options(given | more).for_write(BATCH_WRITE)
+
+
+def test_micro_batches_are_copied(flows: Flows) -> None:
+    # covers CONN-90
+    source, topic, checkpoint = new_topic(flows, "source", 2), new_topic(flows, "sink", 3), flows.checkpoint()
+    flows.send(source, texts(95), **BATCHED)
+    frame = flows.stream(source, maxMessagesPerTrigger=40).select("value")
+    copy(flows, frame, checkpoint, topic)
+    assert counted(flows, topic) == Counter(texts(95))
+    flows.send(source, texts(10, first=95))
+    copy(flows, frame, checkpoint, topic)
+    assert counted(flows, topic) == Counter(texts(105))
+
+
+def test_a_micro_batch_that_was_committed_is_not_committed_again(flows: Flows) -> None:
+    # covers CONN-91
+    source, topic, checkpoint = new_topic(flows, "source", 2), new_topic(flows, "sink", 2), flows.checkpoint()
+    flows.send(source, texts(60), **BATCHED)
+    frame = flows.stream(source, maxMessagesPerTrigger=40, smallBatchMaxMessages=0).select("value")
+    copy(flows, frame, checkpoint, topic)
+    assert uncommit(checkpoint) == 1
+    flows.send(source, texts(10, first=60))
+    copy(flows, frame, checkpoint, topic)
+    assert counted(flows, topic) == Counter(texts(70))
+
+
+def test_a_micro_batch_that_fails_shows_nothing_on_any_topic(flows: Flows) -> None:
+    # covers CONN-90, CONN-92
+    source, checkpoint = new_topic(flows, "source", 2), flows.checkpoint()
+    topics = [new_topic(flows, "left", 1), new_topic(flows, "right", 2)]
+    flows.send(source, texts(60))
+    routed = F.expr(f"if(crc32(value) % 2 = 0, '{topics[0]}', '{topics[1]}') AS __topic")
+    rows = flows.stream(source, smallBatchMaxMessages=0).select("value", routed)
+    bad = rows.where(F.expr("if(string(value) = 'm59', raise_error('a bad row'), true)"))
+    with pytest.raises(StreamingQueryException, match="a bad row"):
+        copy(flows, bad, checkpoint, batchingMaxMessages=5)
+    for topic in topics:
+        for partition in flows.wire().partitions_of(topic):
+            assert flows.wire().last_message_id(partition) is None
+    copy(flows, rows, checkpoint)
+    assert sum((counted(flows, topic) for topic in topics), Counter()) == Counter(texts(60))
+    assert all(counted(flows, topic) for topic in topics)
+
+
+def test_a_transaction_that_a_dead_driver_left_is_aborted_when_the_query_starts_again(flows: Flows) -> None:
+    # covers CONN-92
+    topic, client = new_topic(flows), flows.wire()
+    options = options_of(flows, topic, transactionTopic=new_topic(flows, "log"))
+    dead = TaskAttempt("copy", 7, 0, client.open_transaction(0, 600_000))
+    assert CommitLog(client, options, dead).claim()
+    publish(client, options, rows_of(texts(10)), attempt=dead)
+    flows.send(topic, ["behind it"])
+    assert client.last_message_id(topic) is None
+    again = TaskAttempt("copy", 7, 0, client.open_transaction(0, 600_000))
+    log = CommitLog(client, options, again)
+    assert log.claim()
+    assert values(flows.batch(topic).collect()) == ["behind it"]
+    publish(client, options, rows_of(texts(10)), attempt=again)
+    with pytest.raises(DeliveryGuaranteeError, match=r"has ended before it was committed.*transactionTimeoutMs"):
+        commit_written(client, options, [TaskResult(dead.transaction, log.place)])
+    commit_written(client, options, [TaskResult(again.transaction, log.place)])
+    assert values(flows.batch(topic).collect()) == ["behind it", *texts(10)]
+
+
+def test_of_runs_of_one_micro_batch_one_commits(flows: Flows) -> None:
+    # covers CONN-91
+    client = flows.wire()
+    log, first = attempt_at(flows, client, batch_id=3, writer="race")
+    assert log.claim()
+    assert log.claim(), "an attempt of the task that comes later, in the same transaction"
+    client.end_transaction(first.transaction, commit=True)
+    assert is_committed(client, options_of(flows, f"persistent://{NAMESPACE}/any"), log.place, first.transaction)
+    commit_written(client, options_of(flows, "any"), [TaskResult(first.transaction, log.place)])
+    late, second = attempt_at(flows, client, batch_id=3, writer="race")
+    assert not late.claim()
+    commit_written(client, options_of(flows, "any"), [TaskResult(second.transaction, late.place, was_committed=True)])
+    following, third = attempt_at(flows, client, batch_id=4, writer="race")
+    assert following.claim()
+    client.end_transaction(third.transaction, commit=False)
+    last, _ = attempt_at(flows, client, batch_id=4, writer="race")
+    assert last.claim()
+
+
+def test_the_log_does_not_grow(flows: Flows) -> None:
+    # covers CONN-91
+    client = flows.wire()
+    for batch_id in range(40):
+        log, attempt = attempt_at(flows, client, batch_id, "long")
+        assert log.claim()
+        client.end_transaction(attempt.transaction, commit=True)
+    start = client.cursor_positions([log.place.partition], "long", "earliest")[log.place.partition]
+    assert len(read_records(client, log.place.partition, start)) < 70
+    again, _ = attempt_at(flows, client, 39, "long")
+    assert not again.claim()
+
+
+def test_a_log_whose_last_commit_is_gone_is_refused(flows: Flows) -> None:
+    # covers CONN-91
+    client = flows.wire()
+    log, attempt = attempt_at(flows, client, 0, "expired")
+    assert log.claim()
+    client.end_transaction(attempt.transaction, commit=True)
+    assert flows.broker.rest("POST", f"{topic_path(log.place.partition)}/subscription/expired/skip_all")[0] == 204
+    late, _ = attempt_at(flows, client, 0, "expired")
+    with pytest.raises(DeliveryGuaranteeError, match="the last commit of expired was removed"):
+        late.claim()
+
+
+def test_a_message_to_a_transaction_that_has_ended_does_not_block_the_log(flows: Flows) -> None:
+    # covers CONN-92
+    client = flows.wire()
+    log, attempt = attempt_at(flows, client, 0, "late")
+    assert log.claim()
+    client.end_transaction(attempt.transaction, commit=False)
+    # A broker may refuse it.
+    with suppress(PulsarError), client.publisher(log.place.partition, transaction=attempt.transaction) as zombie:
+        zombie.send(MessageMetadata(), b"too late")
+    again, _ = attempt_at(flows, client, 0, "late")
+    assert again.claim()
+
+
+def test_an_attempt_goes_on_in_the_transaction_of_the_one_before(flows: Flows) -> None:
+    # covers CONN-93
+    topic, client = new_topic(flows, partitions=2), flows.wire()
+    options = options_of(flows, topic, batchingMaxMessages="3")
+    attempt = TaskAttempt("copy", 0, 1, client.open_transaction(0, 60_000))
+
+    def breaking() -> Iterator[pa.RecordBatch]:
+        yield from rows_of(texts(25_000))
+        raise RuntimeError("the worker is lost")
+
+    with pytest.raises(RuntimeError, match="the worker is lost"):
+        publish(client, options, breaking(), attempt=attempt)
+    unordered = replace(attempt, unordered="its rows may come in another order")
+    with pytest.raises(DeliveryGuaranteeError, match=r"an attempt of task 1 was lost.*another order.*start the query"):
+        publish(client, options, rows_of(texts(30_000)), attempt=unordered)
+    publish(client, options, rows_of(texts(30_000)), attempt=attempt)
+    client.end_transaction(attempt.transaction, commit=True)
+    assert counted(flows, topic) == Counter(texts(30_000))
+    early, late = (replace(attempt, transaction=client.open_transaction(0, 60_000)) for _ in range(2))
+    publish(client, options, rows_of(texts(10)), attempt=late)
+    with pytest.raises(DeliveryGuaranteeError, match="knows messages of a later transaction"):
+        publish(client, options, rows_of(texts(10)), attempt=early)
+    for each in (early, late):
+        client.end_transaction(each.transaction, commit=False)
+    assert counted(flows, topic) == Counter(texts(30_000))
+
+
+def test_a_batch_job_is_one_transaction(flows: Flows) -> None:
+    # covers CONN-94
+    topic = new_topic(flows, partitions=2)
+    frame = flows.spark.range(0, 100, 1, 4).selectExpr("string(id) AS value", "string(id % 7) AS __key")
+    flows.write(frame, topic, deliveryGuarantee="transactional")
+    bad = frame.where(F.expr("if(value = '70', raise_error('a bad row'), true)"))
+    with pytest.raises(Exception, match="a bad row"):
+        flows.write(bad, topic, deliveryGuarantee="transactional")
+    flows.send(topic, ["behind it"])
+    assert counted(flows, topic) == Counter([*texts(100, prefix=""), "behind it"])
+
+
+def test_rows_behind_a_shuffle_are_written(flows: Flows) -> None:
+    # covers CONN-93
+    source, topic = new_topic(flows, "source"), new_topic(flows)
+    flows.send(source, 2 * texts(20))
+    frame = flows.stream(source).dropDuplicates(["value"]).select("value")
+    copy(flows, frame, flows.checkpoint(), topic, repeatableRowOrder=False)
+    assert counted(flows, topic) == Counter(texts(20))
+
+
+def test_writes_inside_foreach_batch_are_transactions(flows: Flows) -> None:
+    # covers CONN-94
+    source, topic, checkpoint = new_topic(flows, "source"), new_topic(flows), flows.checkpoint()
+    flows.send(source, texts(20))
+    frame = flows.stream(source).select("value")
+
+    def run(*names: str) -> None:
+        def write(batch: DataFrame, _: int) -> None:
+            for name in names:
+                flows.write(batch, topic, **TRANSACTIONAL, **({"producerName": name} if name else {}))
+
+        writer = frame.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
+        assert flows.start(writer.trigger(availableNow=True)).awaitTermination(180)
+
+    with pytest.raises(StreamingQueryException, match="inside foreachBatch needs the option producerName"):
+        run("")
+    run("first", "second")
+    uncommit(checkpoint)
+    run("first", "second")
+    assert counted(flows, topic) == Counter(2 * texts(20))
+
+
+def test_a_transaction_that_takes_too_long_is_not_committed(flows: Flows) -> None:
+    # covers CONN-95
+    source, topic, checkpoint = new_topic(flows, "source"), new_topic(flows), flows.checkpoint()
+    flows.send(source, texts(5))
+    frame = flows.stream(source, smallBatchMaxMessages=0).select("value")
+    slow = frame.where(F.expr("reflect('java.lang.Thread', 'sleep', 1500L) IS NULL"))
+    with pytest.raises(StreamingQueryException, match=r"has ended before it was committed.*transactionTimeoutMs"):
+        copy(flows, slow, checkpoint, topic, transactionTimeoutMs=1_000)
+    copy(flows, frame, checkpoint, topic)
+    assert counted(flows, topic) == Counter(texts(5))
+
+
+def test_what_cannot_be_promised_is_refused(flows: Flows) -> None:
+    # covers CONN-95
+    source, plain = new_topic(flows, "source"), flows.broker.topic("plain")
+    flows.send(source, texts(20))
+    with pytest.raises(StreamingQueryException, match=r"does not de-duplicate.*set-deduplication --enable public/def"):
+        copy(flows, flows.stream(source).select("value"), flows.checkpoint(), plain)
+    row = flows.rows("value string", [("a",)])
+    for name, value in (("chunkingEnabled", True), ("batcherBuilder", "KEY_BASED")):
+        with pytest.raises(AnalysisException, match=f"{name}.* transactional contradict each other"):
+            flows.write(row, plain, deliveryGuarantee="transactional", **{name: value})
+    ordered = flows.rows("value string, __sequenceId bigint", [("a", 1)])
+    with pytest.raises(AnalysisException, match="leave out the column __sequenceId"):
+        flows.write(ordered, plain, deliveryGuarantee="transactional")
+    with pytest.raises(AnalysisException, match="transactionTimeoutMs is for deliveryGuarantee transactional only"):
+        flows.write(row, plain, transactionTimeoutMs=1_000)
+    with pytest.raises(PythonException, match="producerName tells the writes inside foreachBatch apart"):
+        flows.write(row, source, deliveryGuarantee="transactional", producerName="nightly")
