@@ -55,6 +55,10 @@ def _check_topic(core: Core, topic: Topic) -> None:
     if topic.dispatch_limits is not None:
         topic.dispatch_limits.check()
     assert topic.last_add_confirmed <= topic.ledger.last_position, "confirmed entries exist (ML-5)"
+    for txn_id, entries in topic.state.open_transactions.items():
+        assert topic.transactions is not None, "consumers wait for its end (TX-9)"
+        assert topic.transactions.firsts[txn_id] <= (entries.first() or ()), f"{txn_id} holds consumers back (TX-9)"
+        assert core.state.transactions[txn_id].entries[topic.state.topic_id] is entries, f"entries of {txn_id}"
     ledger_ids = topic.ledger.ledger_ids()
     assert topic.held_ledger == NOTHING_HELD or topic.held_ledger in ledger_ids, "retention holds what exists (RET-1)"
     assert topic.ledger.size_bytes == sum(info.size_bytes for info in topic.ledger.ledgers.values()), "storageSize"

@@ -145,7 +145,7 @@ def send_run(command: BaseCommand, buffer: bytes, payload_start: int, end: int) 
         flags |= MARKER
     if send.HasField("message_id"):
         flags |= SHADOW
-    if send.HasField("txnid_least_bits") or send.HasField("txnid_most_bits"):
+    if send.HasField("txnid_least_bits") and send.HasField("txnid_most_bits"):
         flags |= TRANSACTION
         run.transaction = TransactionId(send.txnid_most_bits, send.txnid_least_bits)
     if send.HasField("highest_sequence_id"):

@@ -332,6 +332,7 @@ class Coordinators(Protocol):
     timers: dict[TransactionId, Timer]
     counts: dict[int, Any]
     open_counts: dict[int, int]
+    names_length: int
 
     def of(self, most: int) -> Any: ...
 

@@ -52,7 +52,7 @@ def on_ack(core: Core, session: Session, command: CommandAck) -> None:
     if consumer is None:
         return
     request_id = command.request_id if command.HasField("request_id") else None
-    if command.HasField("txnid_least_bits") or command.HasField("txnid_most_bits"):
+    if command.HasField("txnid_least_bits") and command.HasField("txnid_most_bits"):
         try:
             _ack_in_transaction(core, consumer, command)
         except PulsarError as error:

@@ -43,9 +43,11 @@ COORDINATORS: Final = "transaction.coordinators"
 """Counter of the coordinators, which a request of the admin API raises."""
 MAX_COORDINATORS: Final = 1_024
 MAX_OPEN_TRANSACTIONS: Final = 100_000
-"""Open transactions of one coordinator at most, whatever the configuration says (TX-24)."""
-MAX_PARTITIONS: Final = 10_000
-"""Topics, and likewise subscriptions, that one transaction may be added to (TX-24)."""
+"""Open transactions of all coordinators, whatever the configuration says (TX-24)."""
+MAX_PARTITIONS: Final = 4_096
+"""Topics, and likewise subscriptions, that one transaction may be added to: it ends on all in one turn (TX-24)."""
+MAX_NAMES_LENGTH: Final = 32 * 1024 * 1024
+"""Characters of the names of topics and subscriptions of all open transactions together (TX-24)."""
 MAX_TIMEOUT_MS: Final = 1 << 53
 
 
@@ -69,6 +71,8 @@ class Coordinators:
     counts: dict[int, CoordinatorCounts] = field(default_factory=dict)
     open_counts: dict[int, int] = field(default_factory=dict)
     """Number of open transactions by coordinator."""
+    names_length: int = 0
+    """Characters of the names that were added to open transactions."""
 
     def of(self, most: int) -> CoordinatorCounts:
         """Finds the counts of a coordinator."""
@@ -97,6 +101,7 @@ def set_count(core: Core, count: int) -> None:
 def _watch(core: Core, transaction: Transaction) -> None:
     coordinators, most = core.transactions, transaction.txn_id.most
     coordinators.open_counts[most] = coordinators.open_counts.get(most, 0) + 1
+    coordinators.names_length += _names_length(transaction)
     timer = core.at(transaction.ends_ms, partial(_time_out, core, transaction.txn_id))
     coordinators.timers[transaction.txn_id] = timer
 
@@ -110,13 +115,14 @@ def _time_out(core: Core, txn_id: TransactionId) -> None:
 
 def abort(core: Core, transaction: Transaction) -> None:
     """Aborts a transaction that no client ends."""
-    _forget(core, transaction.txn_id, is_committed=False)
+    _forget(core, transaction, is_committed=False)
     ending.end_when_durable(core, transaction, is_committed=False)
 
 
-def _forget(core: Core, txn_id: TransactionId, *, is_committed: bool) -> None:
+def _forget(core: Core, transaction: Transaction, *, is_committed: bool) -> None:
     """Stops to watch a transaction that ends, and counts it."""
-    coordinators = core.transactions
+    coordinators, txn_id = core.transactions, transaction.txn_id
+    coordinators.names_length -= _names_length(transaction)
     timer = coordinators.timers.pop(txn_id, None)
     if timer is not None:
         timer.cancel()
@@ -166,12 +172,14 @@ def on_new_transaction(core: Core, session: Session, command: CommandNewTxn) -> 
     """Handles NEW_TXN: opens a transaction (TX-3)."""
     most = command.tc_id
     _check_coordinator(core, most)
-    limit = min(core.config.max_active_transactions or MAX_OPEN_TRANSACTIONS, MAX_OPEN_TRANSACTIONS)
-    if core.transactions.open_counts.get(most, 0) >= limit:
+    limit = core.config.max_active_transactions
+    if limit and core.transactions.open_counts.get(most, 0) >= limit:
         raise NotAllowed(
             f"Transaction coordinator {most} has {limit} open transactions (maxActiveTransactionsPerCoordinator): "
             "end some first"
         )
+    if len(core.state.transactions) >= MAX_OPEN_TRANSACTIONS:
+        raise NotAllowed(f"The broker has {MAX_OPEN_TRANSACTIONS} open transactions: end some first")
     disk_full.admit_order(core)
     txn_id = core.state.next_transaction_id(most)
     timeout_ms = min(command.txn_ttl_millis, MAX_TIMEOUT_MS)
@@ -190,6 +198,7 @@ def on_add_partitions(core: Core, session: Session, command: CommandAddPartition
         TopicName.parse(text)
     wanted = tuple(text for text in dict.fromkeys(command.partitions) if text not in transaction.partitions)
     _check_room(len(transaction.partitions) + len(wanted), "topics")
+    _take_names(core, sum(map(len, wanted)))
     if wanted:
         core.append(TransactionPartitionsAdded(*transaction.txn_id, wanted))
         core.transactions.of(transaction.txn_id.most).appended += 1
@@ -205,6 +214,7 @@ def on_add_subscriptions(core: Core, session: Session, command: CommandAddSubscr
         TopicName.parse(topic)
     pairs = [(topic, name) for topic, name in wanted if name not in known.get(topic, ())]
     _check_room(sum(map(len, known.values())) + len(pairs), "subscriptions")
+    _take_names(core, sum(len(topic) + len(name) for topic, name in pairs))
     if pairs:
         topics, names = zip(*pairs, strict=True)
         core.append(TransactionSubscriptionsAdded(*transaction.txn_id, topics, names))
@@ -217,13 +227,25 @@ def _check_room(count: int, what: str) -> None:
         raise NotAllowed(f"A transaction may have up to {MAX_PARTITIONS} {what}")
 
 
+def _take_names(core: Core, length: int) -> None:
+    """Counts names that are added to a transaction."""
+    if core.transactions.names_length + length > MAX_NAMES_LENGTH:
+        raise NotAllowed("The open transactions have too many topics and subscriptions together: end some first")
+    core.transactions.names_length += length
+
+
+def _names_length(transaction: Transaction) -> int:
+    pairs = ((topic, name) for topic, names in transaction.subscriptions.items() for name in names)
+    return sum(map(len, transaction.partitions)) + sum(len(topic) + len(name) for topic, name in pairs)
+
+
 def on_end(core: Core, session: Session, command: CommandEndTxn) -> None:
     """Handles END_TXN: commits or aborts, and answers when that is on disk (TX-6)."""
     transaction = _find(core, session, command)
     if command.txn_action not in (COMMIT, ABORT):
         raise NotAllowed(f"Transaction action {command.txn_action} is neither COMMIT nor ABORT")
     is_committed = command.txn_action == COMMIT
-    _forget(core, transaction.txn_id, is_committed=is_committed)
+    _forget(core, transaction, is_committed=is_committed)
     tell, refuse = wire.answers(command, transaction.txn_id)
     ending.answer_end(
         core,

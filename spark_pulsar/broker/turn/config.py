@@ -247,7 +247,7 @@ class BrokerConfig:
         "Serves transactions: their coordinator, messages and acknowledgements in them.")
     max_active_transactions: int = _TRANSACTIONS.key(
         "maxActiveTransactionsPerCoordinator", natural_long, 0, "TX-24",
-        "Open transactions that a coordinator may have; 0: 100,000.", is_dynamic=True)
+        "Open transactions that a coordinator may have; 0: no limit but 100,000 for all together.", is_dynamic=True)
 
     topic_patterns: bool = _CONSUMERS.key(
         "enableBrokerSideSubscriptionPatternEvaluation", switch, True, "MT-2",

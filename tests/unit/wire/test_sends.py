@@ -280,7 +280,8 @@ class TestFlaws:
         (run,) = runs_of(odd_send(txnid_most_bits=3, txnid_least_bits=8))
         assert run.flags == send_runs.TRANSACTION
         assert run.transaction == (3, 8)
-        assert self.flags_of(odd_send(txnid_least_bits=0)) == send_runs.TRANSACTION
+        (plain,) = runs_of(odd_send(txnid_least_bits=8))
+        assert (plain.flags, plain.transaction) == (send_runs.PLAIN, None), "as Apache Pulsar takes it (TX-8)"
 
     def test_marker_and_shadow(self) -> None:
         assert self.flags_of(odd_send(marker=True)) == send_runs.MARKER

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_pulsar.wire.columns.kernels import compiler
+from spark_pulsar.wire.columns.kernels import compiler, machine_code
 
 ROOT = Path(__file__).parents[4]
 
@@ -69,11 +69,36 @@ def sample(before: str = "", **environment: str) -> list[str]:
 
 
 def test_results_do_not_depend_on_compilation() -> None:
-    compiled = sample()
+    compiled = sample("from spark_pulsar.wire.columns.kernels import compiler; compiler.compile_now()")
     assert compiled[0] == str(compiler.COMPILED)
     assert int(compiled[1]) > 40
     for interpreted in (sample(NUMBA_DISABLE_JIT="1"), sample("sys.modules['numba'] = None")):
         assert interpreted == ["False", *compiled[1:]]
+    assert sample() == compiled, "interpreted at first, compiled when it has become much"
+
+
+LITTLE_AND_MUCH = """
+import sys
+import numpy as np
+from spark_pulsar.wire.columns.kernels import compiler, inflate_kernels
+block = np.frombuffer(bytes([0x50, *b"hello"]), np.uint8)
+sizes = {inflate_kernels.lz4_block_size(block) for _ in range(compiler.INTERPRETED_ITEMS // len(block))}
+assert (sizes, "numba" in sys.modules) == ({5}, False)
+assert inflate_kernels.lz4_block_size(block) == 5
+assert "numba" in sys.modules
+"""
+
+
+@pytest.mark.skipif(not compiler.COMPILED, reason="nothing is compiled")
+def test_little_is_done_without_numba() -> None:
+    subprocess.run([sys.executable, "-c", LITTLE_AND_MUCH], cwd=ROOT, check=True, timeout=120)
+
+
+@pytest.mark.skipif(not compiler.COMPILED, reason="nothing is compiled")
+def test_a_numba_that_cannot_be_imported_is_done_without() -> None:
+    broken = "import sys; sys.modules['numba.core.types'] = None\n"
+    program = broken + LITTLE_AND_MUCH.replace('assert "numba" in sys.modules', "")
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, timeout=120)
 
 
 NEGATIVE_DOUBLE = """
@@ -96,7 +121,7 @@ def test_a_sign_is_bit_63_with_and_without_compilation(disable_jit: str) -> None
 @pytest.mark.skipif(not compiler.COMPILED, reason="nothing is compiled")
 def test_numbas_own_variable_decides_where_code_is_kept(tmp_path: Path) -> None:
     imports = "from spark_pulsar.wire.columns.kernels import compiler, inflate_kernels"
-    program = f"{imports}; print(compiler.cache_directory())"
+    program = f"{imports}, machine_code; compiler.compile_now(); print(machine_code.cache_directory())"
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=ROOT,
@@ -112,7 +137,7 @@ def test_numbas_own_variable_decides_where_code_is_kept(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not compiler.COMPILED, reason="nothing is compiled")
 def test_code_is_kept_in_a_directory_named_after_the_sources() -> None:
-    if (directory := compiler.cache_directory()) is not None:
+    if (directory := machine_code.cache_directory()) is not None:
         assert Path(directory).name.startswith("kernels-")
         assert list(Path(directory).rglob("*.nbi"))
 
@@ -122,7 +147,7 @@ def run_in(directory: Path, package: Path, **environment: str) -> str:
     program = """
 import numpy as np
 from spark_pulsar.wire.columns.kernels import inflate_kernels
-kernel = inflate_kernels.lz4_block_size
+kernel = inflate_kernels.lz4_block_size.compiled()
 print(inflate_kernels.__file__, kernel.py_func.__code__.co_filename)
 """
     done = subprocess.run(
@@ -169,12 +194,12 @@ def test_what_an_application_brought_is_compiled_once_for_all(tmp_path: Path, un
 
 def test_directories_that_cannot_or_must_not_be_used(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert not compiler.usable(tmp_path / "file" / "below")
-    assert compiler.usable(tmp_path / "new" / "deep")
+    assert not machine_code.usable(tmp_path / "file" / "below")
+    assert machine_code.usable(tmp_path / "new" / "deep")
     everybodys = tmp_path / "everybodys"
     everybodys.mkdir()
     everybodys.chmod(0o777)
-    assert not compiler.usable(everybodys)
+    assert not machine_code.usable(everybodys)
 
 
 def test_threads_and_forked_processes_share_the_kernels() -> None:

@@ -1,0 +1,195 @@
+"""The transaction coordinator: ids, additions, ends, time-outs, limits, owners."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from spark_pulsar.broker.transactions import coordinator
+from spark_pulsar.model.errors import NotAllowed, ServerError
+from spark_pulsar.model.ids import TransactionId
+from spark_pulsar.wire import pulsar_api_pb2 as api
+from spark_pulsar.wire import requests
+from spark_pulsar.wire.commands import command_of
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
+from tests.unit.broker.transacting import ON, abort, begin, end, publish_in, ready
+from tests.unit.broker.world import TOPIC, Client, World
+
+ASSIGN = "persistent://pulsar/system/transaction_coordinator_assign"
+
+
+@pytest.fixture
+def world() -> World:
+    return World(**ON)
+
+
+@pytest.fixture
+def client(world: World) -> Client:
+    return world.connect()
+
+
+def add(client: Client, txn_id: TransactionId, *names: str) -> Any:
+    client.send(requests.add_partitions(client.request_id(), txn_id, names))
+    return client.expect(BaseCommand.ADD_PARTITION_TO_TXN_RESPONSE)
+
+
+def add_subscriptions(client: Client, txn_id: TransactionId, *pairs: tuple[str, str]) -> Any:
+    content = api.CommandAddSubscriptionToTxn(
+        request_id=client.request_id(),
+        txnid_most_bits=txn_id.most,
+        txnid_least_bits=txn_id.least,
+        subscription=[api.Subscription(topic=topic, subscription=name) for topic, name in pairs],
+    )
+    client.send(command_of(content))
+    return client.expect(BaseCommand.ADD_SUBSCRIPTION_TO_TXN_RESPONSE)
+
+
+def refused(client: Client, coordinator_id: int = 0) -> Any:
+    client.send(requests.new_transaction(client.request_id(), coordinator_id, 60_000))
+    return client.expect(BaseCommand.NEW_TXN_RESPONSE)
+
+
+def test_coordinators_are_partitions_of_a_topic(world: World, client: Client) -> None:
+    # covers TX-2
+    client.send(requests.partition_metadata(client.request_id(), ASSIGN))
+    assert client.expect(BaseCommand.PARTITIONED_METADATA_RESPONSE).partitions == 1
+    assert refused(client, 1).error == ServerError.TransactionCoordinatorNotFound
+    world.ask(lambda core: coordinator.set_count(core, 3))
+    client.send(requests.partition_metadata(client.request_id(), ASSIGN))
+    assert client.expect(BaseCommand.PARTITIONED_METADATA_RESPONSE).partitions == 3
+    assert begin(client, coordinator=2) == (2, 0)
+    again = world.restart(**ON)
+    assert coordinator.count_of(again.core) == 3
+    for wrong in (3, 2, 0, coordinator.MAX_COORDINATORS + 1):
+        with pytest.raises(NotAllowed):
+            coordinator.set_count(again.core, wrong)
+
+
+def test_ids_are_never_used_twice(world: World, client: Client) -> None:
+    # covers TX-3
+    assert [begin(client) for _ in range(3)] == [(0, 0), (0, 1), (0, 2)]
+    abort(client, TransactionId(0, 2))
+    client = world.restart(**ON).connect()
+    assert begin(client) == (0, 3)
+
+
+def test_what_was_added_is_kept(world: World, client: Client) -> None:
+    # covers TX-4, TX-5, TX-17
+    txn_id = begin(client)
+    add(client, txn_id, "orders", TOPIC)
+    add(client, txn_id, "orders", "more")
+    add_subscriptions(client, txn_id, ("orders", "s"), ("orders", "t"))
+    assert add_subscriptions(client, txn_id, ("orders", "s")).txnid_least_bits == txn_id.least
+    found = world.restart(**ON).state.transactions[txn_id]
+    assert list(found.partitions) == ["orders", TOPIC, "more"]
+    assert {topic: list(names) for topic, names in found.subscriptions.items()} == {"orders": ["s", "t"]}
+
+
+def test_a_topic_without_messages_gets_a_marker_and_one_that_does_not_exist_none(world: World, client: Client) -> None:
+    # covers TX-4, TX-10
+    ready(client)
+    txn_id = begin(client)
+    add(client, txn_id, TOPIC, "persistent://public/default/missing")
+    add_subscriptions(client, txn_id, (TOPIC, "missing"), ("missing", "s"))
+    assert not end(client, txn_id).HasField("error")
+    assert world.core.topics[TOPIC].ledger.last_position == (1, 0)
+    assert "persistent://public/default/missing" not in world.state.topics_by_name
+
+
+def test_an_invalid_topic_is_refused(client: Client) -> None:
+    # covers TX-4
+    txn_id = begin(client)
+    assert add(client, txn_id, "fine", "bad://x").error == ServerError.InvalidTopicName
+    assert add_subscriptions(client, txn_id, ("bad://x", "s")).error == ServerError.InvalidTopicName
+    assert add(client, txn_id, "x" * 20_000).error == ServerError.NotAllowedError
+    assert add_subscriptions(client, txn_id, ("t", "s" * 5_000)).error == ServerError.NotAllowedError
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_an_ended_transaction_is_not_found(client: Client, commit: bool) -> None:
+    # covers TX-6
+    txn_id = begin(client)
+    assert not end(client, txn_id, commit=commit).HasField("error")
+    for answer in (end(client, txn_id), abort(client, txn_id), add(client, txn_id, "t")):
+        assert answer.error == ServerError.TransactionNotFound
+        assert answer.message == f"The transaction with this txdID `{txn_id}`not found "
+    assert end(client, TransactionId(7, 0)).error == ServerError.TransactionCoordinatorNotFound
+
+
+def test_a_transaction_is_aborted_at_its_time_out(world: World, client: Client) -> None:
+    # covers TX-7
+    ready(client)
+    txn_id = begin(client, 10_000)
+    publish_in(client, txn_id, "x")
+    client.take_all()
+    world.advance(9_999)
+    assert txn_id in world.state.transactions
+    world.advance(1)
+    assert txn_id not in world.state.transactions
+    assert client.take_all() == []
+    assert end(client, txn_id).error == ServerError.TransactionNotFound
+    assert world.core.transactions.of(0).timed_out == 1
+    assert world.core.topics[TOPIC].subscriptions["s"].backlog == 0
+
+
+def test_a_time_out_goes_on_over_a_restart(world: World, client: Client) -> None:
+    # covers TX-7, TX-17
+    ready(client)
+    txn_id = begin(client, 10_000)
+    publish_in(client, txn_id, "x")
+    again = world.restart(**ON)
+    assert txn_id in again.state.transactions
+    again.advance(10_000)
+    assert again.state.transactions == {}
+
+
+def test_limits_of_open_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
+    # covers TX-24
+    monkeypatch.setattr(coordinator, "MAX_OPEN_TRANSACTIONS", 3)
+    world = World(max_active_transactions=2, **ON)
+    world.ask(lambda core: coordinator.set_count(core, 2))
+    client = world.connect()
+    first = begin(client)
+    begin(client)
+    answer = refused(client)
+    assert (answer.error, "maxActiveTransactionsPerCoordinator" in answer.message) == (
+        ServerError.NotAllowedError,
+        True,
+    )
+    begin(client, coordinator=1)
+    assert refused(client, 1).error == ServerError.NotAllowedError
+    end(client, first)
+    begin(client)
+
+
+def test_limits_of_names(world: World, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    # covers TX-24
+    monkeypatch.setattr(coordinator, "MAX_PARTITIONS", 3)
+    monkeypatch.setattr(coordinator, "MAX_NAMES_LENGTH", 40)
+    txn_id = begin(client)
+    assert not add(client, txn_id, "a", "b", "c", "a").HasField("error")
+    assert add(client, txn_id, "d").error == ServerError.NotAllowedError
+    assert not add_subscriptions(client, txn_id, ("a", "1"), ("a", "2"), ("b", "1")).HasField("error")
+    assert add_subscriptions(client, txn_id, ("b", "2")).error == ServerError.NotAllowedError
+    other = begin(client)
+    assert not add(client, other, "x" * 31).HasField("error")
+    assert add(client, other, "y").error == ServerError.NotAllowedError
+    end(client, txn_id)
+    assert not add(client, other, "y" * 9).HasField("error")
+    assert world.core.transactions.names_length == 40
+    end(client, other)
+    assert world.core.transactions.names_length == 0
+
+
+def test_orders_between_brokers_are_refused(client: Client) -> None:
+    # covers TX-6
+    txn_id = begin(client)
+    for content in (
+        api.CommandEndTxnOnPartition(request_id=77, txnid_least_bits=txn_id.least, topic=TOPIC),
+        api.CommandEndTxnOnSubscription(request_id=77, txnid_least_bits=txn_id.least),
+    ):
+        client.send(command_of(content))
+        answer = client.take()
+        assert BaseCommand.Type.Name(answer.type).endswith("_RESPONSE")
+    assert not end(client, txn_id).HasField("error")

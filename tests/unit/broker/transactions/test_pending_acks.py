@@ -1,0 +1,259 @@
+"""Acks in transactions: pending until the end, then acknowledged or redelivered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from spark_pulsar.broker.transactions import pending_acks
+from spark_pulsar.model.errors import ServerError
+from spark_pulsar.model.ids import MessageId, Position, TransactionId
+from spark_pulsar.wire import requests
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
+from tests.unit.broker.transacting import ON, abort, ack_in, begin, end
+from tests.unit.broker.world import TOPIC, Client, World, entry, positions_of
+
+SHARED, EXCLUSIVE, KEY_SHARED = 1, 0, 3
+
+
+def opened(kind: int = SHARED, entries: int = 6, **config: Any) -> tuple[World, Client]:
+    """A world whose consumer holds that many entries."""
+    world = World(**ON, **config)
+    client = world.connect()
+    client.open_producer()
+    client.publish(1, *(entry(f"m{index}") for index in range(entries)))
+    client.take_all()
+    client.open_consumer(permits=100, subscription_type=kind)
+    assert len(positions_of(client.deliveries())) == entries
+    return world, client
+
+
+def cursor_of(world: World) -> Any:
+    return world.state.topics_by_name[TOPIC].cursors["s"]
+
+
+def ids(*entry_ids: int) -> list[Position]:
+    return [Position(1, entry_id) for entry_id in entry_ids]
+
+
+def conflicts(answer: Any) -> bool:
+    return bool(answer.HasField("error") and answer.error == ServerError.TransactionConflict)
+
+
+def redeliver(client: Client) -> list[int]:
+    """Entries that come again when the consumer asks for all."""
+    client.send(requests.redeliver(1))
+    return [position.entry_id for position in positions_of(client.deliveries())]
+
+
+@pytest.mark.parametrize("kind", [SHARED, KEY_SHARED])
+def test_a_pending_entry_is_taken_from_the_consumer_and_not_redelivered(kind: int) -> None:
+    # covers TX-12, TX-15
+    world, client = opened(kind)
+    txn_id = begin(client)
+    ack_in(client, txn_id, *ids(0, 2))
+    assert cursor_of(world).mark_delete == (1, -1)
+    assert world.core.topics[TOPIC].subscriptions["s"].backlog == 6
+    assert redeliver(client) == [1, 3, 4, 5]
+    client.send(requests.close_consumer(client.request_id(), 1))
+    client.take_all()
+    client.open_consumer(permits=100, subscription_type=kind)
+    assert [each.entry_id for each in positions_of(client.deliveries())] == [1, 3, 4, 5]
+    end(client, txn_id)
+    assert (cursor_of(world).mark_delete, list(cursor_of(world).acked)) == ((1, 0), [(1, 2, 3)])
+    assert cursor_of(world).pending is None
+
+
+@pytest.mark.parametrize("kind", [SHARED, KEY_SHARED])
+def test_an_abort_redelivers_and_counts(kind: int) -> None:
+    # covers TX-12
+    world, client = opened(kind)
+    txn_id = begin(client)
+    ack_in(client, txn_id, *ids(0, 2))
+    abort(client, txn_id)
+    deliveries = client.deliveries()
+    assert positions_of(deliveries) == ids(0, 2)
+    assert cursor_of(world).redelivered == {1: {0: 1, 2: 1}}
+
+
+def test_an_abort_on_an_exclusive_subscription_redelivers_all_that_is_unacknowledged() -> None:
+    # covers TX-12
+    _, client = opened(EXCLUSIVE)
+    txn_id = begin(client)
+    ack_in(client, txn_id, *ids(0, 2))
+    assert redeliver(client) == [1, 3, 4, 5]
+    abort(client, txn_id)
+    assert positions_of(client.deliveries()) == ids(0, 1, 2, 3, 4, 5)
+
+
+def test_conflicts_and_all_or_none_of_an_ack() -> None:
+    # covers TX-12
+    world, client = opened()
+    first, second = begin(client), begin(client)
+    ack_in(client, first, *ids(0))
+    assert conflicts(ack_in(client, first, *ids(0))), "its own, too"
+    assert conflicts(ack_in(client, second, *ids(0)))
+    assert conflicts(ack_in(client, second, *ids(3, 0)))
+    assert not conflicts(ack_in(client, first, *ids(3))), "nothing of the refused ack is pending"
+    client.ack(ids(5))
+    assert conflicts(ack_in(client, second, *ids(5))), "acknowledged already"
+    assert not ack_in(client, second, Position(1, 77)).HasField("error"), "an entry that does not exist"
+    end(client, first)
+    assert list(cursor_of(world).acked) == [(1, 3, 4), (1, 5, 6)]
+
+
+def test_a_plain_ack_of_a_pending_entry_wins() -> None:
+    # covers TX-15
+    world, client = opened()
+    txn_id = begin(client)
+    ack_in(client, txn_id, *ids(0))
+    client.ack(ids(0))
+    assert cursor_of(world).mark_delete == (1, 0)
+    abort(client, txn_id)
+    assert client.deliveries() == []
+    assert cursor_of(world).mark_delete == (1, 0)
+
+
+def test_cumulative_acks() -> None:
+    # covers TX-13
+    world, client = opened(EXCLUSIVE)
+    first, second = begin(client), begin(client)
+    ack_in(client, first, *ids(2), cumulative=True)
+    assert cursor_of(world).mark_delete == (1, -1)
+    for wrong, entry_id in ((first, 1), (first, 2), (second, 4)):
+        assert conflicts(ack_in(client, wrong, *ids(entry_id), cumulative=True))
+    assert not conflicts(ack_in(client, first, *ids(3), cumulative=True))
+    assert redeliver(client) == [0, 1, 2, 3, 4, 5], "it hides nothing, as on Apache Pulsar"
+    abort(client, first)
+    assert client.deliveries() == []
+    assert not conflicts(ack_in(client, second, *ids(4), cumulative=True))
+    end(client, second)
+    assert cursor_of(world).mark_delete == (1, 4)
+
+
+def test_a_cumulative_ack_on_shared_is_ignored() -> None:
+    # covers TX-13
+    world, client = opened(SHARED)
+    txn_id = begin(client)
+    assert not ack_in(client, txn_id, *ids(3), cumulative=True).HasField("error")
+    end(client, txn_id)
+    assert cursor_of(world).mark_delete == (1, -1)
+
+
+def bits(*acked: int) -> int:
+    return 0b1111 & ~sum(1 << index for index in acked)
+
+
+def test_messages_of_a_batch() -> None:
+    # covers TX-14
+    world = World(**ON)
+    client = world.connect()
+    client.open_producer()
+    client.publish(1, entry("batch", batch=4), messages=4)
+    client.take_all()
+    client.open_consumer(permits=100, subscription_type=SHARED)
+    client.take_all()
+    first, second = begin(client), begin(client)
+    at = Position(1, 0)
+    assert not conflicts(ack_in(client, first, at, bits=bits(0), size=4))
+    assert not conflicts(ack_in(client, second, at, bits=bits(1), size=4))
+    assert conflicts(ack_in(client, second, at, bits=bits(0), size=4))
+    assert not conflicts(ack_in(client, first, at, bits=bits(3), size=4))
+    assert conflicts(ack_in(client, second, at, bits=bits(3), size=4)), "the highest index, too"
+    assert conflicts(ack_in(client, second, at)), "all of it"
+    client.send(requests.redeliver(1))
+    (again,) = client.deliveries()
+    assert again.ack_sets == [bits(0, 1, 3)]
+    end(client, first)
+    assert cursor_of(world).batch_sets == {1: {0: bits(0, 3)}}
+    client.take_all()
+    abort(client, second)
+    (again,) = client.deliveries()
+    assert again.ack_sets == [bits(0, 3)]
+    third = begin(client)
+    ack_in(client, third, at, bits=bits(1, 2), size=4)
+    assert redeliver(client) == [], "all of its messages are acknowledged or pending"
+    end(client, third)
+    assert cursor_of(world).mark_delete == at
+
+
+def test_pending_acks_survive_a_restart_and_time_out() -> None:
+    # covers TX-7, TX-17
+    world, client = opened()
+    txn_id, other = begin(client, 10_000), begin(client)
+    ack_in(client, txn_id, *ids(0, 2))
+    ack_in(client, other, *ids(1))
+    again = world.restart(**ON)
+    client = again.connect()
+    client.open_consumer(permits=100, subscription_type=SHARED)
+    assert positions_of(client.deliveries()) == ids(3, 4, 5)
+    end(client, other)
+    again.advance(10_001)
+    assert positions_of(client.deliveries()) == ids(0, 2)
+    assert cursor_of(again).mark_delete == (1, -1)
+    assert list(cursor_of(again).acked) == [(1, 1, 2)]
+    assert again.state.transactions == {}
+
+
+@pytest.mark.parametrize("wrong", [TransactionId(0, 99), TransactionId(9, 0)])
+def test_an_ack_in_a_transaction_that_is_not_open_is_refused(wrong: TransactionId) -> None:
+    # covers TX-12
+    world, client = opened()
+    answer = ack_in(client, wrong, *ids(0))
+    assert answer.error == ServerError.TransactionNotFound
+    assert cursor_of(world).pending is None
+
+
+def test_a_reader_acks_in_no_transaction() -> None:
+    # covers TX-12
+    _, client = opened()
+    client.open_consumer("r", 2, permits=9, durable=False)
+    client.take_all()
+    assert ack_in(client, begin(client), *ids(0), consumer_id=2).error == ServerError.NotAllowedError
+
+
+def test_an_unsubscribe_ends_its_pending_acks() -> None:
+    # covers TX-16
+    world, client = opened()
+    txn_id = begin(client)
+    ack_in(client, txn_id, *ids(0))
+    client.send(requests.unsubscribe(client.request_id(), 1))
+    client.take_all()
+    assert world.state.transactions[txn_id].acks == {}
+    assert not end(client, txn_id).HasField("error")
+
+
+def test_a_seek_keeps_acks_pending_and_a_commit_makes_them() -> None:
+    # covers TX-16
+    world, client = opened()
+    txn_id = begin(client)
+    ack_in(client, txn_id, *ids(1))
+    client.send(requests.seek_to_id(client.request_id(), 1, MessageId(1, 0)))
+    client.take_all()
+    client.open_consumer(permits=100, subscription_type=SHARED)
+    assert positions_of(client.deliveries()) == ids(0, 2, 3, 4, 5)
+    end(client, txn_id)
+    assert list(cursor_of(world).acked) == [(1, 1, 2)]
+
+
+def test_the_limit_of_pending_acks(monkeypatch: pytest.MonkeyPatch) -> None:
+    # covers TX-24
+    monkeypatch.setattr(pending_acks, "MAX_PENDING_ACKS", 2)
+    _, client = opened()
+    txn_id = begin(client)
+    assert not ack_in(client, txn_id, *ids(0, 2)).HasField("error")
+    assert ack_in(client, txn_id, *ids(4)).error == ServerError.NotAllowedError
+    end(client, txn_id)
+    assert not ack_in(client, begin(client), *ids(4)).HasField("error")
+
+
+def test_messages_that_come_by_a_commit_can_be_acked_in_another() -> None:
+    # covers TX-12, TX-9
+    _, client = opened(entries=1)
+    txn_id = begin(client)
+    client.send(requests.flow(1, 5))
+    assert not conflicts(ack_in(client, txn_id, *ids(0)))
+    assert client.take_all() == []
+    assert end(client, txn_id).request_id > 0
+    assert not [each for each in client.take_all() if getattr(each, "command", BaseCommand()).type == BaseCommand.ERROR]
