@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import sys
 from importlib.util import find_spec
 from typing import Final
 
@@ -18,6 +19,7 @@ from spark_pulsar.connector.task_log import LOG, begin_records
 
 _CLIENTS: Final[dict[ClientConfig, PulsarClient]] = {}
 _TASKS: Final = itertools.count(1)
+_is_numba_frozen = False
 
 
 def begin_task() -> None:
@@ -25,14 +27,18 @@ def begin_task() -> None:
 
     Spark's workers collect all garbage after each task, which walks everything that numba and pyarrow made when they
     were imported: about 0.1 s of processor time a task, more than a small micro-batch needs. When the second task
-    begins, Spark has just collected; what is left lives as long as the process, and later collections leave it out.
+    begins, Spark has just collected; what is left lives as long as the process, and later collections leave it out. So
+    it is for the task after the one that came to need numba.
     """
+    global _is_numba_frozen
     begin_records()
     number = next(_TASKS)
     if number == 1 and find_spec("numba") is None:
         LOG.warning("numba is missing, messages are decoded slowly: pip install 'spark-pulsar[fast]' on every node")
-    elif number == 2:
+    is_numba_loaded = "numba" in sys.modules
+    if number == 2 or (number > 2 and is_numba_loaded and not _is_numba_frozen):
         gc.freeze()
+        _is_numba_frozen = is_numba_loaded
 
 
 def own_client(options: Options) -> PulsarClient:

@@ -13,9 +13,9 @@ Writing: ``hashes`` turns keys into the text that is hashed and sent, chooses pa
 takes any string, binary, map or timestamp column apart; ``encode`` sizes all items, cuts batches, and writes them into
 one buffer.
 
-The loops are in ``kernels``: plain functions that numba compiles when their module is imported (about ten seconds once
-per installation, a tenth of a second from the cache) or that run as they are where numba is missing. They never raise:
-hostile bytes end in a negative code, which becomes ``MalformedBatch`` with the id of the entry.
+The loops are in ``kernels``: plain functions that numba compiles when there is enough to do (about ten seconds once
+per installation, half a second from the cache) or that run as they are until then, and where numba is missing. They
+never raise: hostile bytes end in a negative code, which becomes ``MalformedBatch`` with the id of the entry.
 
-Importing anything here imports numba and pyarrow. The broker never does.
+Importing anything here imports pyarrow. The broker never does.
 """

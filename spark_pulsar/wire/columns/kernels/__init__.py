@@ -2,5 +2,6 @@
 
 Nothing here knows Arrow or raises: a kernel gets arrays and positions, checks every length before it uses it, and
 answers with a count or with a negative code of ``layout.REASONS`` and the place. What a position means is fixed by
-``layout`` (one table for entries, one for rows); ``compiler`` says how a function becomes machine code.
+``layout`` (one table for entries, one for rows); ``compiler`` says when a function becomes machine code,
+``machine_code`` how.
 """
