@@ -14,7 +14,8 @@ def examples(page: str) -> list[str]:
 
 
 def test_the_example_runs(tmp_path: Path) -> None:
-    [example] = examples("README.md")
+    first, stream = examples("README.md")
+    example = first + stream
     assert 10 <= len([line for line in example.splitlines() if line.strip()]) <= 16
     program = tmp_path / "example.py"
     program.write_text(example + "    spark.read.format('pulsar').options(**url, topic='shout').load().show()\n")
