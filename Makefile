@@ -26,7 +26,7 @@ check: setup  ## style, types, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	MYPYPATH=jobs $(BIN)/mypy jobs/*.py
-	MYPYPATH=benchmarks $(BIN)/mypy benchmarks/broker.py benchmarks/canary.py benchmarks/cursor.py benchmarks/delayed.py benchmarks/storage.py benchmarks/load
+	MYPYPATH=benchmarks $(BIN)/mypy benchmarks/broker.py benchmarks/canary.py benchmarks/cursor.py benchmarks/delayed.py benchmarks/storage.py benchmarks/transactions.py benchmarks/load
 	$(BIN)/python .ci/import-contracts
 
 test: check  ## the whole suite on our broker
@@ -80,6 +80,7 @@ bench: setup  ## all benchmarks; against a real Apache Pulsar where one takes pa
 	$(BIN)/python benchmarks/broker.py --against apache-pulsar
 	$(BIN)/python benchmarks/storage.py
 	$(BIN)/python benchmarks/compaction.py --against apache-pulsar
+	$(BIN)/python benchmarks/transactions.py --against apache-pulsar
 	$(BIN)/python benchmarks/spark.py --against apache-pulsar
 	$(BIN)/python benchmarks/spark.py --against kafka
 	$(BIN)/python benchmarks/spark.py --latency --idle --against kafka

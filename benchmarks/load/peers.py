@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,11 +71,11 @@ def fresh_directory(parent: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def ours(data: Path) -> Iterator[Peer]:
-    """Our broker with its defaults."""
+def ours(data: Path, conf: Mapping[str, object] | None = None) -> Iterator[Peer]:
+    """Our broker with its defaults, but for keys of `conf`."""
     with fresh_directory(data) as directory:
         started = time.perf_counter()
-        with spark_pulsar.broker_process(directory) as process:
+        with spark_pulsar.broker_process(directory, conf=conf) as process:
             Connection(process.service_url).close()
             try:
                 yield Peer(OURS, process.service_url, process.pid, time.perf_counter() - started, process.admin_url)
