@@ -23,6 +23,7 @@ from spark_pulsar.ledger.records.delays import EntriesDelayed
 from spark_pulsar.ledger.records.documents import GLOBAL_TOPIC_POLICIES, TOPIC_POLICIES, DocumentDeleted, DocumentSet
 from spark_pulsar.ledger.records.schemas import SchemasDeleted, SchemasForgotten
 from spark_pulsar.ledger.records.topics import TopicTerminated
+from spark_pulsar.ledger.records.transactions import TransactionAcked, TransactionAckedThrough
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.state.ledger import LedgerInfo
 
@@ -86,6 +87,14 @@ class LossyReplay:
         for record, cause in self._unbelieved:
             self.cause = cause
             for topic_id in self.topics_of(record):
+                self.lose(topic_id)
+
+    def lose_open_transactions(self) -> None:
+        """Notes the topics of open transactions, at the end: that they were committed may be among what was lost, and
+        they are going to be aborted."""
+        for transaction in self.state.transactions.values():
+            topic_ids = {*transaction.entries, *(self.state.cursor_topics[each] for each in transaction.acks)}
+            for topic_id in topic_ids:
                 self.lose(topic_id)
 
     def continues(self, record: Record) -> bool:
@@ -225,6 +234,8 @@ _TAKES_AWAY: Final = (
     SchemasDeleted,
     SchemasForgotten,
     TopicTerminated,
+    TransactionAcked,
+    TransactionAckedThrough,
     DamageAccepted,
 )
 """Records that take away: after them entries are refused, not delivered or gone, or may go (policies)."""

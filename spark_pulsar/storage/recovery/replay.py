@@ -185,6 +185,7 @@ class _Replayer:
         if self.lossy is None:
             return []
         self.lossy.lose_unbelieved()
+        self.lossy.lose_open_transactions()
         if self._topics_in_doubt:
             for topic_id in self._state.topics:
                 self.lossy.lose(topic_id)
