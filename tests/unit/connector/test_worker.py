@@ -23,6 +23,24 @@ def test_from_the_second_task_on_collections_leave_out_what_lives_for_ever(monke
         gc.unfreeze()
 
 
+def test_what_numba_made_is_left_out_when_it_comes_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "_TASKS", itertools.count(2))
+    monkeypatch.setattr(worker, "_is_numba_frozen", False)
+    loaded = dict(sys.modules)
+    monkeypatch.setattr(sys, "modules", loaded)
+    loaded.pop("numba", None)
+    try:
+        worker.begin_task()
+        frozen, made = gc.get_freeze_count(), [[number] for number in range(1000)]
+        worker.begin_task()
+        assert gc.get_freeze_count() <= frozen
+        loaded["numba"] = sys
+        worker.begin_task()
+        assert gc.get_freeze_count() >= frozen + len(made)
+    finally:
+        gc.unfreeze()
+
+
 def test_the_first_task_says_that_it_could_be_faster(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
