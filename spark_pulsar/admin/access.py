@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from spark_pulsar.broker.security import authorization
 from spark_pulsar.ledger.records.documents import TENANTS
 from spark_pulsar.model.errors import AuthorizationError
+from spark_pulsar.model.ids import TransactionId
 from spark_pulsar.model.policies_without_effect import (
     ALLOWED_CLUSTERS,
     BOOKIE_AFFINITY,
@@ -60,7 +61,7 @@ from spark_pulsar.model.policy_table import (
 )
 
 from .answers import Refused
-from .calls import NAMESPACE_PATH, TOPIC_PATH
+from .calls import NAMESPACE_PATH, TOPIC_PATH, TRANSACTIONS_PATH
 from .topics import topic_name
 
 if TYPE_CHECKING:
@@ -258,6 +259,15 @@ def _topic(operation: str) -> Rule:
             raise Refused(401, f"Unauthorized to validateTopicOperation for operation [{operation}] on topic [{name}]")
 
     return check
+
+
+def _owner(core: Core, call: Call) -> None:
+    """Refuses an open transaction of another role; what has ended is the same to all."""
+    parts = call.parts
+    txn_id = TransactionId(*(int(each) if each.isdecimal() else -1 for each in (parts["most"], parts["least"])))
+    found = core.state.transactions.get(txn_id)
+    if found is not None and found.owner != (call.principal.role or ""):
+        _super_user(core, call)
 
 
 def _both(*rules: Rule) -> Rule:
@@ -498,7 +508,32 @@ def _subscription_rules() -> Iterator[tuple[tuple[str, str], Rule]]:
     yield from _of(f"{path}/position/{{number}}", GET=_topic("PEEK_MESSAGES"))
 
 
-RULES: Final[Rules] = dict((*_policy_rules(), *_rules(), *_namespace_rules(), *_topic_rules(), *_subscription_rules()))
+def _transaction_rules() -> Iterator[tuple[tuple[str, str], Rule]]:
+    path, of_topic = TRANSACTIONS_PATH, _topic("GET_STATS")
+    for end in ("coordinators", "coordinatorStats"):
+        yield from _of(f"{path}/{end}", GET=_open)
+    yield from _of(f"{path}/slowTransactions/{{timeout}}", GET=_super_user)
+    yield from _of(f"{path}/transactionMetadata/{{most}}/{{least}}", GET=_owner)
+    yield from _of(f"{path}/abortTransaction/{{most}}/{{least}}", POST=_super_user)
+    yield from _of(f"{path}/transactionCoordinator/replicas", POST=_super_user)
+    topic = "{tenant}/{namespace}/{topic}"
+    yield from _of(f"{path}/transactionBufferStats/{topic}", GET=of_topic)
+    yield from _of(f"{path}/transactionInBufferStats/{topic}/{{most}}/{{least}}", GET=of_topic)
+    yield from _of(f"{path}/pendingAckStats/{topic}/{{subscription}}", GET=of_topic)
+    yield from _of(f"{path}/transactionInPendingAckStats/{topic}/{{subscription}}/{{most}}/{{least}}", GET=of_topic)
+    yield from _of(f"{path}/positionStatsInPendingAck/{topic}/{{subscription}}/{{ledger}}/{{entry}}", GET=of_topic)
+
+
+RULES: Final[Rules] = dict(
+    (
+        *_policy_rules(),
+        *_rules(),
+        *_namespace_rules(),
+        *_topic_rules(),
+        *_subscription_rules(),
+        *_transaction_rules(),
+    )
+)
 """The rule of each method and path. Of two rules the later one counts."""
 
 

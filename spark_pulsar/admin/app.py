@@ -47,6 +47,8 @@ from . import (
     schemas,
     subscriptions,
     topic_routes,
+    transaction_states,
+    transactions,
 )
 from .answers import MAX_BODY_BYTES, Refused, Unauthenticated, refusal
 from .calls import Call
@@ -117,6 +119,8 @@ ROUTES: Final[Routes] = (
     *resource_groups.ROUTES,
     *resource_quotas.ROUTES,
     *brokers.ROUTES,
+    *transactions.ROUTES,
+    *transaction_states.ROUTES,
     *page_files.ROUTES,
     *bundles.ROUTES,  # behind the others: a name of theirs is no bundle
 )

@@ -110,6 +110,7 @@ Routes = tuple[tuple[str, dict[str, Handler]], ...]
 """Paths with their methods; `{name}` is a named part."""
 
 NAMESPACE_PATH: Final = "admin/v2/namespaces/{tenant}/{namespace}"
+TRANSACTIONS_PATH: Final = "admin/v3/transactions"
 TOPIC_PATH: Final = "admin/v2/{domain}/{tenant}/{namespace}/{topic}"
 
 

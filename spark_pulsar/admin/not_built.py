@@ -16,9 +16,12 @@ class NotBuilt(NamedTuple):
 
 NO_REASON: Final = "not built"
 _FUNCTIONS: Final = "functions and connectors run beside the broker here, as jobs of Spark for example"
+_ONE_JOURNAL: Final = "transactions are records of the journal, without logs or snapshots of their own"
 
 NOT_BUILT: Final = (
-    NotBuilt("transactions", "transactions are not built"),
+    NotBuilt("transactions/coordinatorInternalStats", _ONE_JOURNAL),
+    NotBuilt("transactions/pendingAckInternalStats", _ONE_JOURNAL),
+    NotBuilt("transactions/transactionBufferInternalStats", _ONE_JOURNAL),
     NotBuilt("functions", _FUNCTIONS),
     NotBuilt("sources", _FUNCTIONS),
     NotBuilt("sinks", _FUNCTIONS),

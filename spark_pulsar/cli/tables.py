@@ -70,7 +70,7 @@ def _command_row(command: Command) -> tuple[str, ...]:
     words = " ".join((command.name, *command.argument_names()))
     options = " ".join(f"`{names[0]}`" for names in command.option_names() if "-o" not in names)
     calls = dict.fromkeys(
-        f"`{method} {path.removeprefix('/admin/v2').replace('{local_topic}', '{topic}')}`"
+        f"`{method} {re.sub('{(local_topic|topic_option)}', '{topic}', path.removeprefix('/admin/v2'))}`"
         for method, path in ((command.method, command.path), *command.also)
     )
     return f"`{words}` {options}".strip(), command.help, ", ".join(calls)

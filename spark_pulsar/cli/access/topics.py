@@ -84,4 +84,7 @@ def _options(ctx: Any) -> tuple[AccessOptions, bool]:
 TOPIC_ARGUMENT: Final[Any] = typer.Argument(
     metavar="TOPIC", help="Short (public/default) or full topic name.", autocompletion=_names
 )
+TOPIC_OPTION: Final[Any] = typer.Option(
+    ..., "--topic", "-t", help="Short (public/default) or full topic name.", autocompletion=_names
+)
 Topic = Annotated[str, TOPIC_ARGUMENT]

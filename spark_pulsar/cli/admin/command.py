@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final, NamedTuple
 import typer
 from typer.models import ArgumentInfo, OptionInfo
 
-from spark_pulsar.cli.access.topics import TOPIC_ARGUMENT
+from spark_pulsar.cli.access.topics import TOPIC_ARGUMENT, TOPIC_OPTION
 from spark_pulsar.cli.admin.options import CONTEXT, Values, body_of, members_of, parameter, parameters_of
 from spark_pulsar.cli.admin.rest import NO_BODY
 from spark_pulsar.cli.output.formats import Format, show
@@ -43,6 +43,13 @@ def _local_topic(text: str) -> str:
     return f"{name.tenant}/{name.namespace}/{segment(name.local)}"
 
 
+def _persistent_topic(text: str) -> str:
+    """Returns the segments of a topic's path without its domain; refuses a topic that stores nothing."""
+    if not topic_name(text).is_persistent:
+        raise typer.BadParameter(f"want a persistent topic, got '{text}'")
+    return _local_topic(text)
+
+
 SUBSCRIPTION: Final = typer.Option(..., "--subscription", "-s", help="Name of the subscription.")
 PLACES: Final[dict[str, Place]] = {
     "cluster": Place(typer.Argument(..., metavar="CLUSTER")),
@@ -54,6 +61,7 @@ PLACES: Final[dict[str, Place]] = {
     ),
     "topic": Place(TOPIC_ARGUMENT, lambda text: topic_path(text).removeprefix(f"{ADMIN}/")),
     "local_topic": Place(TOPIC_ARGUMENT, _local_topic),
+    "topic_option": Place(TOPIC_OPTION, _persistent_topic),
     "subscription": Place(SUBSCRIPTION),
 }
 """Placeholders of paths; `{topic}` has its domain, tenant and namespace. Others are in the row's `placed`."""

@@ -15,6 +15,7 @@ from spark_pulsar.cli.admin import (
     schemas,
     subscriptions,
     topics,
+    transactions,
 )
 from spark_pulsar.cli.admin.command import Command
 
@@ -27,6 +28,7 @@ GROUPS: Final = {
     "topicPolicies": "Policies of topics.",
     "schemas": "Schemas of topics.",
     "broker-stats": "Statistics of the broker.",
+    "transactions": "Transactions and their coordinators.",
     "resourcegroups": "Resource groups.",
     "resource-quotas": "Resource quotas of bundles.",
     "ns-isolation-policy": "Brokers that are kept for namespaces.",
@@ -45,6 +47,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     *offloading.COMMANDS,
     *resources.COMMANDS,
     *placement.COMMANDS,
+    *transactions.COMMANDS,
 )
 _SET_BACK: Final = (
     "admin/v2/namespaces/{tenant}/{namespace}/schemaAutoUpdateCompatibilityStrategy",

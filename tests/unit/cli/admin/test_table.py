@@ -10,6 +10,7 @@ SERVED = {(method, path): "" for path, methods in ROUTES for method in methods}
 WHOLE = {
     "{namespace}": "{tenant}/{namespace}",
     "{topic}": "{domain}/{tenant}/{namespace}/{topic}",
+    "{topic_option}": "{tenant}/{namespace}/{topic}",
     "{local_topic}": "{tenant}/{namespace}/{topic}",
 }
 

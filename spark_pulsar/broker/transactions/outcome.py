@@ -1,0 +1,88 @@
+"""How a transaction ended on a topic, as its withheld entries and the marker of its end tell (TX-22)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from spark_pulsar.model.errors import CorruptMessage
+from spark_pulsar.wire.entries import metadata_of
+
+from .entries import COMMIT_MARKER
+
+if TYPE_CHECKING:
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.topic import Topic
+    from spark_pulsar.ledger.entries import EntryRun
+    from spark_pulsar.model.ids import TransactionId
+
+MAX_ENTRIES: Final = 10_000
+"""Withheld entries, the newest ones, among which the end of a transaction is looked for."""
+_ENTRIES_A_READ: Final = 256
+_BYTES_A_READ: Final = 1 << 20
+
+Found = Callable[["bool | None"], None]
+"""Takes whether the transaction was aborted; None when no entry tells."""
+
+
+def was_aborted(core: Core, topic: Topic, txn_id: TransactionId, found: Found) -> None:
+    """Finds out whether an ended transaction was aborted on a topic; `found` gets it in a later turn, unless nothing
+    was ever withheld there."""
+    _Search(core, topic, txn_id, found).step()
+
+
+class _Search:
+    """Reads the withheld entries of a topic, those of the newest ledger first, until one is of the transaction."""
+
+    def __init__(self, core: Core, topic: Topic, txn_id: TransactionId, found: Found) -> None:
+        self._core = core
+        self._topic = topic
+        self._txn_id = txn_id
+        self._found = found
+        self._ledgers = topic.ledger.withheld.ledgers()
+        self._ledger_id = -1
+        self._ranges: list[tuple[int, int]] = []
+        self._asked = (0, 0)
+        self._left = MAX_ENTRIES
+
+    def step(self) -> None:
+        """Orders the next entries, or gives up."""
+        while not self._ranges and self._ledgers:
+            self._ledger_id = self._ledgers.pop()
+            self._ranges = list(self._topic.ledger.withheld.ranges_of(self._ledger_id))
+        if not self._ranges or self._left <= 0:
+            self._found(None)
+            return
+        first, end = self._ranges.pop()
+        wanted = min(end - first, _ENTRIES_A_READ, self._left)
+        if wanted < end - first:
+            self._ranges.append((first, end - wanted))
+            first = end - wanted
+        self._left -= wanted
+        self._asked = (first, first + wanted)
+        self._core.read(self._ledger_id, first, wanted, _BYTES_A_READ, self._look)
+
+    def _look(self, runs: list[EntryRun] | None) -> None:
+        seen, end = self._asked
+        for run in runs or ():
+            if run.ledger_id != self._ledger_id:
+                break  # the one that was asked is gone
+            for entry_id in range(max(seen, run.first_entry_id), min(end, run.end_entry_id)):
+                is_aborted = self._told_by(run.entry(entry_id))
+                if is_aborted is not None:
+                    self._found(is_aborted)
+                    return
+            seen = run.end_entry_id
+        if self._asked[0] < seen < end:
+            self._ranges.append((seen, end))  # these were too long for one read
+        self.step()
+
+    def _told_by(self, entry: bytes) -> bool | None:
+        """Tells whether the transaction was aborted, if it is one of its entries."""
+        try:
+            metadata = metadata_of(entry, 0, len(entry))
+        except CorruptMessage:
+            return None
+        if (metadata.txnid_most_bits, metadata.txnid_least_bits) != self._txn_id:
+            return None
+        return metadata.marker_type != COMMIT_MARKER
