@@ -236,6 +236,11 @@ class RawConnection:
         """The next frame of that type; others stay for later."""
         return self._take(lambda frame: frame.type == type_name, type_name, timeout_s)
 
+    def answer_to_send(self, timeout_s: float = DEFAULT_TIMEOUT_S) -> Frame:
+        """The next SEND_RECEIPT or SEND_ERROR; others stay for later."""
+        answers = ("SEND_RECEIPT", "SEND_ERROR")
+        return self._take(lambda frame: frame.type in answers, " or ".join(answers), timeout_s)
+
     def expect_messages(self, count: int, timeout_s: float = DEFAULT_TIMEOUT_S) -> list[Frame]:
         """The next `count` MESSAGE frames, in order; others stay for later."""
         return [self.expect("MESSAGE", timeout_s) for _ in range(count)]

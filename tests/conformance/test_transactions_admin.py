@@ -1,0 +1,259 @@
+"""What /admin/v3/transactions, topic stats and metrics tell of transactions."""
+
+from __future__ import annotations
+
+import urllib.request
+from typing import Any
+
+from tests.brokers import Broker
+from tests.conformance.transactions import Transacting, filled, local, remaining
+from tests.eventually import eventually
+
+UNKNOWN = "The transaction with this txdID `({},{})`not found "
+
+
+def test_the_coordinators(broker: Broker) -> None:
+    # covers TX-22, TX-2
+    client = Transacting(broker)
+    status, coordinators = client.admin("coordinators")
+    assert (status, coordinators) == (200, [{"id": 0, "brokerServiceUrl": broker.service_url}])
+    transaction = client.begin()
+    _, every = client.admin("coordinatorStats")
+    _, one = client.admin("coordinatorStats?coordinatorId=0")
+    assert list(every) == ["0"]
+    for stats in (every["0"], one):
+        assert list(stats) == [
+            "state",
+            "leastSigBits",
+            "lowWaterMark",
+            "ongoingTxnSize",
+            "recoverStartTime",
+            "recoverEndTime",
+        ]
+        assert (stats["state"], stats["leastSigBits"]) == ("Ready", transaction[1])
+        assert stats["ongoingTxnSize"] >= 1
+    client.abort(transaction)
+    for path in (
+        "coordinatorStats?coordinatorId=9",
+        "slowTransactions/1?coordinatorId=9",
+        "coordinatorInternalStats/9",
+    ):
+        reason = "Transaction coordinator not found! coordinator id : 9"
+        assert client.admin(path) == (404, {"reason": reason}), path
+
+
+def test_the_metadata_of_a_transaction(broker: Broker) -> None:
+    # covers TX-22
+    client = Transacting(broker)
+    topic, positions = filled(client)
+    transaction = client.begin(ttl_ms=600_000)
+    status, told = client.metadata(transaction)
+    assert status == 200
+    assert list(told) == ["txnId", "status", "openTimestamp", "timeoutAt", "producedPartitions", "ackedPartitions"]
+    assert (told["txnId"], told["status"], told["timeoutAt"]) == (f"(0,{transaction[1]})", "OPEN", 600_000)
+    assert (told["producedPartitions"], told["ackedPartitions"]) == ({}, {})
+    client.add_topics(transaction, topic)
+    client.add_subscription(transaction, topic)
+    ledger_id, entry_id = client.send(b"in", transaction)
+    client.ack(positions[0], transaction)
+    _, told = client.metadata(transaction)
+    assert told["producedPartitions"] == {topic: {"startPosition": f"{ledger_id}:{entry_id}", "aborted": False}}
+    assert told["ackedPartitions"] == {topic: {"s": {}}}
+    client.commit(transaction)
+    reason = {"reason": UNKNOWN.format(*transaction)}
+    assert eventually(lambda: client.metadata(transaction) == (404, reason))
+
+
+def test_topics_are_told_as_the_client_wrote_them(broker: Broker) -> None:
+    # covers TX-22, TX-4, TX-5
+    client = Transacting(broker)
+    topic, _ = filled(client, count=1)
+    short = topic.rpartition("/")[2]
+    transaction = client.begin(short, subscriptions={short: "s"})
+    _, told = client.metadata(transaction)
+    assert (told["producedPartitions"], told["ackedPartitions"]) == ({short: {"aborted": False}}, {short: {"s": {}}})
+    client.abort(transaction)
+
+
+def test_transactions_that_nobody_knows(broker: Broker) -> None:
+    # covers TX-22
+    client = Transacting(broker)
+    assert client.metadata((0, 99_999_999)) == (404, {"reason": UNKNOWN.format(0, 99_999_999)})
+    for number in (9, -1):
+        reason = f"Transaction coordinator with id {number} not found!"
+        assert client.metadata((number, 1)) == (404, {"reason": reason})
+
+
+def test_slow_transactions(broker: Broker) -> None:
+    # covers TX-22
+    client = Transacting(broker)
+    transaction = client.begin()
+    name = f"(0,{transaction[1]})"
+    assert eventually(lambda: name in client.admin("slowTransactions/1")[1])
+    assert client.admin("slowTransactions/1?coordinatorId=0")[1][name] == client.metadata(transaction)[1]
+    assert name not in client.admin("slowTransactions/3600000")[1]
+    client.abort(transaction)
+    assert eventually(lambda: name not in client.admin("slowTransactions/1")[1])
+
+
+def test_aborting_by_the_admin_api(broker: Broker) -> None:
+    # covers TX-22, TX-6
+    client = Transacting(broker)
+    topic, positions = filled(client, count=1)
+    transaction = client.begin(topic, subscriptions={topic: "s"})
+    client.send(b"gone", transaction)
+    client.ack(positions[0], transaction)
+    path = f"abortTransaction/{transaction[0]}/{transaction[1]}"
+    assert client.admin(path, "POST")[0] == 204
+    assert client.take(1) == [b"0"]
+    assert eventually(lambda: client.metadata(transaction)[0] == 404)
+    assert client.end(transaction, "COMMIT")["error"] == "TransactionNotFound"
+    status, answer = client.admin(path, "POST")
+    assert status >= 400
+    assert UNKNOWN.format(*transaction).strip() in answer["reason"]
+
+
+def test_the_buffer_of_a_topic(broker: Broker) -> None:
+    # covers TX-22, TX-9
+    client = Transacting(broker)
+    topic = broker.topic()
+    client.produce(topic)
+    client.send(b"plain")
+    opened, aborted = client.begin(topic), client.begin(topic)
+    ledger_id, entry_id = client.send(b"open", opened)
+    client.send(b"aborted", aborted)
+    client.abort(aborted)
+    status, stats = client.admin(f"transactionBufferStats/{local(topic)}")
+    assert status == 200
+    assert list(stats) == [
+        "state",
+        "maxReadPosition",
+        "lastSnapshotTimestamps",
+        "ongoingTxnSize",
+        "recoverStartTime",
+        "recoverEndTime",
+        "totalAbortedTransactions",
+        "snapshotType",
+    ]
+    assert (stats["state"], stats["snapshotType"], stats["maxReadPosition"]) == ("Ready", "Single", f"{ledger_id}:0")
+    assert (stats["ongoingTxnSize"], stats["totalAbortedTransactions"]) == (1, 1)
+    marks = client.admin(f"transactionBufferStats/{local(topic)}?lowWaterMarks=true")[1]
+    assert "lowWaterMarks" in marks
+
+    def told(number: int) -> Any:
+        return client.admin(f"transactionInBufferStats/{local(topic)}/0/{number}")
+
+    assert told(opened[1]) == (200, {"startPosition": f"{ledger_id}:{entry_id}", "aborted": False})
+    assert told(aborted[1]) == (200, {"aborted": True})
+    assert told(99_999_999) == (200, {"aborted": False})
+    client.commit(opened)
+    assert told(opened[1]) == (200, {"aborted": False})
+    stats = client.admin(f"transactionBufferStats/{local(topic)}")[1]
+    assert (stats["ongoingTxnSize"], stats["maxReadPosition"]) == (0, f"{ledger_id}:4")
+
+
+def test_pending_acks_of_a_subscription(broker: Broker) -> None:
+    # covers TX-22, TX-12, TX-14
+    client = Transacting(broker)
+    topic, positions = filled(client, count=2)
+    batch = client.send_batch(4)
+    client.raw.expect_messages(1)
+    keys = ["state", "ongoingTxnSize", "recoverStartTime", "recoverEndTime"]
+    status, stats = client.admin(f"pendingAckStats/{local(topic)}/s")
+    assert (status, list(stats), stats["ongoingTxnSize"]) == (200, keys, 0)
+    transaction = client.begin(subscriptions={topic: "s"})
+    client.ack(positions[1], transaction)
+    client.ack(batch, transaction, ack_set=remaining(4, 0), batch_size=4)
+    stats = client.admin(f"pendingAckStats/{local(topic)}/s")[1]
+    assert (list(stats), stats["state"], stats["ongoingTxnSize"]) == (keys, "Ready", 1)
+    assert client.admin(f"transactionInPendingAckStats/{local(topic)}/s/0/{transaction[1]}") == (200, {})
+
+    def state(position: tuple[int, int], query: str = "") -> str:
+        path = f"positionStatsInPendingAck/{local(topic)}/s/{position[0]}/{position[1]}{query}"
+        return str(client.admin(path)[1]["state"])
+
+    assert [state(positions[0]), state(positions[1]), state(batch)] == ["NotInPendingAck", "PendingAck", "PendingAck"]
+    assert [state(batch, f"?batchIndex={index}") for index in (0, 1)] == ["PendingAck", "NotInPendingAck"]
+    client.commit(transaction)
+    assert client.admin(f"pendingAckStats/{local(topic)}/s")[1]["ongoingTxnSize"] == 0
+
+
+def test_a_pending_cumulative_ack_is_told(broker: Broker) -> None:
+    # covers TX-22, TX-13
+    client = Transacting(broker)
+    topic, positions = filled(client, "Exclusive")
+    transaction = client.begin(subscriptions={topic: "s"})
+    client.ack(positions[3], transaction, "Cumulative")
+    told = {"cumulativeAckPosition": f"{positions[3][0]}:3"}
+    assert client.admin(f"transactionInPendingAckStats/{local(topic)}/s/0/{transaction[1]}") == (200, told)
+    assert client.metadata(transaction)[1]["ackedPartitions"] == {topic: {"s": told}}
+    client.abort(transaction)
+
+
+def test_topics_and_subscriptions_that_do_not_exist(broker: Broker) -> None:
+    # covers TX-22
+    client = Transacting(broker)
+    missing = broker.topic("missing")
+    for path in (
+        f"transactionBufferStats/{local(missing)}",
+        f"transactionInBufferStats/{local(missing)}/0/1",
+        f"transactionBufferInternalStats/{local(missing)}",
+        f"pendingAckStats/{local(missing)}/s",
+    ):
+        assert client.admin(path) == (404, {"reason": f"Topic not found {missing}"}), path
+
+
+def test_coordinators_are_never_fewer(broker: Broker) -> None:
+    # covers TX-22, TX-2
+    client = Transacting(broker)
+    reason = "Number of transaction coordinators should be more than the current number of transaction coordinator"
+    for count in (0, 1):
+        assert client.admin("transactionCoordinator/replicas", "POST", count) == (406, {"reason": reason})
+
+
+def test_topic_stats_count_transactions(broker: Broker) -> None:
+    # covers TX-22
+    client = Transacting(broker)
+    topic = broker.topic()
+    client.produce(topic)
+    for action in ("COMMIT", "COMMIT", "ABORT", None):
+        transaction = client.begin(topic)
+        client.send(b"in", transaction)
+        if action:
+            client.end(transaction, action)
+    stats = client.stats(topic)
+    assert [stats[f"{name}TxnCount"] for name in ("ongoing", "committed", "aborted")] == [1, 2, 1]
+
+
+def _metrics(broker: Broker) -> dict[str, float]:
+    with urllib.request.urlopen(f"{broker.admin_url}/metrics/", timeout=30) as answer:
+        lines = answer.read().decode().splitlines()
+    samples = [line.rpartition(" ") for line in lines if line and not line.startswith("#")]
+    return {name: float(value) for name, _, value in samples if "pulsar_txn_" in name}
+
+
+def test_metrics_of_coordinators_and_topics(broker: Broker) -> None:
+    # covers TX-23
+    client = Transacting(broker)
+    topic = broker.topic()
+    client.produce(topic)
+    client.abort(client.begin())
+    before = _metrics(broker)
+    for action in ("COMMIT", "COMMIT", "ABORT", None):
+        transaction = client.begin(topic)
+        client.send(b"in", transaction)
+        if action:
+            client.end(transaction, action)
+
+    def grown(name: str, labels: str) -> float:
+        (now,) = [value for key, value in _metrics(broker).items() if key.startswith(name + "{") and labels in key]
+        return now - sum(value for key, value in before.items() if key.startswith(name + "{") and labels in key)
+
+    names = ("created_total", "committed_total", "aborted_total", "active_count")
+    grown_by = [grown(f"pulsar_txn_{name}", 'coordinator_id="0"') for name in names]
+    assert (grown_by[0], grown_by[1]) == (4, 2)
+    assert grown_by[2] >= 1
+    labels = f'namespace="public/default",topic="{topic}"'
+    assert [grown(f"pulsar_txn_tb_{name}_total", labels) for name in ("active", "committed", "aborted")] == [1, 2, 1]
+    assert 'pulsar_txn_timeout_total{cluster="standalone",coordinator_id="0"}' in before
+    client.abort(transaction)
