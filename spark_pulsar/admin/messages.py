@@ -16,6 +16,7 @@ from spark_pulsar.broker.subscriptions import cursor_moves
 from spark_pulsar.broker.subscriptions.consumer_stats import timestamp
 from spark_pulsar.broker.topic_log import entry_lookup, time_search
 from spark_pulsar.broker.topics import lifecycle
+from spark_pulsar.broker.transactions.entries import COMMIT_MARKER
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.ids import EARLIEST, Position
 from spark_pulsar.model.limits import MAX_BROKER_DECOMPRESSED_SIZE_BYTES
@@ -36,10 +37,14 @@ if TYPE_CHECKING:
 
 
 class Stored(NamedTuple):
-    """An entry and its position."""
+    """An entry, its position, and what transactions do to it."""
 
     position: Position
     entry: bytes
+    is_uncommitted: bool
+    """True while consumers wait for the end of a transaction, its own or one before it."""
+    is_withheld: bool
+    """True when no consumer gets it: its transaction was aborted, or it is the marker of an end."""
 
 
 StoredAnswer = Callable[["Stored | PulsarError"], None]
@@ -60,7 +65,11 @@ def _fetch(core: Core, topic: Topic, position: Position, answer: StoredAnswer) -
     """Answers with an entry, or with 404 when none can be read there."""
 
     def fetched(entry: bytes | None) -> None:
-        answer(Refused(404, "Message not found") if entry is None else Stored(position, entry))
+        if entry is None:
+            answer(Refused(404, "Message not found"))
+            return
+        is_uncommitted = position > topic.max_read_position
+        answer(Stored(position, entry, is_uncommitted, topic.ledger.withheld.contains(*position)))
 
     if topic.ledger.contains(position) and position <= topic.last_add_confirmed:
         entry_lookup.fetch(core, position, fetched)
@@ -71,17 +80,21 @@ def _fetch(core: Core, topic: Topic, position: Position, answer: StoredAnswer) -
 # ---- an entry as an answer ---------------------------------------------------------------------------------------
 
 
-def message_answer(position: Position, stored: bytes) -> Response:
+def message_answer(stored: Stored) -> Response:
     """Returns the payload of an entry, uncompressed but encrypted if it was; a batch as it is stored, one message after
     the other."""
-    entry = parse_entry(stored)
+    entry = parse_entry(stored.entry)
     metadata = entry.metadata
     payload = bytes(entry.payload)
     if metadata.compression and not entry.is_encrypted:
         size, limit_bytes = metadata.uncompressed_size, MAX_BROKER_DECOMPRESSED_SIZE_BYTES
         payload = decompress(metadata.compression, entry.payload, size, limit_bytes)
     response = Response(payload, media_type="application/octet-stream")
-    headers = {"X-Pulsar-Message-ID": str(position), **_headers(entry, len(stored))}
+    headers = {
+        "X-Pulsar-Message-ID": str(stored.position),
+        **_headers(entry, len(stored.entry)),
+        **_transaction_headers(entry, stored),
+    }
     for name, value in headers.items():
         # Header values are bytes; text that is not Latin-1 goes as its UTF-8.
         response.raw_headers.append((name.encode(), _in_a_header(value).encode()))
@@ -109,6 +122,14 @@ def _headers(entry: Entry, entry_bytes: int) -> dict[str, str]:
         pairs = {text_of(pair.key): text_of(pair.value) for pair in entry.metadata.properties}
         headers["X-Pulsar-PROPERTY"] = json.dumps(pairs)
     return headers
+
+
+def _transaction_headers(entry: Entry, stored: Stored) -> dict[str, str]:
+    metadata, headers = entry.metadata, {}
+    if metadata.HasField("txnid_least_bits") and metadata.HasField("txnid_most_bits"):
+        is_aborted = stored.is_withheld and metadata.marker_type != COMMIT_MARKER
+        headers["X-Pulsar-txn-aborted"] = _flag(is_aborted)
+    return {**headers, "X-Pulsar-txn-uncommitted": _flag(stored.is_uncommitted)}
 
 
 def _flag(value: bool) -> str:
@@ -143,6 +164,8 @@ _FIELDS: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
     "total_chunk_msg_size": ("total-chunk-msg-size", str),
     "chunk_id": ("chunk-id", str),
     "marker_type": ("marker-type", str),
+    "txnid_least_bits": ("txnid-least-bits", str),
+    "txnid_most_bits": ("txnid-most-bits", str),
 }
 """Members of a message's metadata that are shown when set: the header's name after `X-Pulsar-`, and its form."""
 
@@ -155,7 +178,7 @@ def _shows(begin: Callable[[Core, Call, StoredAnswer], None]) -> Handler:
 
     async def handler(call: Call) -> Response:
         stored: Stored = await ask_later(call.gate, lambda core, answer: begin(core, call, answer))
-        return message_answer(stored.position, stored.entry)
+        return message_answer(stored)
 
     return handler
 

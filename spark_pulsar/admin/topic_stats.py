@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.broker.entities import exclusive_access, meters
+from spark_pulsar.broker.entities.topic import OpenTransactions
 from spark_pulsar.broker.lifetime import delayed_delivery
 from spark_pulsar.broker.subscriptions.consumer_stats import timestamp
 from spark_pulsar.broker.topic_log import backlog_size
@@ -37,9 +38,6 @@ NOT_HERE: Final[dict[str, Any]] = {
     "lastOffloadLedgerId": 0,
     "lastOffloadSuccessTimeStamp": 0,
     "lastOffloadFailureTimeStamp": 0,
-    "ongoingTxnCount": 0,
-    "abortedTxnCount": 0,
-    "committedTxnCount": 0,
     "replication": {},
 }
 """Members of features that this broker has not."""
@@ -110,6 +108,7 @@ def topic_stats_in_steps(core: Core, topic: Topic, wanted: Wanted = EVERYTHING) 
         "backlogQuotaLimitTime": policies.age_quota.limit_time_s,
         **_oldest(core, topic, wanted),
         **NOT_HERE,
+        **_transactions(topic),
         "publishRateLimitedTimes": topic.publish_limited_times,
         "topicCreationTimeStamp": topic.state.created_ms,
         "lastPublishTimestamp": topic.last_published_ms,
@@ -132,6 +131,15 @@ def topic_stats_in_steps(core: Core, topic: Topic, wanted: Wanted = EVERYTHING) 
         return {**{name: value for name, value in stats.items() if name not in _STORED}, **_NOTHING_STORED}
     damage = topic.state.damage
     return stats if damage is None else {**stats, "readOnlyReason": str(damage)}
+
+
+def _transactions(topic: Topic) -> dict[str, int]:
+    ended = topic.transactions or OpenTransactions()
+    return {
+        "ongoingTxnCount": len(topic.state.open_transactions),
+        "abortedTxnCount": ended.aborted,
+        "committedTxnCount": ended.committed,
+    }
 
 
 def _compaction(core: Core, topic: Topic) -> dict[str, int]:

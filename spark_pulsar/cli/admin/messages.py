@@ -1,10 +1,12 @@
 """`spark-pulsar admin topics …` that show messages: peek, by id, examine, last id, id by time."""
 
 import base64
+import itertools
 import json
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from enum import StrEnum
 from typing import Annotated, Any, Final, NamedTuple
 
 import typer
@@ -21,19 +23,44 @@ _TOPIC: Final = "/admin/v2/{topic}"
 _BYTES_A_LINE = 16
 
 
+class IsolationLevel(StrEnum):
+    """Messages of transactions that are shown."""
+
+    READ_COMMITTED = "READ_COMMITTED"
+    READ_UNCOMMITTED = "READ_UNCOMMITTED"
+
+
 def _peek(
     ctx: typer.Context,
     topic: Topic,
     subscription: Subscription,
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="Entries to show; a batch is one.")] = 1,
+    with_markers: Annotated[
+        bool, typer.Option("--show-server-marker", "-ssm", help="With markers, which brokers write.")
+    ] = False,
+    level: Annotated[
+        IsolationLevel,
+        typer.Option(
+            "--transaction-isolation-level",
+            "-til",
+            help="READ_UNCOMMITTED: with messages of transactions that are open or aborted.",
+        ),
+    ] = IsolationLevel.READ_COMMITTED,
     output: AsPulsarAdmin = None,
 ) -> None:
-    path, found = f"{subscription_path(topic, subscription)}/position", []
-    for number in range(1, count + 1):
-        answer = ctx.obj.fetch(f"{path}/{number}", may_be_missing=True)
+    path, found, shown = f"{subscription_path(topic, subscription)}/position", [], 0
+    for number in itertools.count(1):
+        answer = ctx.obj.fetch(f"{path}/{number}", may_be_missing=True) if shown < count else None
         if answer is None:
             break
-        found += _messages_of(*answer)
+        headers, _ = answer
+        shows_all = level is IsolationLevel.READ_UNCOMMITTED
+        if headers.get("x-pulsar-txn-uncommitted") == "true" and not shows_all:
+            break  # so is everything behind it
+        is_aborted, is_marker = headers.get("x-pulsar-txn-aborted") == "true", "x-pulsar-marker-type" in headers
+        if (with_markers or not is_marker) and (shows_all or not is_aborted):
+            found += _messages_of(*answer)
+            shown += 1
     _show(found, output)
 
 

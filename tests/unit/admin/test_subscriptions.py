@@ -9,7 +9,7 @@ from crc32c import crc32c
 
 from spark_pulsar.admin.answers import Refused
 from spark_pulsar.admin.cursors import Place, place_in
-from spark_pulsar.admin.messages import message_answer
+from spark_pulsar.admin.messages import Stored, message_answer
 from spark_pulsar.model.errors import CorruptMessage
 from spark_pulsar.model.ids import EARLIEST, LATEST, Position
 from spark_pulsar.model.limits import MAX_BROKER_DECOMPRESSED_SIZE_BYTES
@@ -160,7 +160,7 @@ def test_orders_that_must_read_first(cache_bytes: int) -> None:
 
 def _shown(payload: bytes, **metadata: Any) -> tuple[dict[str, str], bytes]:
     stored = build_entry(MessageMetadata(producer_name="p", sequence_id=7, publish_time=1_000, **metadata), payload)
-    answer = message_answer(Position(3, 4), stored)
+    answer = message_answer(Stored(Position(3, 4), stored, is_uncommitted=False, is_withheld=False))
     return {name.decode(): value.decode() for name, value in answer.raw_headers}, bytes(answer.body)
 
 
