@@ -64,6 +64,9 @@ class Subscription:
     """True when a consumer reads the compacted view, or the last one did (CMP-C4)."""
     throttled: dict[str, int] = field(default_factory=dict)
     """Counts of waits for dispatch rates, by the member of statistics (SUB-7)."""
+    transactions_committed: int = 0
+    """Count of committed transactions that had acks here (TX-12)."""
+    transactions_aborted: int = 0
     kept_for_seek: bool = False
     """True for a reader's subscription without consumers whose position the next one takes over (wire-protocol 5.9)."""
 

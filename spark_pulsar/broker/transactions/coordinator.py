@@ -3,6 +3,7 @@ that nothing ends (TX-1 ... TX-7; wire-protocol 5.17)."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -49,6 +50,8 @@ MAX_PARTITIONS: Final = 4_096
 MAX_NAMES_LENGTH: Final = 32 * 1024 * 1024
 """Characters of the names of topics and subscriptions of all open transactions together (TX-24)."""
 MAX_TIMEOUT_MS: Final = 1 << 53
+DURATIONS_MS: Final = (10, 20, 50, 100, 500, 1_000, 5_000, 15_000, 30_000, 60_000, 300_000, 1_500_000, 3_000_000)
+"""Upper bounds of the durations that are counted apart, as Apache Pulsar has them."""
 
 
 @dataclass(slots=True, eq=False)
@@ -61,6 +64,8 @@ class CoordinatorCounts:
     timed_out: int = 0
     appended: int = 0
     """Steps that were written to the journal."""
+    ended_within: list[int] = field(default_factory=lambda: [0] * (len(DURATIONS_MS) + 1))
+    """Ended ones by the least of `DURATIONS_MS` that they took at most; the last number is that of longer ones."""
 
 
 @dataclass(slots=True, eq=False)
@@ -128,6 +133,7 @@ def _forget(core: Core, transaction: Transaction, *, is_committed: bool) -> None
         timer.cancel()
         coordinators.open_counts[txn_id.most] -= 1
     counts = coordinators.of(txn_id.most)
+    counts.ended_within[bisect_left(DURATIONS_MS, core.now_ms - transaction.opened_ms)] += 1
     counts.appended += 1
     if is_committed:
         counts.committed += 1

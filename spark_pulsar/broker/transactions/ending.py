@@ -46,8 +46,11 @@ def end(core: Core, transaction: Transaction, *, is_committed: bool) -> Callable
         if subscription.cursor.mark_delete != mark_delete:
             subscription.dispatcher.passed()
             subscription.mark_delete_moved()
-    if not is_committed:
-        for subscription, each in acks:
+    for subscription, each in acks:
+        if is_committed:
+            subscription.transactions_committed += 1
+        else:
+            subscription.transactions_aborted += 1
             pending_acks.free(subscription, each)
 
     def visible() -> None:
