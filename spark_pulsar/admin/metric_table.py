@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from spark_pulsar import __version__
 from spark_pulsar.broker.connections.handshake import SERVER_VERSION
 from spark_pulsar.broker.entities import meters
+from spark_pulsar.broker.entities.topic import OpenTransactions
 from spark_pulsar.broker.topic_log import backlog_size
 
 if TYPE_CHECKING:
@@ -64,11 +65,11 @@ class TopicMetric(NamedTuple):
 
 
 class SubscriptionMetric(NamedTuple):
-    """A number of each subscription."""
+    """A number of each subscription; None for a subscription that has it not."""
 
     name: str
     help: str
-    value: Callable[[Subscription], float]
+    value: Callable[[Subscription], float | None]
     labels: str = ""
     """Further labels as they are written, with a comma before."""
 
@@ -99,6 +100,34 @@ def _of_compaction(name: str, text: str, value: Callable[[Core, Topic, Compactio
         return None if compaction is None or compaction.ledger is None else value(core, topic, compaction)
 
     return TopicMetric(name, text, of_topic)
+
+
+def _of_transactions() -> Iterator[TopicMetric]:
+    """Yields the metrics of a topic's transactions, which non-persistent topics have not."""
+
+    def ended(count: Callable[[OpenTransactions], int]) -> Callable[[Core, Topic], float | None]:
+        none = OpenTransactions()
+        return lambda _, topic: None if topic.non_persistent is not None else count(topic.transactions or none)
+
+    yield TopicMetric(
+        "pulsar_txn_tb_active_total",
+        "Open transactions with messages.",
+        lambda _, topic: None if topic.non_persistent is not None else len(topic.state.open_transactions),
+    )
+    yield TopicMetric(
+        "pulsar_txn_tb_committed_total",
+        "Committed transactions since the topic came into use.",
+        ended(lambda each: each.committed),
+    )
+    yield TopicMetric(
+        "pulsar_txn_tb_aborted_total",
+        "Aborted transactions since the topic came into use.",
+        ended(lambda each: each.aborted),
+    )
+
+
+GAUGES: Final = frozenset(each.name for each in _of_transactions())
+"""Metrics whose names end in `_total` and that are no counters, as in Apache Pulsar."""
 
 
 def _throttled(unit: str, name: str, text: str) -> tuple[SubscriptionMetric, ...]:
@@ -293,6 +322,7 @@ TOPIC: Final = (
         "Times that a publish rate held back a connection of a producer.",
         lambda topic: topic.publish_limited_times,
     ),
+    *_of_transactions(),
     _of_compaction(
         "pulsar_compaction_compacted_entries_count",
         "Entries of the compacted view.",
@@ -422,6 +452,18 @@ SUBSCRIPTION: Final = (
         "pulsar_subscription_last_mark_delete_advanced_timestamp",
         "When the first unacknowledged entry became another one last, in milliseconds.",
         lambda each: each.last_moved_ms,
+    ),
+    SubscriptionMetric(
+        "pulsar_txn_tp_committed_count_total",
+        "Committed transactions since the start that had acknowledged here, once there was one.",
+        lambda each: each.transactions_committed or None,
+        ',status="succeed"',
+    ),
+    SubscriptionMetric(
+        "pulsar_txn_tp_aborted_count_total",
+        "Aborted transactions since the start that had acknowledged here, once there was one.",
+        lambda each: each.transactions_aborted or None,
+        ',status="succeed"',
     ),
     SubscriptionMetric("pulsar_out_messages_total", "Messages since the start.", lambda each: each.messages_out),
     SubscriptionMetric("pulsar_out_bytes_total", "Bytes of entries since the start.", lambda each: each.bytes_out),

@@ -7,14 +7,16 @@ broker nor fill its memory.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.registry import Collector
 
 from .answers import Piecewise
+from .coordinator_metrics import COORDINATOR, values
 from .disk import metric_lines
-from .metric_table import BROKER, NAMESPACE, SUBSCRIPTION, TOPIC, Scrape
+from .metric_table import BROKER, GAUGES, NAMESPACE, SUBSCRIPTION, TOPIC, Scrape
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -67,7 +69,7 @@ def blocks(scrape: Scrape) -> Iterator[bytes]:
     for line in _broker_lines(scrape):  # a number of the broker is a sum over all topics
         yield line.encode()
     block: list[str] = []
-    for line in _topic_lines(scrape):
+    for line in chain(_coordinator_lines(scrape), _topic_lines(scrape)):
         block.append(line)
         if len(block) >= _LINES_A_BLOCK:
             yield "".join(block).encode()
@@ -120,7 +122,16 @@ def _topic_lines(scrape: Scrape) -> Iterator[str]:
             yield ""
             for name, subscription in list(topic.subscriptions.items()):
                 labelled = f'{labels},subscription="{_escaped(name)}"{one.labels}'
-                yield f"{one.name}{{{labelled}}} {one.value(subscription)}\n"
+                number = one.value(subscription)
+                yield "" if number is None else f"{one.name}{{{labelled}}} {number}\n"
+
+
+def _coordinator_lines(scrape: Scrape) -> Iterator[str]:
+    cluster = _cluster(scrape)
+    for metric in COORDINATOR if scrape.core.config.transactions_enabled else ():
+        yield f"# HELP {metric.name} {metric.help}\n# TYPE {metric.name} gauge\n"
+        for most, number in values(scrape.core, metric):
+            yield f'{metric.name}{{{cluster},coordinator_id="{most}"}} {number}\n'
 
 
 def _namespace_lines(scrape: Scrape) -> Iterator[str]:
@@ -142,7 +153,7 @@ def _namespace_lines(scrape: Scrape) -> Iterator[str]:
 def _head(name: str, text: str, last: str) -> Iterator[str]:
     """Returns the lines of help and type that stand before a metric."""
     if name != last:
-        kind = "counter" if name.endswith("_total") else "gauge"
+        kind = "counter" if name.endswith("_total") and name not in GAUGES else "gauge"
         yield f"# HELP {name} {text}\n# TYPE {name} {kind}\n"
 
 

@@ -28,7 +28,14 @@ LEFT_OUT: Final = (
     LeftOut("jvm_* jetty_* caffeine_* log4j2_* netty_* bookkeeper_* bookie_* zk_*", _JAVA),
     LeftOut("pulsar_web_executor_* pulsar_ml_cache_pool_*", _JAVA),
     LeftOut("pulsar_metadata_store_*", "there is no metadata store beside the journal"),
-    LeftOut("pulsar_txn_*", "transactions are not built"),
+    LeftOut(
+        "pulsar_txn_tc_bufferedwriter_* pulsar_txn_pending_ack_store_bufferedwriter_*",
+        "transactions are written to the one journal, without writers of their own",
+    ),
+    LeftOut(
+        "pulsar_txn_tb_client_* pulsar_txn_tp_commit_latency*",
+        "the coordinator ends a transaction on all topics and subscriptions in one step, without requests to them",
+    ),
     LeftOut("pulsar_subscription_filter_* pulsar_storage_offloaded_size", "entry filters and offloading are not built"),
     LeftOut(
         "topic_load_* pulsar_topic_load_* pulsar_broker_topic_load_*",

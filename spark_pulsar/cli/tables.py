@@ -13,6 +13,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
+from spark_pulsar.admin.coordinator_metrics import COORDINATOR
 from spark_pulsar.admin.metric_table import BROKER, NAMESPACE, SUBSCRIPTION, TOPIC
 from spark_pulsar.admin.metrics_left_out import LEFT_OUT, LeftOut
 from spark_pulsar.admin.not_built import NO_REASON, NOT_BUILT
@@ -135,6 +136,7 @@ def _metric_rows() -> Iterable[tuple[str, ...]]:
     """Yields a row for each metric of the tables, once for all values of its own labels."""
     levels: tuple[tuple[Iterable[Any], str], ...] = (
         (BROKER, ""),
+        (COORDINATOR, "coordinator_id"),
         (NAMESPACE, "namespace"),
         (TOPIC, "namespace, topic"),
         (SUBSCRIPTION, "namespace, topic, subscription"),

@@ -1,7 +1,7 @@
 """`/metrics` of both brokers: the same names with the same labels; what is left out here has a reason.
 
 `metrics_of_apache_pulsar.json` has the names and labels that Apache Pulsar 4.0.8 showed after publishing, consuming,
-compacting and delaying messages, without those of Java.
+compacting and delaying messages, and in transactions, without those of Java.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from spark_pulsar.admin.coordinator_metrics import COORDINATOR
 from spark_pulsar.admin.metric_table import BROKER, NAMESPACE, SUBSCRIPTION, TOPIC
 from spark_pulsar.admin.metrics_left_out import LEFT_OUT
 from tests.brokers import Broker, topic_path
+from tests.conformance.transactions import Transacting
 from tests.eventually import eventually
 
 RECORDED: dict[str, list[str]] = json.loads((Path(__file__).parent / "metrics_of_apache_pulsar.json").read_text())
-OURS = {metric.name for metric in (*BROKER, *NAMESPACE, *TOPIC, *SUBSCRIPTION)}
+OURS = {metric.name for metric in (*BROKER, *COORDINATOR, *NAMESPACE, *TOPIC, *SUBSCRIPTION)}
 ON_OUR_SYSTEM = {name for name in RECORDED if name.startswith("process_")}
 
 
@@ -35,7 +37,7 @@ def found(broker: Broker) -> dict[str, list[str]]:
 
 @pytest.fixture(scope="module")
 def used(broker: Broker) -> Broker:
-    """The broker after a topic was published to, consumed from and compacted."""
+    """The broker after a topic was published to, consumed from and compacted, with transactions too."""
     topic = broker.topic()
     client = broker.client()
     consumer = client.subscribe(topic, "s")
@@ -47,11 +49,19 @@ def used(broker: Broker) -> Broker:
     assert eventually(
         lambda: broker.rest("GET", f"{topic_path(topic)}/compaction")[1].get("status") == "SUCCESS", timeout_s=60
     )
+    transacting = Transacting(broker)
+    transacting.produce(topic)
+    transacting.subscribe(topic, name="of-transactions")
+    for end in (transacting.commit, transacting.abort):
+        transaction = transacting.begin(topic, subscriptions={topic: "of-transactions"})
+        position = transacting.send(b"in a transaction", transaction)
+        transacting.ack(position, transaction)
+        end(transaction)
     return broker
 
 
 def test_our_metrics_have_the_names_and_labels_of_apache_pulsar(used: Broker) -> None:
-    # covers ADM-9
+    # covers ADM-9, TX-23
     told = found(used)
     names = {name for name in OURS if not name.startswith("spark_pulsar_")}
     assert {name: told.get(name) for name in names} == {name: RECORDED[name] for name in names}
