@@ -247,3 +247,32 @@ def test_unknown_actions_and_modes_are_refused(team: Team) -> None:
     for end, body in (("permissions/app", ["nonsense"]), ("subscriptionAuthMode", "nonsense")):
         assert team.rest.call(ADMIN, "POST", f"{team.path}/{end}", body)[0] == 400
     assert team.rest.call(ADMIN, "DELETE", f"{team.path}/permissions/unknown/app")[0] == 404
+
+
+def test_a_role_uses_and_ends_its_own_transactions(team: Team) -> None:
+    # covers TX-25
+    team.grant("app", "produce", "consume")
+    team.grant("app-1", "produce", "consume")
+    owner, other, admin = team.raw("app"), team.raw("app-1"), team.raw(ADMIN)
+    admin.request("LOOKUP", topic="persistent://pulsar/system/transaction_coordinator_assign-partition-0")
+    for each in (admin, owner, other):
+        assert "error" not in each.request("TC_CLIENT_CONNECT_REQUEST", tc_id=0).fields
+    opened = owner.request("NEW_TXN", txn_ttl_millis=60_000, tc_id=0)
+    ids = {"txnid_most_bits": 0, "txnid_least_bits": opened.fields.get("txnid_least_bits", 0)}
+    added = {"subscription": [{"topic": team.topic, "subscription": "s"}]}
+    reason = f"Client (app-1) is neither the owner of the transaction (0,{ids['txnid_least_bits']}) nor a super user"
+    for answer in (
+        other.request("ADD_PARTITION_TO_TXN", partitions=[team.topic], **ids),
+        other.request("ADD_SUBSCRIPTION_TO_TXN", **added, **ids),
+        other.request("END_TXN", txn_action="COMMIT", **ids),
+    ):
+        assert (answer["error"], answer["message"]) == ("TransactionNotFound", reason)
+    for each in (owner, admin):
+        assert "error" not in each.request("ADD_PARTITION_TO_TXN", partitions=[team.topic], **ids).fields
+        assert "error" not in each.request("ADD_SUBSCRIPTION_TO_TXN", **added, **ids).fields
+    assert "error" not in owner.request("END_TXN", txn_action="COMMIT", **ids).fields
+    mine = owner.request("NEW_TXN", txn_ttl_millis=60_000, tc_id=0).fields.get("txnid_least_bits", 0)
+    ended = admin.request("END_TXN", txn_action="ABORT", txnid_most_bits=0, txnid_least_bits=mine)
+    assert "error" not in ended.fields
+    path = f"admin/v3/transactions/abortTransaction/0/{mine}"
+    assert team.rest.call("app", "POST", path)[0] == 401

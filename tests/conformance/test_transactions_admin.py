@@ -5,7 +5,9 @@ from __future__ import annotations
 import urllib.request
 from typing import Any
 
-from tests.brokers import Broker
+import pytest
+
+from tests.brokers import Broker, topic_path
 from tests.conformance.transactions import Transacting, filled, local, remaining
 from tests.eventually import eventually
 
@@ -33,11 +35,7 @@ def test_the_coordinators(broker: Broker) -> None:
         assert (stats["state"], stats["leastSigBits"]) == ("Ready", transaction[1])
         assert stats["ongoingTxnSize"] >= 1
     client.abort(transaction)
-    for path in (
-        "coordinatorStats?coordinatorId=9",
-        "slowTransactions/1?coordinatorId=9",
-        "coordinatorInternalStats/9",
-    ):
+    for path in ("coordinatorStats?coordinatorId=9", "slowTransactions/1?coordinatorId=9"):
         reason = "Transaction coordinator not found! coordinator id : 9"
         assert client.admin(path) == (404, {"reason": reason}), path
 
@@ -197,7 +195,6 @@ def test_topics_and_subscriptions_that_do_not_exist(broker: Broker) -> None:
     for path in (
         f"transactionBufferStats/{local(missing)}",
         f"transactionInBufferStats/{local(missing)}/0/1",
-        f"transactionBufferInternalStats/{local(missing)}",
         f"pendingAckStats/{local(missing)}/s",
     ):
         assert client.admin(path) == (404, {"reason": f"Topic not found {missing}"}), path
@@ -209,6 +206,105 @@ def test_coordinators_are_never_fewer(broker: Broker) -> None:
     reason = "Number of transaction coordinators should be more than the current number of transaction coordinator"
     for count in (0, 1):
         assert client.admin("transactionCoordinator/replicas", "POST", count) == (406, {"reason": reason})
+
+
+@pytest.mark.ours_only("TX-22: 404 in place of 500 with a stack trace, or of no answer at all")
+def test_what_apache_pulsar_answers_with_a_stack_trace(broker: Broker) -> None:
+    # covers TX-22
+    client = Transacting(broker)
+    topic, _ = filled(client, count=1)
+    place = local(topic)
+    unknown = {"reason": UNKNOWN.format(0, 99_999_999)}
+    assert client.admin("abortTransaction/0/99999999", "POST") == (404, unknown)
+    assert client.admin("abortTransaction/9/1", "POST")[0] == 404
+    missing = {"reason": f"{topic} not found subscription : nobody"}
+    for path in (
+        f"pendingAckStats/{place}/nobody",
+        f"transactionInPendingAckStats/{place}/nobody/0/1",
+        f"positionStatsInPendingAck/{place}/nobody/0/0",
+    ):
+        assert client.admin(path) == (404, missing), path
+    for path in ("transactionMetadata/x/1", "slowTransactions/x", f"transactionInBufferStats/{place}/x/1"):
+        assert client.admin(path) == (404, {"reason": "'x' is no number"}), path
+    nowhere = client.begin("persistent://public/default/nowhere", subscriptions={"persistent://a/b/c": "s"})
+    told = client.metadata(nowhere)[1]
+    assert told["producedPartitions"] == {"persistent://public/default/nowhere": {"aborted": False}}
+    assert told["ackedPartitions"] == {"persistent://a/b/c": {"s": {}}}
+    client.abort(nowhere)
+
+
+@pytest.mark.ours_only("TX-27: there are no logs, buffers and snapshots of their own")
+def test_logs_that_there_are_not(broker: Broker) -> None:
+    # covers TX-22, TX-27
+    client = Transacting(broker)
+    place = local(broker.topic())
+    for path in (
+        "coordinatorInternalStats/0",
+        f"pendingAckInternalStats/{place}/s",
+        f"transactionBufferInternalStats/{place}",
+    ):
+        status, answer = client.admin(path)
+        assert (status, "transactions are records of the journal" in answer["reason"]) == (501, True), path
+
+
+def test_messages_over_rest_tell_of_their_transaction(broker: Broker) -> None:
+    # covers TX-22, TX-11
+    client = Transacting(broker)
+    topic = broker.topic()
+    client.produce(topic)
+    client.send(b"plain")
+    for end in (client.abort, client.commit):
+        transaction = client.begin(topic)
+        client.send(b"in", transaction)
+        end(transaction)
+    opened = client.begin(topic)
+    client.send(b"open", opened)
+    ledger_id, last = client.send(b"behind")
+    found = []
+    for entry_id in range(last + 1):
+        url = f"{broker.admin_url}{topic_path(topic)}/ledger/{ledger_id}/entry/{entry_id}"
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            told = {name.lower().removeprefix("x-pulsar-"): value for name, value in answer.headers.items()}
+            found.append((answer.read(), *map(told.get, ("txn-aborted", "txn-uncommitted", "marker-type"))))
+            assert ("txnid-least-bits" in told) == ("txn-aborted" in told)
+    assert found == [
+        (b"plain", None, "false", None),
+        (b"in", "true", "false", None),
+        (b"", "true", "false", "22"),
+        (b"in", "false", "false", None),
+        (b"", "false", "false", "21"),
+        (b"open", "false", "true", None),
+        (b"behind", None, "true", None),
+    ]
+    client.abort(opened)
+
+
+def test_partitions_tell_their_transactions(broker: Broker) -> None:
+    # covers TX-22
+    client = Transacting(broker)
+    topic = broker.topic(partitions=2)
+    client.produce(f"{topic}-partition-1")
+    transaction = client.begin(f"{topic}-partition-1")
+    client.send(b"in", transaction)
+    client.commit(transaction)
+    _, stats = broker.rest("GET", f"{topic_path(topic)}/partitioned-stats")
+    assert stats["partitions"][f"{topic}-partition-1"]["committedTxnCount"] == 1
+    assert {"ongoingTxnCount", "committedTxnCount", "abortedTxnCount"} <= stats.keys()
+
+
+@pytest.mark.ours_only("TX-22: Apache Pulsar tells the numbers of one of the partitions")
+def test_partitioned_statistics_are_sums(broker: Broker) -> None:
+    # covers TX-22
+    client = Transacting(broker)
+    topic = broker.topic(partitions=2)
+    for partition in (0, 1):
+        client.produce(f"{topic}-partition-{partition}", partition)
+        for end in (client.abort, client.commit, lambda _: None):
+            transaction = client.begin(f"{topic}-partition-{partition}")
+            client.send(b"in", transaction, partition)
+            end(transaction)
+    _, stats = broker.rest("GET", f"{topic_path(topic)}/partitioned-stats")
+    assert [stats[f"{name}TxnCount"] for name in ("ongoing", "committed", "aborted")] == [2, 2, 2]
 
 
 def test_topic_stats_count_transactions(broker: Broker) -> None:

@@ -44,7 +44,7 @@ def test_messages_and_acks_in_a_transaction_are_refused(without: Broker) -> None
     raw.request("LOOKUP", topic=topic)
     raw.request("PRODUCER", topic=topic, producer_id=1, producer_name="p")
     raw.request("SUBSCRIBE", topic=topic, subscription="s", subType="Shared", consumer_id=1, consumer_name="c")
-    ids = {"txnid_least_bits": 1, "txnid_most_bits": 0}
+    ids: dict[str, Any] = {"txnid_least_bits": 1, "txnid_most_bits": 0}
     raw.send_message(1, 0, b"in a transaction", **ids)
     assert raw.expect("SEND_ERROR")["error"] == "NotAllowedError"
     raw.send_message(1, 1, b"plain")
@@ -52,3 +52,29 @@ def test_messages_and_acks_in_a_transaction_are_refused(without: Broker) -> None
     message_id = [{"ledgerId": ledger_id, "entryId": entry_id}]
     answer = raw.request("ACK", consumer_id=1, ack_type="Individual", message_id=message_id, **ids)
     assert (answer.type, answer["error"]) == ("ACK_RESPONSE", "NotAllowedError")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "coordinators",
+        "coordinatorStats",
+        "slowTransactions/1",
+        "transactionMetadata/0/1",
+        "transactionBufferStats/public/default/t",
+        "transactionInBufferStats/public/default/t/0/1",
+        "pendingAckStats/public/default/t/s",
+        "transactionInPendingAckStats/public/default/t/s/0/1",
+        "positionStatsInPendingAck/public/default/t/s/1/1",
+    ],
+)
+def test_the_admin_api_says_what_is_off(without: Broker, path: str) -> None:
+    # covers TX-1, TX-22
+    reason = "This Broker is not configured with transactionCoordinatorEnabled=true."
+    assert without.rest("GET", f"/admin/v3/transactions/{path}") == (503, {"reason": reason})
+
+
+@pytest.mark.parametrize(("path", "body"), [("abortTransaction/0/1", None), ("transactionCoordinator/replicas", 2)])
+def test_the_admin_api_changes_nothing_when_off(without: Broker, path: str, body: int | None) -> None:
+    # covers TX-1, TX-22
+    assert without.rest("POST", f"/admin/v3/transactions/{path}", body)[0] == 503
