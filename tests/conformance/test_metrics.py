@@ -31,7 +31,8 @@ def found(broker: Broker) -> dict[str, list[str]]:
     labels: dict[str, set[str]] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
-            labels.setdefault(sample.name, set()).update(sample.labels)
+            if not (sample.name.startswith("pulsar_storage_") and "subscription" in sample.labels):  # a log of its acks
+                labels.setdefault(sample.name, set()).update(sample.labels)
     return {name: sorted(each) for name, each in labels.items()}
 
 
