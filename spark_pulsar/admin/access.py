@@ -12,9 +12,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.security import authorization
+from spark_pulsar.broker.topics.auto_creation import TRANSACTION_COORDINATORS
 from spark_pulsar.ledger.records.documents import TENANTS
 from spark_pulsar.model.errors import AuthorizationError
 from spark_pulsar.model.ids import TransactionId
+from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies_without_effect import (
     ALLOWED_CLUSTERS,
     BOOKIE_AFFINITY,
@@ -249,16 +251,28 @@ def _topic(operation: str) -> Rule:
         parts = call.parts
         domain = parts.get("domain", "persistent")
         name = topic_name(domain, parts["tenant"], parts["namespace"], parts["topic"])
-        if _is_administrator(core, call):
-            return
-        try:
-            is_allowed = authorization.may_use_topic(core, call.principal, operation, name, parts.get("subscription"))
-        except AuthorizationError as error:  # the subscription's name
-            raise Refused(401, error.message) from error
-        if not is_allowed:
-            raise Refused(401, f"Unauthorized to validateTopicOperation for operation [{operation}] on topic [{name}]")
+        if not _is_administrator(core, call):
+            _check_topic(core, call, operation, name)
 
     return check
+
+
+def _check_topic(core: Core, call: Call, operation: str, name: TopicName) -> None:
+    try:
+        is_allowed = authorization.may_use_topic(core, call.principal, operation, name, call.parts.get("subscription"))
+    except AuthorizationError as error:  # the subscription's name
+        raise Refused(401, error.message) from error
+    if not is_allowed:
+        raise Refused(401, f"Unauthorized to validateTopicOperation for operation [{operation}] on topic [{name}]")
+
+
+def _coordinators(core: Core, call: Call) -> None:
+    """Refuses all coordinators together to those who may not look their topic up."""
+    if not authorization.is_administrator(core, call.principal, _COORDINATORS.tenant):
+        _check_topic(core, call, "LOOKUP", _COORDINATORS)
+
+
+_COORDINATORS: Final = TopicName.parse(TRANSACTION_COORDINATORS)
 
 
 def _owner(core: Core, call: Call) -> None:
@@ -510,9 +524,9 @@ def _subscription_rules() -> Iterator[tuple[tuple[str, str], Rule]]:
 
 def _transaction_rules() -> Iterator[tuple[tuple[str, str], Rule]]:
     path, of_topic = TRANSACTIONS_PATH, _topic("GET_STATS")
-    for end in ("coordinators", "coordinatorStats"):
-        yield from _of(f"{path}/{end}", GET=_open)
-    yield from _of(f"{path}/slowTransactions/{{timeout}}", GET=_super_user)
+    yield from _of(f"{path}/coordinators", GET=_open)
+    for end in ("coordinatorStats", "slowTransactions/{timeout}"):
+        yield from _of(f"{path}/{end}", GET=_coordinators)
     yield from _of(f"{path}/transactionMetadata/{{most}}/{{least}}", GET=_owner)
     yield from _of(f"{path}/abortTransaction/{{most}}/{{least}}", POST=_super_user)
     yield from _of(f"{path}/transactionCoordinator/replicas", POST=_super_user)

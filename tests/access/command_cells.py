@@ -21,6 +21,8 @@ from .roles import (
 )
 
 TOPICS: Final = (f"persistent://{NAMESPACE}/{TOPIC}", f"persistent://{NAMESPACE}/{PARTS}-partition-0", OTHER_TOPIC)
+_IN_TRANSACTIONS: Final = (TOPICS[0], OTHER_TOPIC)
+_COORDINATOR: Final = ("coordinator",)
 _NAMESPACES: Final = (NAMESPACE, OTHER_NAMESPACE)
 _SCHEMA: Final = {"name": "s", "type": "String", "schema_data": b""}
 _PLACE: Final = {"ledgerId": 0, "entryId": 0}
@@ -75,6 +77,23 @@ def _reader(raw: RawConnection, topic: str) -> Frame:
     return answer
 
 
+def _of_transaction(kind: str, fields: Callable[[str], dict[str, Any]] = lambda _: {}) -> Ask:
+    """A command of an own transaction, with fields made of the topic; the transaction is ended after."""
+
+    def ask(raw: RawConnection, topic: str) -> Frame:
+        raw.request("TC_CLIENT_CONNECT_REQUEST", tc_id=0)
+        opened = raw.request("NEW_TXN", tc_id=0, txn_ttl_millis=60_000)
+        if "error" in opened.fields:
+            return opened
+        ids = {name: opened.fields.get(name, 0) for name in ("txnid_most_bits", "txnid_least_bits")}
+        answer = opened if kind == "NEW_TXN" else raw.request(kind, **ids, **fields(topic))
+        if kind != "END_TXN":
+            raw.request("END_TXN", **ids, txn_action="ABORT")
+        return answer
+
+    return ask
+
+
 COMMANDS: Final[dict[str, tuple[Ask, tuple[str, ...]]]] = {
     "LOOKUP": (lambda raw, topic: raw.request("LOOKUP", topic=topic), TOPICS),
     "PARTITIONED_METADATA": (lambda raw, topic: raw.request("PARTITIONED_METADATA", topic=topic), TOPICS),
@@ -100,6 +119,19 @@ COMMANDS: Final[dict[str, tuple[Ask, tuple[str, ...]]]] = {
         ),
         _NAMESPACES,
     ),
+    "TC_CLIENT_CONNECT_REQUEST": (lambda raw, _: raw.request("TC_CLIENT_CONNECT_REQUEST", tc_id=0), _COORDINATOR),
+    "NEW_TXN": (_of_transaction("NEW_TXN"), _COORDINATOR),
+    "ADD_PARTITION_TO_TXN": (
+        _of_transaction("ADD_PARTITION_TO_TXN", lambda topic: {"partitions": [topic]}),
+        _IN_TRANSACTIONS,
+    ),
+    "ADD_SUBSCRIPTION_TO_TXN": (
+        _of_transaction(
+            "ADD_SUBSCRIPTION_TO_TXN", lambda topic: {"subscription": [{"topic": topic, "subscription": SUBSCRIPTION}]}
+        ),
+        _IN_TRANSACTIONS,
+    ),
+    "END_TXN": (_of_transaction("END_TXN", lambda _: {"txn_action": "COMMIT"}), _COORDINATOR),
 }
 
 

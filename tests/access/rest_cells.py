@@ -33,6 +33,9 @@ _PARTS: Final = {
     "name": "maxTopicsPerNamespace",
     "broker": "127.0.0.1:80",
     "group": "nobody",
+    "most": "0",
+    "least": "0",
+    "timeout": "1",
 }
 """Values of the named parts of paths."""
 _RATE: Final = {"dispatchThrottlingRateInMsg": -1, "dispatchThrottlingRateInByte": -1, "ratePeriodInSecond": 1}
@@ -137,6 +140,7 @@ _WITHOUT_BODY: Final = (
     "{bundle}/split",
     "dispatcherPauseOnAckStatePersistent",
     "entryFilters",
+    "{most}/{least}",
 )
 _TOPIC_PATH: Final = "admin/v2/{domain}/{tenant}/{namespace}/{topic}"
 _NAMESPACE_PATH: Final = "admin/v2/namespaces/{tenant}/{namespace}"

@@ -45,6 +45,7 @@ CONFIGURATION: Final = {
     "tokenSecretKey": "data:;base64," + base64.b64encode(KEY).decode(),
     "authorizationEnabled": "true",
     "superUserRoles": ADMIN,
+    "transactionCoordinatorEnabled": "true",
 }
 """Keys that both brokers have."""
 

@@ -47,6 +47,19 @@ DIFFERENCES: Final = {
     ),
     "GET /admin/namespaces/{cluster}/antiAffinity/{group}": "ADM-57: for administrators of the tenant",
     "GET /admin/v2/namespaces/{cluster}/antiAffinity/{group}": "ADM-57: for administrators of the tenant",
+    **dict.fromkeys(
+        [
+            f"GET /admin/v3/transactions/{path}"
+            for path in (
+                "transactionBufferStats/{tenant}/{namespace}/{topic}",
+                "transactionInBufferStats/{tenant}/{namespace}/{topic}/{most}/{least}",
+                "pendingAckStats/{tenant}/{namespace}/{topic}/{subscription}",
+                "transactionInPendingAckStats/{tenant}/{namespace}/{topic}/{subscription}/{most}/{least}",
+                "positionStatsInPendingAck/{tenant}/{namespace}/{topic}/{subscription}/{ledger}/{entry}",
+            )
+        ],
+        "TX-25: names of topics, and what happens on them, are for those who may see their statistics",
+    ),
     "GET_SCHEMA": "SEC-61: schemas are read by those who may look the topic up",
     "GET_OR_CREATE_SCHEMA": "SEC-61: schemas are made by those who may publish",
 }
@@ -62,8 +75,10 @@ _UNCHECKED: Final = {
     "ACK",
     "REDELIVER_UNACKNOWLEDGED_MESSAGES",
     "WATCH_TOPIC_LIST_CLOSE",
+    "END_TXN_ON_PARTITION",
+    "END_TXN_ON_SUBSCRIPTION",
 }
-"""Commands without a cell: they concern the connection, or what an earlier command has opened."""
+"""Commands without a cell: they concern the connection, what an earlier command has opened, or are no client's."""
 
 pytestmark = pytest.mark.ours_only("SEC-60")
 
@@ -136,6 +151,27 @@ def _name(action: str) -> str:
 def _is_as(role: str, ours: str, theirs: str) -> bool:
     """Tells whether two answers are the same; that to a request without credentials has no fixed text."""
     return ours[:3] == theirs[:3] if role == WITHOUT_CREDENTIALS else ours == theirs
+
+
+def test_an_open_transaction_is_told_to_its_owner(tmp_path: Path) -> None:
+    # covers TX-25, TX-22, SEC-60
+    with started("ours", tmp_path, CONFIGURATION) as broker:
+        rest, raw = Rest(broker.admin_url), connection(broker.service_url, "producer")
+        opened = raw.request("NEW_TXN", tc_id=0, txn_ttl_millis=600_000)
+        least = opened.fields.get("txnid_least_bits", 0)
+        path = f"admin/v3/transactions/transactionMetadata/0/{least}"
+        answers = {role: rest.call(role, "GET", path) for role in ("producer", ADMIN, "consumer", "manager")}
+        assert {role: status for role, (status, _) in answers.items()} == {
+            "producer": 200,
+            ADMIN: 200,
+            "consumer": 401,
+            "manager": 401,
+        }
+        assert answers["consumer"][1] == "This operation requires super-user access"
+        raw.request("END_TXN", txnid_most_bits=0, txnid_least_bits=least, txn_action="ABORT")
+        assert {rest.call(role, "GET", path)[0] for role in answers} == {404}, "what has ended is no secret"
+        raw.close()
+        rest.close()
 
 
 def test_permissions_hold_after_a_crash(tmp_path: Path) -> None:
