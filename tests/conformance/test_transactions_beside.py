@@ -304,3 +304,21 @@ def test_a_terminated_topic_shows_no_open_entry(broker: Broker) -> None:
     assert (status, answer["entryId"]) == (200, last[1])
     client.raw.expect_no_message()
     assert client.last_position() == NO_MESSAGE
+
+
+@pytest.mark.ours_only(
+    "TX-10: a terminated topic gets no marker; Apache Pulsar never answers the end of its transaction"
+)
+@pytest.mark.parametrize("action", ["COMMIT", "ABORT"])
+def test_a_transaction_on_a_terminated_topic_ends(broker: Broker, action: str) -> None:
+    # covers TX-10, TX-26
+    client = Transacting(broker)
+    topic = broker.topic()
+    client.produce(topic)
+    client.subscribe(topic)
+    transaction = client.begin(topic)
+    last = client.send(b"open", transaction)
+    _post(client, topic, "/terminate")
+    assert refusal(client.end(transaction, action)) == ACCEPTED
+    assert client.take(1 if action == "COMMIT" else 0) == [b"open"] * (action == "COMMIT")
+    assert client.last_position() == (last if action == "COMMIT" else NO_MESSAGE)

@@ -277,3 +277,45 @@ def test_a_consumer_that_reads_behind_an_aborted_range_uses_no_permit_for_it(bro
     assert client.take(2) == [b"0", b"1"]
     client.raw.send("FLOW", consumer_id=1, messagePermits=1)
     assert client.take(1) == [b"2"]
+
+
+def test_what_the_broker_does_not_read_comes_as_it_was_sent(broker: Broker) -> None:
+    # covers TX-18
+    client = Transacting(broker)
+    topic = _topic(client)
+    transaction = client.begin(topic)
+    metadata = {
+        "partition_key": "k",
+        "properties": [{"key": "a", "value": "b"}],
+        "schema_version": "00",
+        "encryption_keys": [{"key": "k", "value": "aa"}],
+        "encryption_algo": "AES/GCM",
+        "encryption_param": "bb",
+    }
+    client.send(b"sealed", transaction, metadata=metadata)
+    client.commit(transaction)
+    (frame,) = client.take_frames(1)
+    assert frame.payload == b"sealed"
+    assert frame.metadata is not None
+    assert {name: frame.metadata.get(name) for name in metadata} == metadata
+    assert (frame.metadata["txnid_least_bits"], frame.checksum) == (transaction[1], "ok")
+
+
+def test_keys_keep_their_order_on_key_shared(broker: Broker) -> None:
+    # covers TX-9, TX-18
+    client = Transacting(broker)
+    topic = broker.topic()
+    client.produce(topic)
+    for number in (1, 2):
+        client.subscribe(topic, "Key_Shared", consumer_id=number)
+    a, b = client.begin(topic), client.begin(topic)
+    for number in range(12):
+        within = (a, b, None)[number % 3]
+        client.send(b"%d" % number, within, metadata={"partition_key": f"k{number % 4}"})
+    client.commit(b)
+    client.abort(a)
+    frames = client.take_frames(8)
+    for key in range(4):
+        values = [int(frame.payload or b"") for frame in frames if int(frame.payload or b"") % 4 == key]
+        assert values == sorted(values)
+    assert sorted(int(frame.payload or b"") for frame in frames) == [number for number in range(12) if number % 3]
