@@ -56,29 +56,6 @@ def flows(spark: SparkSession, broker: Broker, tmp_path: Path) -> Iterator[Flows
         yield ready
 
 
-@pytest.fixture(scope="session")
-def transacting_broker(
-    broker_kind: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Broker]:
-    """A broker with transactions: Apache Pulsar's are on anyway (tests/apache_pulsar/standalone.conf)."""
-    if broker_kind == "apache-pulsar":
-        yield request.getfixturevalue("broker")
-        return
-    conf = {"transactionCoordinatorEnabled": True}
-    with started(broker_kind, tmp_path_factory.mktemp("transacting-broker"), conf) as transacting:
-        yield transacting
-        transacting.close_since(0)
-
-
-@pytest.fixture
-def transacting_flows(spark: SparkSession, transacting_broker: Broker, tmp_path: Path) -> Iterator[Flows]:
-    """Flows on a broker with transactions."""
-    mark = transacting_broker.opened()
-    with Flows(spark, transacting_broker, tmp_path) as ready:
-        yield ready
-    transacting_broker.close_since(mark)
-
-
 @pytest.fixture
 def rolling(spark: SparkSession, rolling_broker: Broker, tmp_path: Path) -> Iterator[Flows]:
     """Flows on a broker whose ledgers have ten entries, and whose trimming runs each second."""

@@ -144,8 +144,6 @@ def test_what_cannot_be_promised_is_refused(flows: Flows) -> None:
     with pytest.raises(StreamingQueryException, match=r"does not de-duplicate.*set-deduplication --enable public/def"):
         copy(flows, frame, plain, flows.checkpoint())
     row = flows.rows("value string", [("a",)])
-    with pytest.raises(PythonException, match=r"transactions are off at .*transactionCoordinatorEnabled=true"):
-        flows.write(row, plain, deliveryGuarantee="transactional")
     with pytest.raises(AnalysisException, match="option producerName is for deliveryGuarantee effectively-once or"):
         flows.write(row, plain, producerName="x")
     for name, value in (("chunkingEnabled", True), ("batcherBuilder", "KEY_BASED")):

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, PythonException, StreamingQueryException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_pulsar.client.client import PulsarClient
@@ -27,20 +27,20 @@ from spark_pulsar.connector.transactions.results import TaskResult
 from spark_pulsar.connector.writing.task_writing import publish
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
-from tests.brokers import topic_path
+from tests.brokers import Broker, topic_path
+from tests.conftest import started
 from tests.spark.flows import BATCHED, Flows, texts, values
 
 NAMESPACE = "public/transactional"
 TRANSACTIONAL = {"deliveryGuarantee": "transactional", "repeatableRowOrder": True}
 
 
-@pytest.fixture
-def flows(transacting_flows: Flows) -> Flows:
-    """Flows on a broker with transactions, and a namespace that de-duplicates."""
+@pytest.fixture(autouse=True)
+def _namespace(broker: Broker) -> None:
+    """A namespace that de-duplicates."""
     path = f"/admin/v2/namespaces/{NAMESPACE}"
-    assert transacting_flows.broker.rest("PUT", path, {})[0] in (204, 409)
-    assert transacting_flows.broker.rest("POST", f"{path}/deduplication", True)[0] == 204
-    return transacting_flows
+    assert broker.rest("PUT", path, {})[0] in (204, 409)
+    assert broker.rest("POST", f"{path}/deduplication", True)[0] == 204
 
 
 def new_topic(flows: Flows, name: str = "sink", partitions: int = 0) -> str:
@@ -314,3 +314,15 @@ def test_what_cannot_be_promised_is_refused(flows: Flows) -> None:
         flows.write(row, plain, transactionTimeoutMs=1_000)
     with pytest.raises(PythonException, match="producerName tells the writes inside foreachBatch apart"):
         flows.write(row, source, deliveryGuarantee="transactional", producerName="nightly")
+
+
+def test_a_broker_without_transactions_is_named(
+    spark: SparkSession, broker_kind: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    # covers CONN-95
+    off = {"transactionCoordinatorEnabled": False}
+    with started(broker_kind, tmp_path_factory.mktemp("off"), off) as broker, Flows(spark, broker, tmp_path) as flows:
+        row = flows.rows("value string", [("a",)])
+        with pytest.raises(AnalysisException, match=r"transactions are off at .*transactionCoordinatorEnabled=true"):
+            flows.write(row, broker.topic(), deliveryGuarantee="transactional")
+        broker.close_since(0)

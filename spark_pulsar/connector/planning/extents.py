@@ -86,7 +86,7 @@ def _messages_per_entry(
     client: PulsarClient, ranges: Sequence[TopicRange], spans: Mapping[str, Spans], deadline: Deadline
 ) -> dict[str, float]:
     """Returns the messages of an entry, the largest average of the samples."""
-    every = -(-len(ranges) // _MOST_SAMPLED)
+    every = max(-(-len(ranges) // _MOST_SAMPLED), 1)
     places = [
         (work, place)
         for work in ranges[::every]
