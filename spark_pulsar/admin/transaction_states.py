@@ -1,5 +1,5 @@
-"""What transactions do on topics and subscriptions over REST (TX-22): Apache Pulsar's transaction buffers and pending
-acks, which are parts of the topic and of its cursors here and need no recovery of their own."""
+"""Transaction buffers of topics and pending acks of subscriptions over REST (TX-22). They are parts of the topic and of
+its cursors here, and need no recovery of their own."""
 
 from __future__ import annotations
 

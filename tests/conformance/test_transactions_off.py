@@ -27,6 +27,7 @@ REFUSED: dict[str, dict[str, Any]] = {
 def without(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     with started(broker_kind, tmp_path_factory.mktemp("off"), {"transactionCoordinatorEnabled": "false"}) as broker:
         yield broker
+        broker.close_since(0)
 
 
 @pytest.mark.parametrize("command", REFUSED)
@@ -36,6 +37,28 @@ def test_a_command_is_refused(without: Broker, command: str) -> None:
     answer = raw.request(command, **REFUSED[command])
     assert (answer.type, answer["error"]) == ("ERROR", "NotAllowedError")
     raw.barrier()
+
+
+def test_the_admin_api_tells_why(without: Broker) -> None:
+    # covers TX-1, TX-22
+    base, topic = "/admin/v3/transactions", without.topic()
+    local = topic.partition("://")[2]
+    calls = [
+        ("GET", "coordinators"),
+        ("GET", "coordinatorStats"),
+        ("GET", "transactionMetadata/0/0"),
+        ("GET", "slowTransactions/1"),
+        ("GET", f"transactionBufferStats/{local}"),
+        ("GET", f"transactionInBufferStats/{local}/0/0"),
+        ("GET", f"pendingAckStats/{local}/s"),
+        ("GET", f"transactionInPendingAckStats/{local}/s/0/0"),
+        ("GET", f"positionStatsInPendingAck/{local}/s/0/0"),
+        ("POST", "abortTransaction/0/0"),
+    ]
+    reason = "This Broker is not configured with transactionCoordinatorEnabled=true."
+    assert {without.rest(method, f"{base}/{path}")[1]["reason"] for method, path in calls} == {reason}
+    assert {without.rest(method, f"{base}/{path}")[0] for method, path in calls} == {503}
+    assert without.rest("POST", f"{base}/transactionCoordinator/replicas", 2) == (503, {"reason": reason})
 
 
 def test_messages_and_acks_in_a_transaction_are_refused(without: Broker) -> None:

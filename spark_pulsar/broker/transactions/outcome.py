@@ -1,4 +1,4 @@
-"""How a transaction ended on a topic, as its withheld entries and the marker of its end tell (TX-22)."""
+"""The end of a transaction on a topic, as its withheld entries and the marker tell it later (TX-22)."""
 
 from __future__ import annotations
 
