@@ -75,6 +75,7 @@ class _Search:
             seen = run.end_entry_id
         if self._asked[0] < seen < end:
             self._ranges.append((seen, end))  # these were too long for one read
+            self._left += end - seen
         self.step()
 
     def _told_by(self, entry: bytes) -> bool | None:
@@ -83,6 +84,8 @@ class _Search:
             metadata = metadata_of(entry, 0, len(entry))
         except CorruptMessage:
             return None
+        if not (metadata.HasField("txnid_most_bits") and metadata.HasField("txnid_least_bits")):
+            return None  # its producer named the transaction in the command alone
         if (metadata.txnid_most_bits, metadata.txnid_least_bits) != self._txn_id:
             return None
         return metadata.marker_type != COMMIT_MARKER
