@@ -84,7 +84,7 @@ def _in_buffer(core: Core, call: Call, answer: Callable[[dict[str, Any] | Pulsar
     txn_id, topic = id_in(call), _topic(core, call)
     transaction = core.state.transactions.get(txn_id)
     if transaction is not None:
-        answer(entries_json(topic, transaction))
+        answer(entries_json(topic.state, transaction))
     else:
         outcome.was_aborted(core, topic, txn_id, lambda is_aborted: answer({"aborted": bool(is_aborted)}))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.transactions import coordinator
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.ids import EARLIEST, Position, TransactionId
@@ -16,7 +15,7 @@ from .calls import TRANSACTIONS_PATH, changes, reads, whole_number_in_path
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
-    from spark_pulsar.broker.entities.topic import Topic
+    from spark_pulsar.ledger.state.topics import TopicState
     from spark_pulsar.ledger.state.transactions import Transaction, TransactionAcks
 
     from .calls import Call, Routes
@@ -65,9 +64,9 @@ def acks_json(acks: TransactionAcks | None) -> dict[str, str]:
     return {"cumulativeAckPosition": str(acks.through)}
 
 
-def entries_json(topic: Topic | None, transaction: Transaction) -> dict[str, Any]:
+def entries_json(topic: TopicState | None, transaction: Transaction) -> dict[str, Any]:
     """Returns what is told of the entries of an open transaction on a topic."""
-    entries = None if topic is None else transaction.entries.get(topic.state.topic_id)
+    entries = None if topic is None else transaction.entries.get(topic.topic_id)
     first = None if entries is None else entries.first()
     return {**({} if first is None else {"startPosition": str(Position(*first))}), "aborted": False}
 
@@ -151,8 +150,8 @@ def _metadata_of(core: Core, transaction: Transaction) -> Steps[dict[str, Any]]:
     for text, names in list(transaction.subscriptions.items()):
         topic = _topic(core, text)
         for name in list(names):
-            subscription = None if topic is None else topic.subscriptions.get(name)
-            acks = None if subscription is None else transaction.acks.get(subscription.cursor.cursor_id)
+            cursor = None if topic is None else topic.cursors.get(name)
+            acks = None if cursor is None else transaction.acks.get(cursor.cursor_id)
             acked.setdefault(text, {})[name] = acks_json(acks)
             yield
     return {
@@ -165,9 +164,10 @@ def _metadata_of(core: Core, transaction: Transaction) -> Steps[dict[str, Any]]:
     }
 
 
-def _topic(core: Core, text: str) -> Topic | None:
+def _topic(core: Core, text: str) -> TopicState | None:
+    """Finds a topic by the name that a client gave to it, without taking it into use."""
     try:
-        return registry.find(core, TopicName.parse(text))
+        return core.state.topics_by_name.get(TopicName.parse(text).full)
     except PulsarError:
         return None
 
