@@ -55,8 +55,8 @@ test-matrix: java  ## the wheel in environments of their own: Python 3.11 to 3.1
 crash-test: setup  ## N kills of a loaded broker (make crash-test N=200)
 	CRASHES=$(N) $(BIN)/python -m pytest tests/fault/test_kill.py tests/fault/test_kill_once.py -s --timeout=0
 
-crash-spark: java  ## RUNS copies of a topic, effectively once, that kill workers, driver and broker (make crash-spark RUNS=100 SEED=1)
-	SPARK_CRASHES=$(RUNS) CRASH_SEED=$(SEED) $(BIN)/python -m pytest tests/spark/crashes -s --timeout=0
+crash-spark: java  ## RUNS copies of a topic that kill workers, driver and broker (make crash-spark RUNS=100 SEED=1 GUARANTEE=transactional)
+	SPARK_CRASHES=$(RUNS) CRASH_SEED=$(SEED) GUARANTEE=$(GUARANTEE) $(BIN)/python -m pytest tests/spark/crashes -s --timeout=0
 
 power-cuts: setup  ## N simulated power cuts of a loaded broker, recorded as it runs (make power-cuts N=50 SEED=1)
 	CUTS=$(N) CUT_SEED=$(SEED) $(BIN)/python -m pytest tests/power_cuts -s --timeout=0

@@ -14,6 +14,7 @@ from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.clock import monotonic_ms
 from spark_pulsar.connector.positions import ReadPosition, entries_between
 from spark_pulsar.model.errors import TopicNotFound
+from spark_pulsar.model.ids import MessageId
 
 if TYPE_CHECKING:
     from spark_pulsar.connector.planning.ranges import TopicRange
@@ -83,9 +84,19 @@ class RangeGaps:
         ]
 
     def _is_there(self, entry: ReadPosition) -> bool:
+        """Tells whether an entry is there, also if it is of an aborted transaction, which a broker may pass over. A
+        ledger goes as a whole, and never before those in front of it."""
         wanted = entry._replace(batch_index=0).message_id
-        at = self._client.first_available({self._work.topic: wanted})[self._work.topic]
-        return not isinstance(at, TopicNotFound) and at.position <= wanted.position
+        at = self._first_available(wanted)
+        if at is None or at.position <= wanted.position or at.ledger_id == wanted.ledger_id:
+            return at is not None
+        front = self._first_available(MessageId(-1, -1))
+        return front is not None and front.position <= wanted.position
+
+    def _first_available(self, wanted: MessageId) -> MessageId | None:
+        topic = self._work.topic
+        at = self._client.first_available({topic: wanted})[topic]
+        return None if isinstance(at, TopicNotFound) else at
 
 
 def _before_first_gap(block: EntryBlock) -> ReadPosition:
