@@ -41,7 +41,7 @@ def test_every_command(broker: Broker) -> None:
     assert (metadata["status"], list(metadata["ackedPartitions"])) == ("OPEN", [topic])
     name = f"({transaction[0]},{transaction[1]})"
     assert told(broker, "slow-transactions", "-t", "1m", "-c", "0")[name] == metadata
-    assert told(broker, "slow-transactions", "--time", "2m") == {}
+    assert name not in told(broker, "slow-transactions", "--time", "2m")
     first = f"{ledger_id}:{entry_id}"
     assert told(broker, "transaction-in-buffer-stats", *of_id, "-t", topic)["startPosition"] == first
     buffer = told(broker, "transaction-buffer-stats", "-t", topic, "-l", "-s")
