@@ -44,7 +44,7 @@ def send_frames(producers: list[int], first: int, steps: list[tuple[int, str, in
             kind == "chunk",
         )
         if kind == "txn":
-            command.send.txnid_least_bits = size
+            command.send.txnid_least_bits, command.send.txnid_most_bits = size, size // 50
         metadata = MessageMetadata(producer_name="p", sequence_id=at, publish_time=1)
         stored = bytearray(entries.build_entry(metadata, bytes(size), kind != "unchecked"))
         if kind == "bad":
@@ -62,7 +62,7 @@ def cut(data: bytes, sizes: list[int]) -> list[bytes]:
     return pieces
 
 
-Row = tuple[int, int, int, int | None, int, bytes] | bytes
+Row = tuple[int, int, int, int | None, int, tuple[int, int] | None, bytes] | bytes
 
 
 def row_of(frame: Frame) -> Row:
@@ -78,7 +78,7 @@ def row_of(frame: Frame) -> Row:
         entries.Checksum.ABSENT: send_runs.CHECKSUM_ABSENT,
     }[entry.checksum]
     flags |= send_runs.CHUNK if send.is_chunk else 0
-    flags |= send_runs.TRANSACTION if send.HasField("txnid_least_bits") else 0
+    flags |= send_runs.TRANSACTION if send.HasField("txnid_most_bits") else 0
     highest = send.highest_sequence_id if send.HasField("highest_sequence_id") else None
     return (
         send.producer_id,
@@ -86,6 +86,7 @@ def row_of(frame: Frame) -> Row:
         send.num_messages,
         highest,
         flags,
+        (send.txnid_most_bits, send.txnid_least_bits) if send.HasField("txnid_most_bits") else None,
         frame.buffer[payload_start : frame.end],
     )
 
@@ -96,10 +97,10 @@ def rows_of(run: sends.Item) -> list[Row]:
     if isinstance(run, ColumnarSends):
         columns = (run.producer_ids, run.sequence_ids, run.message_counts, run.starts, run.ends)
         return [
-            (producer_id, sequence_id, count, None, send_runs.PLAIN, run.buffer[start:end])
+            (producer_id, sequence_id, count, None, send_runs.PLAIN, None, run.buffer[start:end])
             for producer_id, sequence_id, count, start, end in zip(*columns, strict=True)
         ]
-    assert run.flags in (send_runs.PLAIN, send_runs.CHUNK) or len(run) == 1
+    assert run.flags in send_runs.IN_RUNS or len(run) == 1
     highest = run.highest_sequence_ids or [None] * len(run)
     return [
         (
@@ -108,6 +109,7 @@ def rows_of(run: sends.Item) -> list[Row]:
             run.message_counts[i],
             highest[i],
             run.flags,
+            run.transaction,
             run.buffer[run.starts[i] : run.ends[i]],
         )
         for i in range(len(run))

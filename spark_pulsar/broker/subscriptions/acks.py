@@ -109,12 +109,10 @@ def _ack_in_transaction(core: Core, consumer: Consumer, command: CommandAck) -> 
         info = ledger.ledgers.get(position.ledger_id)
         if info is None or not -1 <= position.entry_id < info.entries:
             return
-        if partial:
-            position = ledger.last_passed(ledger.previous_position(position))
-        if not partial or position > consumer.subscription.cursor.mark_delete:
+        if whole:
             pending_acks.ack_through(core, consumer, txn_id, position)
-        if sets:
-            pending_acks.ack_each(core, consumer, txn_id, (), sets)
+        elif sets:
+            pending_acks.ack_through_batch(core, consumer, txn_id, sets[0])
 
 
 def _batch_size(core: Core, ledger_id: int, entry_id: int, told: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.ledger.records.transactions import TransactionAcked, TransactionAckedThrough
-from spark_pulsar.ledger.state.transactions import PendingAcks
+from spark_pulsar.ledger.state.transactions import PendingAcks, acked
 from spark_pulsar.model.errors import NotAllowed, TransactionConflict, TransactionNotFound
 from spark_pulsar.model.ids import Position, TransactionId
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.subscription import Subscription
     from spark_pulsar.ledger.records.cursors import BatchSet, EntryRange
+    from spark_pulsar.ledger.state.cursor import Cursor
     from spark_pulsar.ledger.state.transactions import TransactionAcks
 
 MAX_PENDING_ACKS: Final = 200_000
@@ -46,12 +47,9 @@ def ack_each(
     subscription = consumer.subscription
     cursor = subscription.cursor
     pending = cursor.pending or _NONE
-    for ledger_id, first, end in whole:
-        if (ledger_id, first) <= cursor.mark_delete or cursor.acked.intersects(ledger_id, first, end):
-            raise _conflict(subscription, txn_id, f"{ledger_id}:{first}", "is acknowledged already")
-    for ledger_id, entry_id, _ in sets:
-        if cursor.is_acked(ledger_id, entry_id):
-            raise _conflict(subscription, txn_id, f"{ledger_id}:{entry_id}", "is acknowledged already")
+    acknowledged = _first_acknowledged(cursor, whole, sets)
+    if acknowledged is not None:
+        raise _conflict(subscription, txn_id, str(acknowledged), "already acked before.")
     found = pending.first_conflict(whole, sets)
     if found is not None:
         raise _conflict(subscription, txn_id, str(found), "in pending ack status.")
@@ -71,6 +69,41 @@ def ack_each(
         else:
             subscription.dispatcher.batch_acked(consumer, ledger_id, entry_id, left.bit_count())
     subscription.dispatcher.acked(consumer, [*whole, *filled])
+
+
+def _first_acknowledged(cursor: Cursor, whole: Sequence[EntryRange], sets: Sequence[BatchSet]) -> Position | None:
+    """Finds the first entry that is acknowledged, or of which the same messages are; None without one."""
+    for ledger_id, first, end in whole:
+        if (ledger_id, first) <= cursor.mark_delete or cursor.acked.intersects(ledger_id, first, end):
+            return Position(ledger_id, first)
+        in_part = cursor.batch_sets.get(ledger_id)
+        found = min((each for each in in_part or () if first <= each < end), default=None)
+        if found is not None:
+            return Position(ledger_id, found)
+    for ledger_id, entry_id, bits in sets:
+        known = cursor.batch_set(ledger_id, entry_id)
+        if cursor.is_acked(ledger_id, entry_id) or (known is not None and acked(bits) & ~known):
+            return Position(ledger_id, entry_id)
+    return None
+
+
+def ack_through_batch(core: Core, consumer: Consumer, txn_id: TransactionId, batch_set: BatchSet) -> None:
+    """Makes a cumulative ack pending that ends inside a batch: everything before its entry, and the messages of it that
+    the transaction has not acked before. TransactionConflict as for `ack_through`, or without such messages."""
+    cursor, ledger = consumer.subscription.cursor, consumer.subscription.topic.ledger
+    ledger_id, entry_id, bits = batch_set
+    before = ledger.last_passed(ledger.previous_position(Position(ledger_id, entry_id)))
+    pending = cursor.pending or _NONE
+    if before > cursor.mark_delete and pending.cumulative() != (txn_id, before):
+        ack_through(core, consumer, txn_id, before)
+    acks = (cursor.pending or _NONE).of.get(txn_id)
+    known = None if acks is None else acks.batch_sets.get((ledger_id, entry_id))
+    if known is not None:
+        bits |= acked(known)
+        if not acked(bits):
+            place = f"{ledger_id}:{entry_id}"
+            raise _conflict(consumer.subscription, txn_id, place, "not behind its cumulative ack")
+    ack_each(core, consumer, txn_id, (), [(ledger_id, entry_id, bits)])
 
 
 def ack_through(core: Core, consumer: Consumer, txn_id: TransactionId, position: Position) -> None:

@@ -96,7 +96,7 @@ class PendingAcks:
         for ledger_id, entry_id, bits in batch_sets:
             if self.whole.contains(ledger_id, entry_id):
                 return Position(ledger_id, entry_id)
-            if any(_acked(known) & _acked(bits) for known in self._sets_of(ledger_id, entry_id)):
+            if any(acked(known) & acked(bits) for known in self._sets_of(ledger_id, entry_id)):
                 return Position(ledger_id, entry_id)
         return None
 
@@ -142,7 +142,7 @@ class PendingAcks:
         if found:
             left = unsized(max(found) | (1 << (max(found).bit_length() - 1)) - 1)
             for bits in found:
-                left &= ~_acked(bits)
+                left &= ~acked(bits)
             in_part[entry_id] = left
             if left == 0:
                 self.whole.add(ledger_id, entry_id, entry_id + 1)
@@ -164,6 +164,6 @@ def unsized(bits: int) -> int:
     return bits ^ 1 << (bits.bit_length() - 1)
 
 
-def _acked(bits: int) -> int:
+def acked(bits: int) -> int:
     """Returns the messages that a sized bit set acks, as bits."""
     return ~bits & ((1 << (bits.bit_length() - 1)) - 1)
