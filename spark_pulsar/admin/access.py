@@ -63,7 +63,7 @@ from spark_pulsar.model.policy_table import (
 )
 
 from .answers import Refused
-from .calls import NAMESPACE_PATH, TOPIC_PATH, TRANSACTIONS_PATH
+from .calls import NAMESPACE_PATH, TOPIC_PATH, TRANSACTIONS_PATH, whole_number_in_path
 from .topics import topic_name
 
 if TYPE_CHECKING:
@@ -277,9 +277,8 @@ _COORDINATORS: Final = TopicName.parse(TRANSACTION_COORDINATORS)
 
 def _owner(core: Core, call: Call) -> None:
     """Refuses an open transaction of another role; what has ended is the same to all."""
-    parts = call.parts
-    txn_id = TransactionId(*(int(each) if each.isdecimal() else -1 for each in (parts["most"], parts["least"])))
-    found = core.state.transactions.get(txn_id)
+    most, least = (whole_number_in_path(call.parts[name]) for name in ("most", "least"))
+    found = core.state.transactions.get(TransactionId(most, least))
     if found is not None and found.owner != (call.principal.role or ""):
         _super_user(core, call)
 

@@ -170,6 +170,8 @@ def test_an_open_transaction_is_told_to_its_owner(tmp_path: Path) -> None:
         assert answers["consumer"][1] == "This operation requires super-user access"
         raw.request("END_TXN", txnid_most_bits=0, txnid_least_bits=least, txn_action="ABORT")
         assert {rest.call(role, "GET", path)[0] for role in answers} == {404}, "what has ended is no secret"
+        for text in ("9" * 5_000, "x", "-1"):
+            assert rest.call("consumer", "GET", f"admin/v3/transactions/transactionMetadata/0/{text}")[0] == 404
         raw.close()
         rest.close()
 

@@ -177,6 +177,9 @@ _NAMED: Final = {
     "count": lambda choices: str(choices.choice((0, 1, 5, -1, 2**31, 2**63, 2**64))),
     "time": lambda choices: str(choices.choice((0, 1, 1_700_000_000_000, 2**63 - 1, 2**63, -1))),
     "seconds": lambda choices: str(choices.choice((0, 1, 100, -1, 2**31, 2**63))),
+    "most": lambda choices: str(choices.choice((0, 0, 0, 1, -1, 2**63, 2**64))),
+    "least": lambda choices: str(choices.choice((0, 1, 2, 3, -1, 2**63, 2**64))),
+    "timeout": lambda choices: str(choices.choice((0, 1, 60_000, -1, 2**63))),
     "version": lambda choices: str(choices.choice((0, 1, 2, -1, 2**63))),
 }
 
