@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from spark_pulsar.connector.micro_batches.offset_planner import OffsetPlanner
     from spark_pulsar.connector.schemas.definition import Definition
     from spark_pulsar.connector.schemas.deriving.row_schema import RowSchema
+    from spark_pulsar.connector.task_log import RecordedWrite
     from spark_pulsar.model.ids import TransactionId
 
 LOG: Final = logging.getLogger("spark_pulsar")
@@ -327,7 +328,7 @@ def _write(
     from spark_pulsar.connector.writing.task_writing import publish
 
     begin_task()
-    attempt, result, record = None, None, RecordedWrite(options.topic, batches)
+    attempt, record = None, RecordedWrite(options.topic, batches)
     if options.delivery_guarantee != AT_LEAST_ONCE:
         from pyspark import TaskContext
 
@@ -335,13 +336,38 @@ def _write(
         assert context is not None, "a write runs in a task"
         attempt = attempt_of(context, options, job_id, transaction, has_sequence_ids=has_sequence_ids)
         if transaction is not None:
-            is_first = attempt.task == 0 and query_of(context) is not None
-            result = _claimed(options, attempt, transaction) if is_first else TaskResult(transaction)
-    if result is not None and result.was_committed:
-        for _ in batches:
-            pass
-        return Written(0, result)
+            return _write_in(transaction, options, schema, record, attempt, is_of_query=query_of(context) is not None)
     rows = publish(client_for(options), options, iter(record), schema, attempt)
+    record.done(rows)
+    return Written(rows)
+
+
+def _write_in(
+    transaction: TransactionId,
+    options: Options,
+    schema: RowSchema | None,
+    record: RecordedWrite,
+    attempt: TaskAttempt,
+    *,
+    is_of_query: bool,
+) -> Written:
+    from spark_pulsar.connector.transactions.transaction import abort
+    from spark_pulsar.connector.worker import client_for
+    from spark_pulsar.connector.writing.task_writing import publish
+
+    client, result = client_for(options), TaskResult(transaction)
+    try:
+        if is_of_query and attempt.task == 0:
+            result = _claimed(options, attempt, transaction)
+        if result.was_committed:
+            for _ in record:
+                pass
+            return Written(0, result)
+        rows = publish(client, options, iter(record), schema, attempt)
+    except Exception:
+        if attempt.unordered is not None:  # then no other attempt can go on: readers need not wait for the time-out
+            abort(client, transaction)
+        raise
     record.done(rows)
     return Written(rows, result)
 

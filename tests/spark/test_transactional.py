@@ -138,6 +138,18 @@ def test_a_micro_batch_that_fails_shows_nothing_on_any_topic(flows: Flows) -> No
     assert all(counted(flows, topic) for topic in topics)
 
 
+def test_a_task_that_no_other_attempt_can_go_on_after_aborts(flows: Flows) -> None:
+    # covers CONN-92
+    source, topic = new_topic(flows, "source"), new_topic(flows)
+    flows.send(source, texts(20))
+    frame = flows.stream(source, smallBatchMaxMessages=0)
+    lost = frame.selectExpr("value", "if(string(value) = 'm19', 7, 0) AS __partition")
+    with pytest.raises(StreamingQueryException, match="__partition is 7"):
+        copy(flows, lost, flows.checkpoint(), topic, repeatableRowOrder=False)
+    flows.send(topic, ["behind it"])
+    assert values(flows.batch(topic).collect()) == ["behind it"]
+
+
 def test_a_transaction_that_a_dead_driver_left_is_aborted_when_the_query_starts_again(flows: Flows) -> None:
     # covers CONN-92
     topic, client = new_topic(flows), flows.wire()

@@ -45,7 +45,7 @@ _ADVANCE_AFTER: Final = 64
 
 
 class Record(NamedTuple):
-    """What one message of the log says."""
+    """One message of the log: a note of a transaction, or its commit."""
 
     position: Position
     writer: str

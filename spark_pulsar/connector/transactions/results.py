@@ -1,4 +1,4 @@
-"""What a task tells the driver of the transaction that it wrote in."""
+"""Results of tasks: what one tells the driver of the transaction that it wrote in."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from spark_pulsar.model.ids import TransactionId
 
 
 class LogPlace(NamedTuple):
-    """Where commits of a query are looked up: the topic partition of its log, and its name there."""
+    """The place where commits of a query are looked up: the topic partition of its log, and its name there."""
 
     partition: str
     writer: str

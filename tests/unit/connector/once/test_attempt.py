@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from spark_pulsar.connector.errors import DeliveryGuaranteeError
-from spark_pulsar.connector.once.attempt import ROWS_OF_A_BATCH, TaskAttempt, attempt_of
+from spark_pulsar.connector.once.attempt import (
+    ROWS_OF_A_BATCH,
+    ROWS_OF_A_TRANSACTION,
+    TaskAttempt,
+    attempt_of,
+    query_of,
+)
 from spark_pulsar.connector.once.sequence_ids import SequenceIds
 from spark_pulsar.connector.options.options import Options
 from spark_pulsar.connector.options.parsing import parse_options
+from spark_pulsar.model.ids import TransactionId
 from spark_pulsar.wire.columns.hashes import group_rows
 
 SEEN = {"spark.sql.adaptive.streaming.stateless.enabled": "false"}
@@ -22,11 +31,15 @@ SHUFFLED = {"__fetch_continuous_blocks_in_batch_enabled": "true"}
 class Context:
     """Task 3 of a job with some properties."""
 
-    def __init__(self, properties: dict[str, str]) -> None:
+    def __init__(self, properties: dict[str, str], attempt: int = 0) -> None:
         self._properties = properties
+        self._attempt = attempt
 
     def partitionId(self) -> int:
         return 3
+
+    def attemptNumber(self) -> int:
+        return self._attempt
 
     def getLocalProperty(self, key: str) -> str | None:
         return self._properties.get(key)
@@ -49,6 +62,41 @@ def test_names_are_those_of_query_or_job_and_task() -> None:
     assert attempt({}, "job", ids=True, producerName="nightly") == TaskAttempt("nightly", 0, 3)
     assert attempt(STREAM, None).producer_name(4) == "spark-pulsar-query-partitions-4-task-3"
     assert attempt(STREAM, None).first_sequence_id == 7 * ROWS_OF_A_BATCH + 1
+
+
+def in_transaction(properties: dict[str, str], job: str | None, number: int = 0, **more: str) -> TaskAttempt:
+    chosen = options(deliveryGuarantee="transactional", **more)
+    return attempt_of(Context(properties, number), chosen, job, TransactionId(2, 5), has_sequence_ids=False)
+
+
+def test_in_a_transaction_names_are_its_coordinators_and_ids_its_own() -> None:
+    # covers CONN-90, CONN-93
+    one = in_transaction(STREAM, None)
+    assert one == TaskAttempt("spark-pulsar-query", 7, 3, TransactionId(2, 5))
+    assert one.producer_name(4) == "spark-pulsar-query-coordinator-2-partitions-4-task-3"
+    assert one.first_sequence_id == 5 * ROWS_OF_A_TRANSACTION + 1
+    assert one.last_sequence_id == replace(one, transaction=TransactionId(2, 6)).first_sequence_id - 1
+    assert query_of(Context(STREAM)) == "query"
+    assert query_of(Context({})) is None
+
+
+def test_in_a_transaction_only_a_later_attempt_needs_an_order() -> None:
+    # covers CONN-93, CONN-94, CONN-95
+    first = in_transaction(STREAM | SHUFFLED, None)
+    first.check_known("t", first.first_sequence_id - 1)
+    for last in (first.first_sequence_id, first.last_sequence_id):
+        with pytest.raises(DeliveryGuaranteeError, match=r"attempt of task 3 was lost.*come from a shuffle"):
+            first.check_known("t", last)
+    with pytest.raises(DeliveryGuaranteeError, match="knows messages of a later transaction"):
+        first.check_known("t", first.last_sequence_id + 1)
+    with pytest.raises(DeliveryGuaranteeError, match=r"attempt of task 3 was lost.*come from a shuffle"):
+        in_transaction(STREAM | SHUFFLED, None, number=1)
+    ordered = in_transaction(STREAM | SHUFFLED, None, number=1, repeatableRowOrder="true")
+    ordered.check_known("t", ordered.first_sequence_id)
+    with pytest.raises(DeliveryGuaranteeError, match=r"transactional: .*spark\.speculation"):
+        in_transaction(STREAM | {"spark.speculation": "true"}, None)
+    with pytest.raises(DeliveryGuaranteeError, match="producerName tells the writes inside foreachBatch apart"):
+        in_transaction({}, "job", producerName="nightly")
 
 
 def test_what_is_refused() -> None:
