@@ -22,6 +22,7 @@ CONF: Final[dict[str, object]] = {
     "managedLedgerMaxEntriesPerLedger": 500,
     "managedLedgerMinLedgerRolloverTimeMinutes": 0,
     "acknowledgmentAtBatchIndexLevelEnabled": True,
+    "transactionCoordinatorEnabled": True,
     "maxTopicsPerNamespace": 300,
     "maxNumPartitionsPerPartitionedTopic": 16,
     "maxSubscriptionsPerTopic": 20,
