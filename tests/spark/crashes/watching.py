@@ -26,7 +26,8 @@ class Watcher:
         self._config = ClientConfig(service_url)
         self._topic = topic
         self._positions: dict[str, MessageId] = {}
-        self._pass = 0
+        self.passes = 0
+        """Passes that are over."""
         self._found: dict[int, Counter[int]] = {}
         self._stopping = threading.Event()
         self._failure: Exception | None = None
@@ -56,7 +57,7 @@ class Watcher:
                     except PulsarError:  # a broker that is killed: the pass goes on where it was
                         is_last = False
                     else:
-                        self._pass += 1
+                        self.passes += 1
                     if is_last:
                         return
                     self._stopping.wait(PAUSE_S)
@@ -74,7 +75,7 @@ class Watcher:
                     for at, until in zip(block.starts, block.ends, strict=True):
                         entry = parse_entry(block.buffer, at, until)
                         transaction = entry.metadata.sequence_id // ROWS_OF_A_TRANSACTION
-                        self._found.setdefault(transaction, Counter())[self._pass] += entry.message_count
+                        self._found.setdefault(transaction, Counter())[self.passes] += entry.message_count
                         self.rows += entry.message_count
                     self._positions[partition] = fetch.position
             self._positions[partition] = end

@@ -1,0 +1,32 @@
+"""The reader of the kill runs notices what it is there for."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.connector.once.attempt import ROWS_OF_A_TRANSACTION
+from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
+from tests.brokers import Broker
+from tests.eventually import eventually
+from tests.spark.crashes.watching import Watcher
+
+
+def test_rows_of_one_transaction_that_show_one_after_the_other_are_noticed(broker: Broker) -> None:
+    # covers CONN-97
+    topic = broker.topic(partitions=2)
+    watcher = Watcher(broker.service_url, topic)
+    watcher.start()
+    with PulsarClient(ClientConfig(broker.service_url)) as client:
+        for number, partition in enumerate(client.partitions_of(topic)):
+            with client.publisher(partition) as publisher:
+                publisher.send(MessageMetadata(), b"row", sequence_id=7 * ROWS_OF_A_TRANSACTION + 1)
+            eventually(lambda: watcher.rows == number + 1)  # noqa: B023 it is called at once
+            passes = watcher.passes
+            eventually(lambda: watcher.passes > passes + 2)  # noqa: B023 it is called at once
+    watcher.stop()
+    with pytest.raises(AssertionError, match="seen in part"):
+        watcher.check(2)
+    with pytest.raises(AssertionError, match="saw 2 rows of 3"):
+        watcher.check(3)
