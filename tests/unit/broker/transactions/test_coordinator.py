@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from spark_pulsar.broker.subscriptions import cursor_moves
 from spark_pulsar.broker.transactions import coordinator
 from spark_pulsar.model.errors import NotAllowed, ServerError
 from spark_pulsar.model.ids import TransactionId
@@ -193,3 +194,23 @@ def test_orders_between_brokers_are_refused(client: Client) -> None:
         answer = client.take()
         assert BaseCommand.Type.Name(answer.type).endswith("_RESPONSE")
     assert not end(client, txn_id).HasField("error")
+
+
+def test_nothing_is_kept_of_ended_transactions_but_withheld_entries(world: World, client: Client) -> None:
+    # covers TX-21, TX-20
+    ready(client)
+    for commit in (True, False):
+        client.take_all()
+        txn_id = begin(client)
+        add(client, txn_id, TOPIC, "more")
+        publish_in(client, txn_id, "x", first=10 * txn_id.least)
+        client.take_all()
+        end(client, txn_id, commit=commit)
+    topic = world.core.topics[TOPIC]
+    assert world.state.transactions == {}
+    assert world.core.transactions.timers == {}
+    assert (topic.state.open_transactions, topic.transactions.firsts) == ({}, {})  # type: ignore[union-attr]
+    assert list(topic.ledger.withheld) == [(1, 1, 4)], "a marker, an aborted entry, a marker"
+    client.ack([topic.ledger.first_position])
+    world.ask(lambda core: cursor_moves.truncate(core, core.topics[TOPIC]))
+    assert not topic.ledger.withheld, "gone with their ledger"
