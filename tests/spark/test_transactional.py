@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -84,7 +85,12 @@ def rows_of(payloads: Sequence[str]) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_pydict({"value": list(payloads)})
 
 
-def attempt_at(flows: Flows, client: PulsarClient, batch_id: int = 0, writer: str = "copy") -> tuple[CommitLog, Any]:
+def new_writer() -> str:
+    """The name of a query that nobody used before."""
+    return f"copy-{os.urandom(4).hex()}"
+
+
+def attempt_at(flows: Flows, client: PulsarClient, batch_id: int, writer: str) -> tuple[CommitLog, Any]:
     """The log for an attempt of the first task of a micro-batch, in a new transaction; the attempt."""
     attempt = TaskAttempt(writer, batch_id, 0, client.open_transaction(0, 60_000))
     return CommitLog(client, options_of(flows, f"persistent://{NAMESPACE}/any"), attempt), attempt
@@ -172,58 +178,58 @@ def test_a_transaction_that_a_dead_driver_left_is_aborted_when_the_query_starts_
 
 def test_of_runs_of_one_micro_batch_one_commits(flows: Flows) -> None:
     # covers CONN-91
-    client = flows.wire()
-    log, first = attempt_at(flows, client, batch_id=3, writer="race")
+    client, writer = flows.wire(), new_writer()
+    log, first = attempt_at(flows, client, 3, writer)
     assert log.claim()
     assert log.claim(), "an attempt of the task that comes later, in the same transaction"
     client.end_transaction(first.transaction, commit=True)
     assert is_committed(client, options_of(flows, f"persistent://{NAMESPACE}/any"), log.place, first.transaction)
     commit_written(client, options_of(flows, "any"), [TaskResult(first.transaction, log.place)])
-    late, second = attempt_at(flows, client, batch_id=3, writer="race")
+    late, second = attempt_at(flows, client, 3, writer)
     assert not late.claim()
     commit_written(client, options_of(flows, "any"), [TaskResult(second.transaction, late.place, was_committed=True)])
-    following, third = attempt_at(flows, client, batch_id=4, writer="race")
+    following, third = attempt_at(flows, client, 4, writer)
     assert following.claim()
     client.end_transaction(third.transaction, commit=False)
-    last, _ = attempt_at(flows, client, batch_id=4, writer="race")
+    last, _ = attempt_at(flows, client, 4, writer)
     assert last.claim()
 
 
 def test_the_log_does_not_grow(flows: Flows) -> None:
     # covers CONN-91
-    client = flows.wire()
+    client, writer = flows.wire(), new_writer()
     for batch_id in range(40):
-        log, attempt = attempt_at(flows, client, batch_id, "long")
+        log, attempt = attempt_at(flows, client, batch_id, writer)
         assert log.claim()
         client.end_transaction(attempt.transaction, commit=True)
-    start = client.cursor_positions([log.place.partition], "long", "earliest")[log.place.partition]
+    start = client.cursor_positions([log.place.partition], writer, "earliest")[log.place.partition]
     assert len(read_records(client, log.place.partition, start)) < 70
-    again, _ = attempt_at(flows, client, 39, "long")
+    again, _ = attempt_at(flows, client, 39, writer)
     assert not again.claim()
 
 
 def test_a_log_whose_last_commit_is_gone_is_refused(flows: Flows) -> None:
     # covers CONN-91
-    client = flows.wire()
-    log, attempt = attempt_at(flows, client, 0, "expired")
+    client, writer = flows.wire(), new_writer()
+    log, attempt = attempt_at(flows, client, 0, writer)
     assert log.claim()
     client.end_transaction(attempt.transaction, commit=True)
-    assert flows.broker.rest("POST", f"{topic_path(log.place.partition)}/subscription/expired/skip_all")[0] == 204
-    late, _ = attempt_at(flows, client, 0, "expired")
-    with pytest.raises(DeliveryGuaranteeError, match="the last commit of expired was removed"):
+    assert flows.broker.rest("POST", f"{topic_path(log.place.partition)}/subscription/{writer}/skip_all")[0] == 204
+    late, _ = attempt_at(flows, client, 0, writer)
+    with pytest.raises(DeliveryGuaranteeError, match=f"the last commit of {writer} was removed"):
         late.claim()
 
 
 def test_a_message_to_a_transaction_that_has_ended_does_not_block_the_log(flows: Flows) -> None:
     # covers CONN-92
-    client = flows.wire()
-    log, attempt = attempt_at(flows, client, 0, "late")
+    client, writer = flows.wire(), new_writer()
+    log, attempt = attempt_at(flows, client, 0, writer)
     assert log.claim()
     client.end_transaction(attempt.transaction, commit=False)
     # A broker may refuse it.
     with suppress(PulsarError), client.publisher(log.place.partition, transaction=attempt.transaction) as zombie:
         zombie.send(MessageMetadata(), b"too late")
-    again, _ = attempt_at(flows, client, 0, "late")
+    again, _ = attempt_at(flows, client, 0, writer)
     assert again.claim()
 
 
