@@ -180,6 +180,11 @@ class GoClient:
         name.result(ANSWER_TIMEOUT_S)
         return Consumer(self, number)
 
+    def begin(self, timeout_ms: int = 60_000) -> Transaction:
+        """A transaction."""
+        number, answer = self.start("begin", {"TimeoutMS": timeout_ms})
+        return Transaction(self, number, tuple(answer.result(ANSWER_TIMEOUT_S)))
+
     def reader(self, topic: str, start: Place = "earliest", **options: Any) -> Reader:
         """A reader."""
         number, ready = self.start("reader", {"Topic": topic, "Start": _place(start)} | options)
@@ -233,6 +238,23 @@ class _Made:
 
 
 @dataclass(frozen=True, slots=True)
+class Transaction:
+    """A transaction, by the number that the program knows it by; `id` is (most, least)."""
+
+    client: GoClient
+    number: int
+    id: tuple[int, ...]
+
+    def commit(self) -> None:
+        """Commit it."""
+        self.client.ask("end", {"Of": self.number, "Commit": True})
+
+    def abort(self) -> None:
+        """Abort it."""
+        self.client.ask("end", {"Of": self.number, "Commit": False})
+
+
+@dataclass(frozen=True, slots=True)
 class Producer(_Made):
     """A producer, there or still to come."""
 
@@ -252,25 +274,26 @@ class Producer(_Made):
         """Whether the broker has let it."""
         return self._name.done()
 
-    def start(self, *values: str | bytes | Mapping[str, Any]) -> Future[Any]:
-        """Send the messages (payloads, or fields of a message); their receipts come later."""
+    def start(self, *values: str | bytes | Mapping[str, Any], in_: Transaction | None = None) -> Future[Any]:
+        """Send the messages (payloads, or fields of a message), in a transaction; their receipts come later."""
         assert self.name
-        return self.client.start("send", {"Of": self.number, "Messages": [_outgoing(value) for value in values]})[1]
+        order = {"Of": self.number, "Messages": [_outgoing(value) for value in values]}
+        return self.client.start("send", order | ({} if in_ is None else {"Transaction": in_.number}))[1]
 
-    def receipts(self, *values: str | bytes | Mapping[str, Any]) -> list[Receipt]:
+    def receipts(self, *values: str | bytes | Mapping[str, Any], in_: Transaction | None = None) -> list[Receipt]:
         """Send the messages without waiting in between; what was said of each."""
-        said = self.start(*values).result(ANSWER_TIMEOUT_S)
+        said = self.start(*values, in_=in_).result(ANSWER_TIMEOUT_S)
         return [
             Receipt(base64.b64decode(each["id"] or ""), tuple(each["position"] or ()), each["error"]) for each in said
         ]
 
-    def send(self, *values: str | bytes | Mapping[str, Any]) -> list[Receipt]:
+    def send(self, *values: str | bytes | Mapping[str, Any], in_: Transaction | None = None) -> list[Receipt]:
         """The same, for messages that must arrive.
 
         Raises:
             GoError: One did not.
         """
-        receipts = self.receipts(*values)
+        receipts = self.receipts(*values, in_=in_)
         for receipt in receipts:
             if receipt.error:
                 raise GoError(receipt.error)
@@ -315,9 +338,9 @@ def _incoming(fields: dict[str, Any]) -> Message:
 class Consumer(_Source):
     """A consumer."""
 
-    def ack(self, *messages: Message, cumulative: bool = False) -> None:
-        """Acknowledge, each alone or all up to each."""
-        self._tell("ack", messages, Cumulative=cumulative)
+    def ack(self, *messages: Message, cumulative: bool = False, in_: Transaction | None = None) -> None:
+        """Acknowledge, each alone or all up to each; each alone in a transaction."""
+        self._tell("ack", messages, Cumulative=cumulative, Transaction=0 if in_ is None else in_.number)
 
     def nack(self, *messages: Message) -> None:
         """Ask for the messages again."""

@@ -186,6 +186,8 @@ type handling struct {
 	DelayMS    int64
 	Properties map[string]string
 	Force      bool
+
+	Transaction int
 }
 
 func (s *session) handled(with json.RawMessage) (h handling, consumer pulsar.Consumer, messages []pulsar.Message, err error) {
@@ -201,10 +203,16 @@ func (s *session) handled(with json.RawMessage) (h handling, consumer pulsar.Con
 
 func ack(s *session, _ int, with json.RawMessage) (any, error) {
 	h, consumer, messages, err := s.handled(with)
+	if err != nil {
+		return nil, err
+	}
+	transaction, err := s.transaction(h.Transaction)
 	for _, message := range messages {
 		switch {
 		case err != nil:
 			return nil, err
+		case transaction != nil:
+			err = consumer.AckWithTxn(message, transaction)
 		case h.Cumulative:
 			err = consumer.AckCumulative(message)
 		default:

@@ -67,6 +67,8 @@ var actions = map[string]action{
 	"changes":    activeChanges,
 	"unsub":      unsubscribe,
 	"close":      closeMade,
+	"begin":      begin,
+	"end":        end,
 }
 
 func main() {

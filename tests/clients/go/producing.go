@@ -48,8 +48,9 @@ type receipt struct {
 // Sends all messages before it waits for any receipt; the receipts are those of the messages in their order.
 func send(s *session, _ int, with json.RawMessage) (any, error) {
 	var order struct {
-		Of       int
-		Messages []outgoing
+		Of          int
+		Messages    []outgoing
+		Transaction int
 	}
 	if err := read(with, &order); err != nil {
 		return nil, err
@@ -58,10 +59,15 @@ func send(s *session, _ int, with json.RawMessage) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	transaction, err := s.transaction(order.Transaction)
+	if err != nil {
+		return nil, err
+	}
 	receipts := make([]receipt, len(order.Messages))
 	var waiting sync.WaitGroup
 	for number, each := range order.Messages {
 		message := each.ProducerMessage
+		message.Transaction = transaction
 		if message.Value, err = typed(each.As, each.Value); err != nil {
 			return nil, err
 		}

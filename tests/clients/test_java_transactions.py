@@ -1,0 +1,132 @@
+"""The official Java client in transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from py4j.protocol import Py4JJavaError
+
+from tests.brokers import Broker
+from tests.clients.java_client import Java, JavaClient
+from tests.clients.stats import backlog
+from tests.eventually import eventually
+
+QUIET_MS = 300
+
+
+@pytest.fixture(scope="module")
+def client(java: Java, broker: Broker) -> Iterator[JavaClient]:
+    builder = java.api.PulsarClient.builder().serviceUrl(broker.service_url).enableTransaction(True)
+    opened = JavaClient(java, builder.build())
+    yield opened
+    opened.client.close()
+
+
+def begin(java: Java, client: JavaClient, timeout_ms: int = 60_000) -> Any:
+    unit = java.jvm.java.util.concurrent.TimeUnit.MILLISECONDS
+    return client.client.newTransaction().withTransactionTimeout(timeout_ms, unit).build().get()
+
+
+def nothing_comes(java: Java, consumer: Any) -> bool:
+    return consumer.receive(QUIET_MS, java.jvm.java.util.concurrent.TimeUnit.MILLISECONDS) is None
+
+
+def producer_of(client: JavaClient, java: Java, topic: str, *, batches: bool = False) -> Any:
+    unit = java.jvm.java.util.concurrent.TimeUnit.SECONDS
+    builder = client.client.newProducer(java.api.Schema.STRING).topic(topic).sendTimeout(0, unit)
+    return builder.enableBatching(batches).create()
+
+
+def cause_of(error: Py4JJavaError) -> str:
+    return str(error.java_exception.toString())
+
+
+def shared(java: Java, client: JavaClient, topic: str, **more: Any) -> Any:
+    builder = client.client.newConsumer(java.api.Schema.STRING).topic(java.texts(topic)).subscriptionName("s")
+    builder = builder.subscriptionInitialPosition(java.api.SubscriptionInitialPosition.Earliest)
+    if more.get("batch_index"):
+        builder = builder.enableBatchIndexAcknowledgment(True)
+    return builder.subscriptionType(java.api.SubscriptionType.Shared).subscribe()
+
+
+def test_a_commit_shows_two_topics_and_an_abort_none(broker: Broker, java: Java, client: JavaClient) -> None:
+    # covers TX-6, TX-9, TX-11
+    topics = [broker.topic(), broker.topic()]
+    producers = [producer_of(client, java, topic) for topic in topics]
+    consumers = [client.consumer(topic, java.api.Schema.STRING) for topic in topics]
+    for commit in (False, True):
+        transaction = begin(java, client)
+        for index, producer in enumerate(producers):
+            producer.newMessage(transaction).value(f"{index} {commit}").send()
+        assert all(nothing_comes(java, consumer) for consumer in consumers)
+        (transaction.commit() if commit else transaction.abort()).get()
+    assert [client.receive(consumer).getValue() for consumer in consumers] == ["0 True", "1 True"]
+    assert all(nothing_comes(java, consumer) for consumer in consumers)
+
+
+def test_acks_conflict_and_an_abort_frees_them(broker: Broker, java: Java, client: JavaClient) -> None:
+    # covers TX-12
+    topic = broker.topic()
+    producer_of(client, java, topic).send("x")
+    consumer = shared(java, client, topic)
+    message_id = client.receive(consumer).getMessageId()
+    first, second = begin(java, client), begin(java, client)
+    consumer.acknowledgeAsync(message_id, first).get()
+    with pytest.raises(Py4JJavaError) as refused:
+        consumer.acknowledgeAsync(message_id, second).get()
+    assert "TransactionConflict" in cause_of(refused.value)
+    first.abort().get()
+    again = client.receive(consumer)
+    third = begin(java, client)
+    consumer.acknowledgeAsync(again.getMessageId(), third).get()
+    third.commit().get()
+    eventually(lambda: backlog(broker, topic, "s") == 0)
+
+
+def test_a_cumulative_ack(broker: Broker, java: Java, client: JavaClient) -> None:
+    # covers TX-13
+    topic = broker.topic()
+    producer, consumer = producer_of(client, java, topic), client.consumer(topic, java.api.Schema.STRING)
+    for index in range(5):
+        producer.send(str(index))
+    messages = [client.receive(consumer) for _ in range(5)]
+    transaction = begin(java, client)
+    consumer.acknowledgeCumulativeAsync(messages[3].getMessageId(), transaction).get()
+    assert backlog(broker, topic, "s") == 5
+    transaction.commit().get()
+    eventually(lambda: backlog(broker, topic, "s") == 1)
+
+
+def test_single_messages_of_a_batch(broker: Broker, java: Java, client: JavaClient) -> None:
+    # covers TX-14
+    topic = broker.topic()
+    producer = producer_of(client, java, topic, batches=True)
+    for index in range(4):
+        producer.sendAsync(str(index))
+    producer.flush()
+    consumer = shared(java, client, topic, batch_index=True)
+    messages = [client.receive(consumer) for _ in range(4)]
+    kept, dropped = begin(java, client), begin(java, client)
+    consumer.acknowledgeAsync(messages[0].getMessageId(), kept).get()
+    consumer.acknowledgeAsync(messages[1].getMessageId(), kept).get()
+    consumer.acknowledgeAsync(messages[2].getMessageId(), dropped).get()
+    kept.commit().get()
+    dropped.abort().get()
+    consumer.close()
+    consumer = shared(java, client, topic, batch_index=True)
+    assert [client.receive(consumer).getValue() for _ in range(2)] == ["2", "3"]
+    assert nothing_comes(java, consumer)
+
+
+def test_a_transaction_ends_at_its_time_out(broker: Broker, java: Java, client: JavaClient) -> None:
+    # covers TX-7
+    topic = broker.topic()
+    producer, consumer = producer_of(client, java, topic), client.consumer(topic, java.api.Schema.STRING)
+    transaction = begin(java, client, 1_500)
+    producer.newMessage(transaction).value("left").send()
+    producer.send("plain")
+    assert client.receive(consumer).getValue() == "plain"
+    with pytest.raises(Py4JJavaError):
+        transaction.commit().get()
