@@ -10,6 +10,7 @@ from tests.conformance.exchange import receive_texts, send_all
 
 NOT_YET = "issue 3, section 3: what is not built yet answers its request id with a clear error"
 
+
 @pytest.mark.ours_only(NOT_YET)
 @pytest.mark.parametrize(
     "path",

@@ -70,7 +70,7 @@ COMPILED: Final = _can_compile()
 
 
 class _Effort:
-    """What the calls of this process have walked over."""
+    """Items that the calls of this process have walked over."""
 
     def __init__(self) -> None:
         self.items = 0

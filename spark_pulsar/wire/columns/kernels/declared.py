@@ -1,4 +1,4 @@
-"""What kernels declare, for those who run and those who compile them."""
+"""Declarations of kernels, for what runs and what compiles them."""
 
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
