@@ -53,7 +53,7 @@ test-matrix: java  ## the wheel in environments of their own: Python 3.11 to 3.1
 	$(BIN)/python -m tests.matrix $(ROWS)
 
 crash-test: setup  ## N kills of a loaded broker (make crash-test N=200)
-	CRASHES=$(N) $(BIN)/python -m pytest tests/fault/test_kill.py tests/fault/test_kill_once.py -s --timeout=0
+	CRASHES=$(N) $(BIN)/python -m pytest tests/fault/test_kill.py tests/fault/test_kill_once.py tests/fault/test_kill_transactions.py -s --timeout=0
 
 crash-spark: java  ## RUNS copies of a topic that kill workers, driver and broker (make crash-spark RUNS=100 SEED=1 GUARANTEE=transactional)
 	SPARK_CRASHES=$(RUNS) CRASH_SEED=$(SEED) GUARANTEE=$(GUARANTEE) $(BIN)/python -m pytest tests/spark/crashes -s --timeout=0
