@@ -55,10 +55,6 @@ def adopt(core: Core, topic: Topic) -> None:
         topic.transactions.firsts.update({txn_id: first for first, txn_id in sorted(firsts)})
 
 
-def _open(topic: Topic):  # type: ignore[no-untyped-def]
-    return topic.state.open_transactions.items()
-
-
 def append_marker(core: Core, topic: Topic, txn_id: TransactionId, *, is_committed: bool) -> EntryRun | None:
     """Appends the entry that ends a transaction on a topic (TX-10); none on a topic that takes no more entries."""
     if topic.state.is_terminated or topic.state.damage is not None:
