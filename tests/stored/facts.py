@@ -8,6 +8,7 @@ from typing import Any
 from spark_pulsar.ledger.state.cursor import Cursor
 from spark_pulsar.ledger.state.durable_state import DurableState, TopicState
 from spark_pulsar.ledger.state.ledger import LedgerInfo
+from spark_pulsar.ledger.state.transactions import PendingAcks, Transaction
 from spark_pulsar.ledger.storage import Storage
 from spark_pulsar.model.schemas import StoredSchema
 from tests.delayed_entries import delayed_entries
@@ -20,7 +21,30 @@ def facts(storage: Storage, state: DurableState) -> dict[str, Any]:
         "partitions": {topic.name: [topic.partitions, topic.properties] for topic in state.partitioned.values()},
         "namespaces": state.namespaces,
         "documents": state.documents,
+        "transactions": {str(txn_id): _transaction(each) for txn_id, each in state.transactions.items()},
         "schemas": {of: [_schema(version) for version in versions] for of, versions in state.schemas.items()},
+    }
+
+
+def _transaction(transaction: Transaction) -> dict[str, Any]:
+    return {
+        "opened ms": transaction.opened_ms,
+        "timeout ms": transaction.timeout_ms,
+        "owner": transaction.owner,
+        "partitions": list(transaction.partitions),
+        "subscriptions": {topic: list(names) for topic, names in transaction.subscriptions.items()},
+        "cursors": len(transaction.acks),
+    }
+
+
+def _pending(pending: PendingAcks) -> dict[str, Any]:
+    return {
+        str(txn_id): {
+            "ranges": [list(each) for each in acks.ranges],
+            "batches": [list(each) for each in acks.sets()],
+            "through": acks.through,
+        }
+        for txn_id, acks in pending.of.items()
     }
 
 
@@ -50,6 +74,10 @@ def _topic(storage: Storage, state: DurableState, topic: TopicState) -> dict[str
         "chunks": topic.has_chunks,
         "delayed": [list(each) for each in delayed_entries(topic.delays)] if topic.delays else [],
         "damaged": len(topic.damages),
+        "withheld": [list(each) for each in ledger.withheld],
+        "entries of transactions": {
+            str(txn_id): [list(each) for each in entries] for txn_id, entries in topic.open_transactions.items()
+        },
     }
     if compaction is not None and compaction.ledger is not None:
         found["compacted"] = {
@@ -96,4 +124,5 @@ def _cursor(cursor: Cursor) -> dict[str, Any]:
         "numbers of the last ack": cursor.ack_properties,
         "created ms": cursor.created_ms,
         "backlog": cursor.backlog(),
+        "pending": None if cursor.pending is None else _pending(cursor.pending),
     }

@@ -21,6 +21,7 @@ import pulsar
 from spark_pulsar import broker_process
 from spark_pulsar.storage.files import FileStorage
 from tests.brokers import Broker, topic_path
+from tests.conformance.transactions import Transacting, remaining
 from tests.eventually import eventually
 from tests.stored.facts import facts
 
@@ -34,9 +35,12 @@ CONF: Final[dict[str, object]] = {
     "acknowledgmentAtBatchIndexLevelEnabled": True,
     "subscriptionExpirationTimeMinutes": 0,
     "brokerDeleteInactiveTopicsEnabled": False,
+    "transactionCoordinatorEnabled": True,
 }
 NAMESPACE: Final = "kept/all"
 YEAR_2200_MS: Final = 7_258_118_400_000
+TTL_MS: Final = 1 << 42
+"""Longer than this program is going to be used."""
 EARLIEST = pulsar.InitialPosition.Earliest
 Type = pulsar.ConsumerType
 
@@ -59,6 +63,7 @@ def fill(broker: Broker) -> None:
     _compacted(broker, client)
     _terminated(broker, client)
     _numbers_of_an_ack(broker, client)
+    _transactions(broker)
     _settled(broker, client)
     client.close()
 
@@ -208,6 +213,28 @@ def _numbers_of_an_ack(broker: Broker, client: pulsar.Client) -> None:
     assert (
         raw.request("ACK", consumer_id=1, ack_type="Cumulative", message_id=of, properties=pairs).type == "ACK_RESPONSE"
     )
+
+
+def _transactions(broker: Broker) -> None:
+    """A transaction that was committed, one that was aborted, and one that stays open, with acks of each kind."""
+    transacting, topic = Transacting(broker), name("transactions")
+    transacting.produce(topic)
+    transacting.subscribe(topic, name="sh")
+    transacting.subscribe(topic, "Exclusive", "ex", consumer_id=2)
+    plain = [transacting.send(b"plain %d" % number) for number in range(4)]
+    batch = transacting.send_batch(4)
+    committed, aborted = transacting.begin(topic), transacting.begin(topic)
+    still_open = transacting.begin(topic, "persistent://kept/all/missing", subscriptions={topic: "sh"}, ttl_ms=TTL_MS)
+    for number, transaction in enumerate((committed, aborted, still_open, committed, aborted)):
+        transacting.send(b"in %d" % number, transaction)
+    transacting.ack(plain[0], committed)
+    transacting.ack(plain[1], aborted)
+    transacting.ack(plain[2], still_open)
+    transacting.ack(batch, still_open, ack_set=remaining(4, 1), batch_size=4)
+    transacting.ack(plain[1], still_open, "Cumulative", consumer_id=2)
+    transacting.commit(committed)
+    transacting.abort(aborted)
+    transacting.raw.close()
 
 
 def _settled(broker: Broker, client: pulsar.Client) -> None:
