@@ -267,6 +267,10 @@ def make(root: Path) -> None:
             finally:
                 broker.close_since(0)
             if kind == "killed":
+                journal = root / kind / "journal"
+                eventually(
+                    lambda at=journal: len(list(at.glob("0*.journal"))) == 1
+                )  # else it is killed while it settles
                 process.kill()
 
 
