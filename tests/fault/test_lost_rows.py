@@ -16,6 +16,8 @@ from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.records.base import EntriesAppended, LedgersTrimmed, PartitionedTopicSet, TopicCreated
 from spark_pulsar.ledger.records.cursors import CursorAcked, CursorCreated
 from spark_pulsar.ledger.records.damage import TopicDamaged
+from spark_pulsar.ledger.records.documents import TENANTS, DocumentSet
+from spark_pulsar.ledger.records.topics import TopicEpochSet
 from spark_pulsar.ledger.rows.snapshot import TABLES, Row
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
@@ -46,7 +48,7 @@ class Made:
         history = History(world.state, 5)
         for _ in range(60):
             world.submit(history.submit(4))
-        world.apply_and_submit(PartitionedTopicSet("parted", 3, {}))
+        world.apply_and_submit(PartitionedTopicSet("parted", 3, {}), DocumentSet(TENANTS, "tenant", "{}"))
         first = max(world.state.topics) + 1
         for topic_id in range(first, first + TOPICS):
             world.apply_and_submit(TopicCreated(topic_id, f"persistent://public/default/{topic_id}", 1, {}))
@@ -55,7 +57,7 @@ class Made:
             world.apply_and_submit(CursorCreated(cursor_id, topic_id, "sub", -1, -1, 1, {}))
             ledger_id = append(world, topic_id, 12)
             world.apply_and_submit(CursorAcked(cursor_id, [(ledger_id, 3, 5)]))
-        world.apply_and_submit(TopicDamaged(first, -1, 0, 0, "journal/1:2", "text"))
+        world.apply_and_submit(TopicDamaged(first, -1, 0, 0, "journal/1:2", "text"), TopicEpochSet(first, 1))
         for topic_id in range(first, first + TOPICS):
             world.apply_and_submit(*world.state.records_to_open_ledger(topic_id, 3))
         world.checkpoint()
