@@ -40,12 +40,17 @@ class Receipts:
     def __init__(self) -> None:
         self.outcomes: Counter[str] = Counter()
         self._arrived: deque[tuple[int, Any]] = deque()
+        self._pending = 0
         self._pending_bytes = 0
 
     def callback(self, size: int) -> Any:
-        """Returns the callback of a message of this size, which is to be sent."""
-        self._pending_bytes += size
+        """Returns the callback of a message of this size."""
         return partial(self._arrive, size)
+
+    def expect(self, size: int) -> None:
+        """Counts a message of this size, which the client has taken and gives an outcome, at once perhaps."""
+        self._pending += 1
+        self._pending_bytes += size
 
     def _arrive(self, size: int, result: Any, _message_id: Any) -> None:
         self._arrived.append((size, result))
@@ -54,6 +59,7 @@ class Receipts:
         """Counts what has arrived."""
         for _ in range(len(self._arrived)):
             size, result = self._arrived.popleft()
+            self._pending -= 1
             self._pending_bytes -= size
             self.outcomes[result.name] += 1
 
@@ -66,6 +72,13 @@ class Receipts:
             time.sleep(_STEP_S)
             self.settle()
         return self.outcomes.keys() <= {"Ok"}
+
+    def wait_for_all(self) -> None:
+        """Waits until each message has its outcome, as it has when the client's time-out is over at the latest."""
+        self.settle()
+        while self._pending:
+            time.sleep(_STEP_S)
+            self.settle()
 
 
 def produce(access: AccessOptions, topic: str, sources: Sources, *, count: int, compression: str = "none") -> None:
@@ -93,7 +106,7 @@ def produce(access: AccessOptions, topic: str, sources: Sources, *, count: int, 
             is_interrupted = True
         finally:
             _flush(producer)
-            receipts.settle()
+            receipts.wait_for_all()
             _say(topic, receipts.outcomes["Ok"], time.monotonic() - since_s)
     refused = {name: number for name, number in receipts.outcomes.items() if name != "Ok"}
     if refused:
@@ -119,6 +132,7 @@ def _send_all(producer: Any, messages: Iterable[Outgoing], count: int, receipts:
             if not receipts.wait_for_room(size):
                 return
             producer.send_async(message.value, receipts.callback(size), **given)
+            receipts.expect(size)
 
 
 def _arguments(message: Outgoing) -> dict[str, Any]:
@@ -136,7 +150,8 @@ def _arguments(message: Outgoing) -> dict[str, Any]:
 
 
 def _flush(producer: Any) -> None:
-    """Waits for all receipts; each message that has none in time has an outcome of its own."""
+    """Has the last batch sent. The client ends the wait at the first message that fails, while earlier ones still wait
+    for their receipts."""
     pulsar = official_client()
     try:
         producer.flush()
