@@ -2,7 +2,8 @@
 refusal (AU-7, AU-8, SEC-60).
 
 `RULES` has a rule for every route, by path and method; a route without one makes the import of `app` fail. All rules
-are asked before the body is read and before the resource is looked for: a role without rights learns nothing of it.
+are asked before the resource is looked for, and before the body is read unless the body alone names it: a role without
+rights learns nothing of it.
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ from spark_pulsar.model.policy_table import (
     SUBSCRIPTION_TYPES,
 )
 
+from . import topic_grants
 from .answers import Refused
 from .calls import NAMESPACE_PATH, TOPIC_PATH, TRANSACTIONS_PATH, whole_number_in_path
 from .topics import topic_name
@@ -174,10 +176,10 @@ def _tenant(operation: str) -> Rule:
     return check
 
 
-def _is_administrator(core: Core, call: Call) -> bool:
-    """Tells whether the role administrates the tenant of the call. Raises Refused: 404, to all but super users, when
-    there is no such tenant."""
-    tenant = call.parts["tenant"]
+def _is_administrator(core: Core, call: Call, tenant: str | None = None) -> bool:
+    """Tells whether the role administrates a tenant, that of the path unless another is given. Raises Refused: 404, to
+    all but super users, when there is no such tenant."""
+    tenant = call.parts["tenant"] if tenant is None else tenant
     if authorization.is_administrator(core, call.principal, tenant):
         return True
     if tenant not in core.state.documents[TENANTS]:
@@ -185,20 +187,17 @@ def _is_administrator(core: Core, call: Call) -> bool:
     return False
 
 
-def _administrator(core: Core, call: Call) -> None:
-    if not _is_administrator(core, call):
+def _administrator(core: Core, call: Call, tenant: str | None = None) -> None:
+    if not _is_administrator(core, call, tenant):
         raise Refused(401, "Don't have permission to administrate resources on this tenant")
 
 
 def _administrator_in_query(parameter: str) -> Rule:
-    def check(core: Core, call: Call) -> None:
-        tenant = call.query.get(parameter) or ""
-        if not authorization.is_administrator(core, call.principal, tenant):
-            if tenant not in core.state.documents[TENANTS]:
-                raise Refused(404, "Tenant does not exist")
-            raise Refused(401, "Don't have permission to administrate resources on this tenant")
+    return lambda core, call: _administrator(core, call, call.query.get(parameter) or "")
 
-    return check
+
+def _administrator_of_topics(core: Core, call: Call) -> None:
+    _administrator(core, call, topic_grants.topics_asked(call)[0][0].tenant)
 
 
 def _in_tenant(operation: str) -> Rule:
@@ -440,6 +439,8 @@ def _namespace_rules() -> Iterator[tuple[tuple[str, str], Rule]]:
     )
     yield from _of(f"{path}/permissions/subscription/{{subscription}}", POST=_namespace("GRANT_PERMISSION"))
     yield from _of(f"{path}/permissions/{{subscription}}/{{role}}", DELETE=_namespace("REVOKE_PERMISSION"))
+    for grants in (topic_grants.GRANT_PATH, topic_grants.REVOKE_PATH):
+        yield from _of(grants, POST=_open)  # RULES_OF_BODIES has their rule
     yield from _of(
         f"{path}/subscriptionAuthMode",
         GET=_namespace_policy("SUBSCRIPTION_AUTH_MODE", "READ"),
@@ -550,6 +551,12 @@ RULES: Final[Rules] = dict(
 """The rule of each method and path. Of two rules the later one counts."""
 
 
+RULES_OF_BODIES: Final[Rules] = {
+    ("POST", path): _administrator_of_topics for path in (topic_grants.GRANT_PATH, topic_grants.REVOKE_PATH)
+}
+"""Rules that need the body, which alone names the resource."""
+
+
 def check_complete(routes: Routes) -> None:
     """Raises LookupError for a route that has no rule."""
     missing = sorted(
@@ -561,6 +568,12 @@ def check_complete(routes: Routes) -> None:
 
 def check(call: Call, method: str, path: str) -> None:
     """Refuses a call of a route that the principal may not make: 401 or 403; 404 when the tenant does not exist."""
-    core = call.core
-    if core.config.authorization_enabled:
-        RULES[method, path](core, call)
+    if call.core.config.authorization_enabled:
+        RULES[method, path](call.core, call)
+
+
+def check_with_body(call: Call, method: str, path: str) -> None:
+    """Refuses a call by the rule that needs the body, if there is one, as `check` does."""
+    rule = RULES_OF_BODIES.get((method, path))
+    if rule is not None and call.core.config.authorization_enabled:
+        rule(call.core, call)

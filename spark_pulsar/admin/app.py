@@ -46,6 +46,7 @@ from . import (
     resource_quotas,
     schemas,
     subscriptions,
+    topic_grants,
     topic_routes,
     transaction_states,
     transactions,
@@ -99,6 +100,7 @@ ROUTES: Final[Routes] = (
     *clusters.ROUTES,
     *namespaces.ROUTES,
     *permissions.ROUTES,
+    *topic_grants.ROUTES,
     *policies.ROUTES,
     *isolation.ROUTES,
     *applied_policies.ROUTES,
@@ -226,6 +228,7 @@ async def _serve(gate: Gate | None, request: Request, segments: list[str], princ
     access.check(call, method, path)
     schema_bytes = gate.core.config.max_schema_bytes if segments[2:3] == ["schemas"] else 0
     call.body = await _body(request, MAX_BODY_BYTES + 2 * schema_bytes)  # JSON in JSON: each quote is two characters
+    access.check_with_body(call, method, path)
     return await handler(call)
 
 

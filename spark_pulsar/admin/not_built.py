@@ -35,8 +35,6 @@ NOT_BUILT: Final = (
         "broker-stats/allocator-stats", "there is no Netty; /metrics has the memory of the process and of the cache"
     ),
     NotBuilt("brokers/shutdown", "a broker is stopped by SIGTERM"),
-    NotBuilt("namespaces/grantPermissionsOnTopics", "topics grant-permission grants the permissions of one topic"),
-    NotBuilt("namespaces/revokePermissionsOnTopics", "topics revoke-permission takes the permissions of one topic"),
     NotBuilt(
         "namespaces/{tenant}/{namespace}/scanOffloadedLedgers", "nothing is offloaded, the broker keeps all ledgers"
     ),

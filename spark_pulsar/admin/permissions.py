@@ -19,6 +19,7 @@ from .topics import is_known
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.model.names import TopicName
     from spark_pulsar.model.permissions import Grants, Permissions
 
     from .calls import Call, Routes
@@ -32,10 +33,16 @@ def _existing(core: Core, call: Call, missing: str = "Namespace does not exist")
     return authorization.permissions_of(core, call.namespace)
 
 
-def _set(core: Core, call: Call, permissions: Permissions) -> None:
+def store(core: Core, namespace: str, permissions: Permissions) -> None:
     """Stores the permissions of a namespace. Producers and consumers that lost theirs are closed (AU-9)."""
     permissions.check_size()
-    policy_changes.set_of_namespace(core, call.namespace, AUTH_POLICIES, permissions.to_json())
+    policy_changes.set_of_namespace(core, namespace, AUTH_POLICIES, permissions.to_json())
+
+
+def check_topic(core: Core, name: TopicName) -> None:
+    """Refuses a topic that does not exist: 404."""
+    if not is_known(core, name):
+        raise Refused(404, f"Topic {name} not found")
 
 
 def _wanted_actions(call: Call) -> frozenset[str]:
@@ -45,7 +52,8 @@ def _wanted_actions(call: Call) -> frozenset[str]:
     return actions(body)
 
 
-def _without(values: Mapping[str, _Value], name: str) -> dict[str, _Value]:
+def without(values: Mapping[str, _Value], name: str) -> dict[str, _Value]:
+    """Returns the values without that of one name."""
     return {key: value for key, value in values.items() if key != name}
 
 
@@ -59,12 +67,12 @@ def _of_namespace(core: Core, call: Call) -> object:
 def _grant(core: Core, call: Call) -> None:
     wanted, name = _wanted_actions(call), read_role(call.parts["role"])
     found = _existing(core, call, _MISSING)
-    _set(core, call, replace(found, namespace={**found.namespace, name: wanted}))
+    store(core, call.namespace, replace(found, namespace={**found.namespace, name: wanted}))
 
 
 def _revoke(core: Core, call: Call) -> None:
     found = _existing(core, call, _MISSING)
-    _set(core, call, replace(found, namespace=_without(found.namespace, call.parts["role"])))
+    store(core, call.namespace, replace(found, namespace=without(found.namespace, call.parts["role"])))
 
 
 # ---- topics -----------------------------------------------------------------------------------------------------
@@ -73,7 +81,7 @@ def _revoke(core: Core, call: Call) -> None:
 def _of_topic(core: Core, call: Call) -> object:
     """Shows the actions of all roles with a topic: those of the namespace and its own."""
     name = call.topic
-    _check_topic(core, call)
+    check_topic(core, call.topic)
     found = authorization.permissions_of(core, call.namespace)
     total: dict[str, frozenset[str]] = dict(found.namespace)
     for grants in [found.topics.get(each, {}) for each in dict.fromkeys((name.full, name.base.full))]:
@@ -91,24 +99,19 @@ def _revoke_topic(core: Core, call: Call) -> None:
     known, role = _own(core, call), call.parts["role"]
     if not known:
         raise Refused(412, "Permissions are not set at the topic level")
-    _set_of_topic(core, call, _without(known, role))
-
-
-def _check_topic(core: Core, call: Call) -> None:
-    if not is_known(core, call.topic):
-        raise Refused(404, f"Topic {call.topic} not found")
+    _set_of_topic(core, call, without(known, role))
 
 
 def _own(core: Core, call: Call) -> Grants:
     """Returns the actions of roles with this topic alone, which exists."""
-    _check_topic(core, call)
+    check_topic(core, call.topic)
     return authorization.permissions_of(core, call.namespace).topics.get(call.topic.full, {})
 
 
 def _set_of_topic(core: Core, call: Call, grants: Grants) -> None:
     found, full = authorization.permissions_of(core, call.namespace), call.topic.full
-    topics = {**found.topics, full: grants} if grants else _without(found.topics, full)
-    _set(core, call, replace(found, topics=topics))
+    topics = {**found.topics, full: grants} if grants else without(found.topics, full)
+    store(core, call.namespace, replace(found, topics=topics))
 
 
 # ---- subscriptions ----------------------------------------------------------------------------------------------
@@ -122,7 +125,7 @@ def _grant_subscription(core: Core, call: Call) -> None:
     allowed = read_roles(call.json())
     found = _existing(core, call, _MISSING)
     name = read_role(call.parts["subscription"])
-    _set(core, call, replace(found, subscriptions={**found.subscriptions, name: allowed}))
+    store(core, call.namespace, replace(found, subscriptions={**found.subscriptions, name: allowed}))
 
 
 def _revoke_subscription(core: Core, call: Call) -> None:
@@ -131,8 +134,8 @@ def _revoke_subscription(core: Core, call: Call) -> None:
     if name not in found.subscriptions:
         raise Refused(404, f"Subscription {name} has no permissions of its own")
     left = tuple(each for each in found.subscriptions[name] if each != call.parts["role"])
-    rest = _without(found.subscriptions, name)
-    _set(core, call, replace(found, subscriptions={**rest, name: left} if left else rest))
+    rest = without(found.subscriptions, name)
+    store(core, call.namespace, replace(found, subscriptions={**rest, name: left} if left else rest))
 
 
 def _auth_mode(core: Core, call: Call) -> Any:

@@ -73,6 +73,8 @@ _BODIES: Final[dict[str, Any]] = {
     "isAllowAutoUpdateSchema": True,
     "messageTTL": 0,
     "partitions": 2,
+    "grantPermissionsOnTopics": [{"topic": f"persistent://own/space/{TOPIC}", "role": "guest", "actions": ["produce"]}],
+    "revokePermissionsOnTopics": [{"topic": f"persistent://own/space/{TOPIC}", "role": "guest"}],
     "permissions/{role}": ["produce"],
     "permissions/subscription/{subscription}": ["guest"],
     "persistence": {

@@ -151,6 +151,41 @@ def test_what_lost_its_permission_is_closed(team: Team) -> None:
     raw.expect("CLOSE_PRODUCER")
 
 
+def test_permissions_with_several_topics_are_granted_and_revoked_together(team: Team) -> None:
+    # covers AU-9
+    first, second = f"{team.topic}-1", f"{team.topic}-2"
+    for name in ("t-1", "t-2"):
+        team.must("PUT", f"admin/v2/persistent/{team.namespace}/{name}")
+
+    def ask(verb: str, *wishes: tuple[str, str], role: str = "lead") -> tuple[int, str]:
+        body = [
+            {"topic": topic, "role": each} | ({"actions": ["produce"]} if verb == "grant" else {})
+            for topic, each in wishes
+        ]
+        return team.rest.call(role, "POST", f"admin/v2/namespaces/{verb}PermissionsOnTopics", body)
+
+    def may_produce(topic: str) -> bool:
+        answer = raw.request("PRODUCER", topic=topic, producer_id=next(_numbers))
+        return answer.type == "PRODUCER_SUCCESS"
+
+    raw = team.raw("app")
+    assert ask("grant", (first, "app"), role="app")[0] == 401
+    assert ask("grant", (first, "app"), (f"{team.topic}-none", "app")) == (404, f"Topic {team.topic}-none not found")
+    assert ask("grant", (first, "app"), ("persistent://public/default/t", "app"))[0] == 400
+    assert ask("grant") == (400, "The namespace should be the same")
+    assert not may_produce(first)
+    assert ask("grant", (first, "app"), (second, "app"), (second, "front"))[0] == 204
+    assert may_produce(first)
+    assert may_produce(second)
+    assert ask("revoke", (second, "app"), (f"{team.topic}-none", "app"))[0] == 404
+    assert ask("revoke", (first, "app"), (second, "app"), (second, "unknown"))[0] == 204
+    assert {raw.expect("CLOSE_PRODUCER").type for _ in range(2)} == {"CLOSE_PRODUCER"}
+    assert not may_produce(second)
+    shown = team.rest.call(ADMIN, "GET", f"admin/v2/persistent/{team.namespace}/t-2/permissions")
+    assert shown[0] == 200
+    assert "front" in shown[1]
+
+
 def test_a_producer_that_makes_a_subscription_must_be_allowed_to(team: Team) -> None:
     # covers AU-9
     team.grant("producer", "produce")

@@ -11,6 +11,7 @@ from tests.unit.broker.world import World
 
 NAMESPACES = "/admin/v2/namespaces"
 OWN = f"{NAMESPACES}/public/default"
+ON_TOPICS = f"{NAMESPACES}/grantPermissionsOnTopics"
 TOPIC = "/admin/v2/persistent/public/default/t"
 
 
@@ -43,6 +44,13 @@ def body(value: object) -> bytes:
         ("POST", f"{OWN}/permissions/a", ["nonsense"], 400, "'nonsense' is no action: want some of produce, consume"),
         ("POST", f"{OWN}/permissions/a", None, 400, "Actions should not be null"),
         ("POST", f"{OWN}/permissions/a", {}, 400, "want a list of actions"),
+        ("POST", ON_TOPICS, None, 400, "want a list of at most 10000 topics with roles"),
+        ("POST", ON_TOPICS, [None], 400, "want a JSON object"),
+        ("POST", ON_TOPICS, [{"role": "a"}], 400, "want the name of a topic, got None"),
+        ("POST", ON_TOPICS, [{"topic": "a/b", "role": "a"}], 412, "Topic name is not valid"),
+        ("POST", ON_TOPICS, [{"topic": "t"}], 400, "role: want a text"),
+        ("POST", ON_TOPICS, [{"topic": "t", "role": "a"}], 400, "want a list of actions, got None"),
+        ("POST", ON_TOPICS, [{"topic": "t"}] * 10_001, 400, "want a list of at most 10000 topics with roles"),
         ("POST", f"{OWN}/subscriptionAuthMode", "nonsense", 400, "want one of None, Prefix"),
         ("POST", f"{OWN}/permissions/subscription/s", "a", 400, "want a list of texts"),
         ("DELETE", f"{OWN}/permissions/s/a", None, 404, "Subscription s has no permissions of its own"),
@@ -74,6 +82,17 @@ def test_refusals(method: str, path: str, sent: object, status: int, reason: str
     assert call(world, "PUT", TOPIC)[0] == 204
     got, _, answer = call(world, method, path, b"" if sent is None else body(sent))
     assert (got, reason in answer["reason"]) == (status, True), answer
+
+
+def test_permissions_with_as_many_topics_as_a_namespace_may_have() -> None:
+    # covers AU-9, SEC-66
+    world = World()
+    assert call(world, "PUT", TOPIC)[0] == 204
+    wish = {"topic": "t", "role": "a", "actions": ["consume"]}
+    assert call(world, "POST", ON_TOPICS, body([wish] * 10_000))[0] == 204
+    assert call(world, "GET", f"{TOPIC}/permissions")[2] == {"a": ["consume"]}
+    assert call(world, "POST", ON_TOPICS.replace("grant", "revoke"), body([wish, {**wish, "role": "b"}]))[0] == 204
+    assert call(world, "GET", f"{TOPIC}/permissions")[2] == {}
 
 
 def test_unset_is_an_empty_answer() -> None:
