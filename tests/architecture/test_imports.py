@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -24,7 +25,10 @@ IDLE_RSS_BYTES = 80_000_000
 def loaded_by(statement: str) -> set[str]:
     """Names of the modules that a fresh interpreter holds after the statement."""
     program = f"import json, sys\n{statement}\nprint(json.dumps(sorted(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}  # else the package looks for the Python of workers
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT, env=environment
+    )
     return set(json.loads(done.stdout))
 
 
