@@ -110,6 +110,14 @@ class Connection:
             if found == len(starts) or not self._pass_by(wanted_type):
                 return count
 
+    def leading(self, wanted_type: int) -> int:
+        """Consumes and counts the whole frames of `wanted_type` that have arrived, up to one of another type."""
+        found: int
+        found, self.start = walk.frame_starts(
+            np.frombuffer(self.buffer, np.uint8), self.start, self.end, wanted_type, self.starts
+        )
+        return found
+
     def _pass_by(self, wanted_type: int) -> bool:
         """Consumes a whole frame of another type, and tells whether there was one."""
         start, unread = self.start, self.end - self.start
