@@ -188,3 +188,23 @@ def test_a_cumulative_ack_inside_a_batch(broker: Broker) -> None:
     client.redeliver()
     assert client.take_frames(1)[0]["ack_set"] == remaining(4, 0, 1, 2)
     client.abort(b)
+
+
+def test_a_cumulative_ack_goes_on_inside_a_batch_where_another_ended(broker: Broker) -> None:
+    # covers TX-13, TX-14
+    client, topic, position = _batch(broker, "Exclusive")
+    a, b, c = (client.begin(subscriptions={topic: "s"}) for _ in range(3))
+
+    def error(transaction: Transaction, last: int) -> str | None:
+        bits = remaining(4, *range(last + 1))
+        return refusal(client.ack(position, transaction, "Cumulative", ack_set=bits, batch_size=4))[0]
+
+    assert error(a, 0) is None
+    assert error(b, 1) == "TransactionConflict"
+    client.commit(a)
+    assert error(b, 1) is None
+    assert refusal(client.ack(position, c, "Cumulative"))[0] == "TransactionConflict"
+    client.commit(b)
+    assert [error(c, 1), error(c, 2)] == [None, None]
+    client.commit(c)
+    assert _left(client, topic) == [remaining(4, 0, 1, 2)]

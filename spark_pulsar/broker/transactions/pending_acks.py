@@ -89,38 +89,48 @@ def _first_acknowledged(cursor: Cursor, whole: Sequence[EntryRange], sets: Seque
 
 def ack_through_batch(core: Core, consumer: Consumer, txn_id: TransactionId, batch_set: BatchSet) -> None:
     """Makes a cumulative ack pending that ends inside a batch: everything before its entry, and the messages of it that
-    the transaction has not acked before. TransactionConflict as for `ack_through`, or without such messages."""
-    cursor, ledger = consumer.subscription.cursor, consumer.subscription.topic.ledger
+    are not acknowledged and that the transaction has not acked before. TransactionConflict as for `ack_through`."""
+    subscription = consumer.subscription
+    cursor, ledger = subscription.cursor, subscription.topic.ledger
     ledger_id, entry_id, bits = batch_set
     before = ledger.last_passed(ledger.previous_position(Position(ledger_id, entry_id)))
     pending = cursor.pending or _NONE
-    if before > cursor.mark_delete and pending.cumulative() != (txn_id, before):
-        ack_through(core, consumer, txn_id, before)
-    acks = (cursor.pending or _NONE).of.get(txn_id)
+    goes_on = pending.cumulative() == (txn_id, before)
+    if not goes_on:
+        _check_turn(subscription, txn_id, before)
+    left = cursor.batch_set(ledger_id, entry_id)
+    if left is not None:
+        bits |= acked(bits) & ~left  # an earlier ack ended in this batch
+    acks = pending.of.get(txn_id)
     known = None if acks is None else acks.batch_sets.get((ledger_id, entry_id))
     if known is not None:
         bits |= acked(known)
         if not acked(bits):
-            place = f"{ledger_id}:{entry_id}"
-            raise _conflict(consumer.subscription, txn_id, place, "not behind its cumulative ack")
-    ack_each(core, consumer, txn_id, (), [(ledger_id, entry_id, bits)])
+            raise _conflict(subscription, txn_id, f"{ledger_id}:{entry_id}", "not behind its cumulative ack")
+    if acked(bits):
+        ack_each(core, consumer, txn_id, (), [(ledger_id, entry_id, bits)])
+    if not goes_on:
+        core.append(TransactionAckedThrough(*txn_id, cursor.cursor_id, *before))
 
 
 def ack_through(core: Core, consumer: Consumer, txn_id: TransactionId, position: Position) -> None:
     """Makes a cumulative ack pending. TransactionConflict when another transaction has one, or it passes nothing new
     (TX-13)."""
-    subscription = consumer.subscription
-    cursor = subscription.cursor
-    pending = cursor.pending or _NONE
+    cursor = consumer.subscription.cursor
     if position <= cursor.mark_delete:
         text = f"is not behind the mark-delete position {cursor.mark_delete}"
-        raise _conflict(subscription, txn_id, str(position), text)
-    found = pending.cumulative()
+        raise _conflict(consumer.subscription, txn_id, str(position), text)
+    _check_turn(consumer.subscription, txn_id, position)
+    core.append(TransactionAckedThrough(*txn_id, cursor.cursor_id, *position))
+    consumer.last_acked_ms = core.now_ms
+
+
+def _check_turn(subscription: Subscription, txn_id: TransactionId, position: Position) -> None:
+    """Refuses a cumulative ack while another transaction has one pending, or behind the transaction's last one."""
+    found = (subscription.cursor.pending or _NONE).cumulative()
     if found is not None and (found[0] != txn_id or position <= found[1]):
         text = f"while transaction {found[0]} has a cumulative ack of {found[1]} pending"
         raise _conflict(subscription, txn_id, str(position), text)
-    core.append(TransactionAckedThrough(*txn_id, cursor.cursor_id, *position))
-    consumer.last_acked_ms = core.now_ms
 
 
 def _conflict(subscription: Subscription, txn_id: TransactionId, message: str, text: str) -> TransactionConflict:
