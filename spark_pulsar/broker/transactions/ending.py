@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.topic_log import disk_full
 from spark_pulsar.ledger.records.transactions import TransactionEnded
-from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.names import TopicName
 
 from . import entries, pending_acks
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.topic import Topic
     from spark_pulsar.ledger.entries import EntryRun
     from spark_pulsar.ledger.state.transactions import Transaction
+    from spark_pulsar.model.errors import PulsarError
 
 _Markers = list[tuple["Topic", "EntryRun | None"]]
 
@@ -61,7 +61,7 @@ def end(core: Core, transaction: Transaction, *, is_committed: bool) -> Callable
 
 
 def end_when_durable(core: Core, transaction: Transaction, *, is_committed: bool) -> None:
-    """Ends a transaction without a client that waits for it."""
+    """Ends a transaction; consumers see it once it is on disk."""
     core.when_durable(end(core, transaction, is_committed=is_committed))
 
 
@@ -74,18 +74,14 @@ def answer_end(
     is_committed: bool,
 ) -> None:
     """Ends a transaction; `tell`, or `refuse` while nothing can be written, gives the answer."""
-    core.when_durable(end(core, transaction, is_committed=is_committed))
+    end_when_durable(core, transaction, is_committed=is_committed)
     disk_full.answer_when_durable(core, tell, refuse)
 
 
 def _topics(core: Core, transaction: Transaction) -> list[Topic]:
     """Finds the topics that it was added to, or has entries on, as far as they exist."""
     names = dict.fromkeys(core.state.topics[topic_id].name for topic_id in transaction.entries)
-    for text in transaction.partitions:
-        try:
-            names[TopicName.parse(text).full] = None
-        except PulsarError:
-            continue  # adding it was refused; an older program may have taken it
+    names |= {TopicName.parse(text).full: None for text in transaction.partitions}
     found = (registry.find(core, TopicName.parse(name)) for name in names)
     return [topic for topic in found if topic is not None and topic.non_persistent is None]
 
