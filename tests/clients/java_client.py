@@ -45,9 +45,9 @@ class Java:
         """A class as an object."""
         return self.jvm.java.lang.Class.forName(name)
 
-    def client(self, url: str) -> JavaClient:
+    def client(self, url: str, *, transactions: bool = False) -> JavaClient:
         """A client of a broker."""
-        return JavaClient(self, self.api.PulsarClient.builder().serviceUrl(url).build())
+        return JavaClient(self, self.api.PulsarClient.builder().serviceUrl(url).enableTransaction(transactions).build())
 
     def texts(self, *values: str) -> Any:
         """An array of texts."""
@@ -87,6 +87,11 @@ class JavaClient:
         earliest = self._java.api.SubscriptionInitialPosition.Earliest
         builder = self.client.newConsumer(schema).topic(self._java.texts(topic)).subscriptionName(subscription)
         return builder.subscriptionInitialPosition(earliest).subscribe()
+
+    def begin(self, timeout_ms: int = 60_000) -> Any:
+        """A transaction."""
+        unit = self._java.jvm.java.util.concurrent.TimeUnit.MILLISECONDS
+        return self.client.newTransaction().withTransactionTimeout(timeout_ms, unit).build().get()
 
     def receive(self, consumer: Any) -> Any:
         """The next message."""

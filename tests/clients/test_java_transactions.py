@@ -18,15 +18,9 @@ QUIET_MS = 300
 
 @pytest.fixture(scope="module")
 def client(java: Java, broker: Broker) -> Iterator[JavaClient]:
-    builder = java.api.PulsarClient.builder().serviceUrl(broker.service_url).enableTransaction(True)
-    opened = JavaClient(java, builder.build())
+    opened = java.client(broker.service_url, transactions=True)
     yield opened
     opened.client.close()
-
-
-def begin(java: Java, client: JavaClient, timeout_ms: int = 60_000) -> Any:
-    unit = java.jvm.java.util.concurrent.TimeUnit.MILLISECONDS
-    return client.client.newTransaction().withTransactionTimeout(timeout_ms, unit).build().get()
 
 
 def nothing_comes(java: Java, consumer: Any) -> bool:
@@ -57,7 +51,7 @@ def test_a_commit_shows_two_topics_and_an_abort_none(broker: Broker, java: Java,
     producers = [producer_of(client, java, topic) for topic in topics]
     consumers = [client.consumer(topic, java.api.Schema.STRING) for topic in topics]
     for commit in (False, True):
-        transaction = begin(java, client)
+        transaction = client.begin()
         for index, producer in enumerate(producers):
             producer.newMessage(transaction).value(f"{index} {commit}").send()
         assert all(nothing_comes(java, consumer) for consumer in consumers)
@@ -72,14 +66,14 @@ def test_acks_conflict_and_an_abort_frees_them(broker: Broker, java: Java, clien
     producer_of(client, java, topic).send("x")
     consumer = shared(java, client, topic)
     message_id = client.receive(consumer).getMessageId()
-    first, second = begin(java, client), begin(java, client)
+    first, second = client.begin(), client.begin()
     consumer.acknowledgeAsync(message_id, first).get()
     with pytest.raises(Py4JJavaError) as refused:
         consumer.acknowledgeAsync(message_id, second).get()
     assert "TransactionConflict" in cause_of(refused.value)
     first.abort().get()
     again = client.receive(consumer)
-    third = begin(java, client)
+    third = client.begin()
     consumer.acknowledgeAsync(again.getMessageId(), third).get()
     third.commit().get()
     eventually(lambda: backlog(broker, topic, "s") == 0)
@@ -92,7 +86,7 @@ def test_a_cumulative_ack(broker: Broker, java: Java, client: JavaClient) -> Non
     for index in range(5):
         producer.send(str(index))
     messages = [client.receive(consumer) for _ in range(5)]
-    transaction = begin(java, client)
+    transaction = client.begin()
     consumer.acknowledgeCumulativeAsync(messages[3].getMessageId(), transaction).get()
     assert backlog(broker, topic, "s") == 5
     transaction.commit().get()
@@ -108,7 +102,7 @@ def test_single_messages_of_a_batch(broker: Broker, java: Java, client: JavaClie
     producer.flush()
     consumer = shared(java, client, topic, batch_index=True)
     messages = [client.receive(consumer) for _ in range(4)]
-    kept, dropped = begin(java, client), begin(java, client)
+    kept, dropped = client.begin(), client.begin()
     consumer.acknowledgeAsync(messages[0].getMessageId(), kept).get()
     consumer.acknowledgeAsync(messages[1].getMessageId(), kept).get()
     consumer.acknowledgeAsync(messages[2].getMessageId(), dropped).get()
@@ -124,7 +118,7 @@ def test_a_transaction_ends_at_its_time_out(broker: Broker, java: Java, client: 
     # covers TX-7
     topic = broker.topic()
     producer, consumer = producer_of(client, java, topic), client.consumer(topic, java.api.Schema.STRING)
-    transaction = begin(java, client, 1_500)
+    transaction = client.begin(1_500)
     producer.newMessage(transaction).value("left").send()
     producer.send("plain")
     assert client.receive(consumer).getValue() == "plain"
