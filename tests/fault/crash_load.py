@@ -95,21 +95,24 @@ class Promises:
 
 
 class Producing:
-    """One producer with receipts in flight, until its broker is gone."""
+    """One producer with receipts in flight, until its broker is gone; `pause_s`: between two messages."""
 
-    def __init__(self, client: pulsar.Client, promises: Promises, name: str, first: int, **settings: Any) -> None:
+    def __init__(
+        self, client: pulsar.Client, promises: Promises, name: str, first: int, *, pause_s: float = 0, **settings: Any
+    ) -> None:
         self._producer = client.create_producer(
             promises.topic, producer_name=name, block_if_queue_full=True, max_pending_messages=300, **settings
         )
         self._receipts = promises.receipts.setdefault(name, {})
         self._name = name
+        self._pause_s = pause_s
         self.next = first
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"producer-{name}", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
-        while not self._stop.is_set():
+        while not self._stop.wait(self._pause_s):
             number = self.next
             self.next += 1
             try:

@@ -27,7 +27,13 @@ from tests.fault.crash_load import (
     subscribe,
 )
 
-CRASHES = int(os.environ.get("CRASHES", "20"))
+
+def kills(unless_told: int) -> int:
+    """Kills of a test: those that CRASHES tells, if it does."""
+    return int(os.environ.get("CRASHES", unless_told))
+
+
+CRASHES = kills(unless_told=20)
 SEED = int(os.environ.get("CRASH_SEED", "20261121"))
 BATCH = 20
 

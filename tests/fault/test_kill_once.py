@@ -20,11 +20,11 @@ from spark_pulsar.testing.process import BrokerProcess
 from tests.brokers import Broker, topic_path
 from tests.eventually import eventually
 from tests.fault.crash_load import READ_TIMEOUT_MS, quiet_client
-from tests.fault.test_kill import CRASHES, SEED, SMALL
+from tests.fault.test_kill import SEED, SMALL, kills
 
 BURST = 1_500
 KEYS = 40
-LIVES = max(3, CRASHES // 4)
+KILLS = kills(unless_told=5)
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_each_message_is_stored_once(deduplicating: Broker, tmp_path: Path) -> N
     with quiet_client(deduplicating) as client:
         client.subscribe(topic, "keep", initial_position=pulsar.InitialPosition.Earliest).close()
         producer = client.create_producer(topic, producer_name="p", send_timeout_millis=0, block_if_queue_full=True)
-        for life in range(LIVES):
+        for life in range(KILLS):
             burst = _Burst(producer, life * BURST)
             enough, asks_at = choices.randrange(1, BURST), choices.randrange(BURST)
             burst.await_receipts(min(enough, asks_at))

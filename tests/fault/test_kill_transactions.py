@@ -5,8 +5,12 @@
 
 from __future__ import annotations
 
+import os
 import random
+import threading
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,60 +20,151 @@ from spark_pulsar.testing.process import BrokerProcess
 from tests.brokers import Broker
 from tests.conformance.transactions import Transacting
 from tests.eventually import eventually
-from tests.fault.test_kill import CRASHES, SEED, SMALL
-from tests.fault.transaction_load import INPUTS_A_LIFE, SUBSCRIPTION, Intent, Load, find_out, left, stored
+from tests.fault.crash_load import Producing, quiet_client
+from tests.fault.test_kill import SEED, SMALL, kills
+from tests.fault.transaction_account import Account, Visible
+from tests.fault.transaction_load import BATCH, ENOUGH_INPUTS, Findings, Sources, Worker, find_out
 
-LIVES = max(3, CRASHES // 2)
+KILLS = kills(unless_told=10)
+NOTICED_WITHIN = 20
+"""Kills until a broker that is broken on purpose must have been noticed."""
+BROKEN = ["half", *(["early", "parts"] if "CRASHES" in os.environ else [])]
+CONF = SMALL | {"transactionCoordinatorEnabled": True, "activeConsumerFailoverDelayTimeMillis": 0}
+WORKERS = 2
+PAUSE_S = 0.005
+"""Between two messages of a producer without transactions: they are beside the point here."""
 
 
-@pytest.fixture
-def crashing(tmp_path: Path) -> Iterator[Broker]:
+class _BrokenBroker(BrokerProcess):
+    _module = "tests.fault.forgetful_broker"
+
+
+@contextmanager
+def _crashing(kind: type[BrokerProcess], data_dir: Path) -> Iterator[Broker]:
     """A broker with transactions that may be killed, with files so small that all that can happen to them does."""
-    with BrokerProcess(tmp_path / "data", SMALL | {"transactionCoordinatorEnabled": True}) as process:
-        yield Broker("ours", process.service_url, process.admin_url, process)
+    with kind(data_dir, CONF) as process:
+        broker = Broker("ours", process.service_url, process.admin_url, process)
+        try:
+            yield broker
+        finally:
+            broker.close_since(0)
 
 
-def test_each_transaction_is_there_as_a_whole_or_not_at_all(crashing: Broker, tmp_path: Path) -> None:
-    # covers TX-3, TX-6, TX-11, TX-12, TX-17
-    choices = random.Random(SEED)
-    source, targets = crashing.topic("source"), [crashing.topic("target") for _ in range(3)]
-    for topic, subscription in [(source, SUBSCRIPTION), *((topic, "keep") for topic in targets)]:
-        transacting = Transacting(crashing)
-        transacting.subscribe(topic, name=subscription, permits=0)
-        transacting.raw.close()
-    inputs: set[bytes] = set()
-    intents: list[Intent] = []
-    for life in range(LIVES):
-        seed = choices.randrange(1 << 32)
-        load = Load(crashing, source, targets, seed)
-        wanted = choices.randrange(5, 60)
-        eventually(lambda load=load, wanted=wanted: load.ended >= wanted or not load.is_alive(), timeout_s=60)
-        assert load.is_alive(), f"seed {SEED}, life {life}: {load.failure!r}"
-        crashing.kill()
-        load.join(60)
-        assert load.failure is None, f"seed {SEED}, life {life}: {load.failure!r}"
-        inputs |= {f"{seed}-{number}".encode() for number in range(INPUTS_A_LIFE)}
-        intents += load.intents
-        damage = [str(finding) for finding in check(tmp_path / "data") if finding.severity is Severity.ERROR]
-        assert not damage, f"seed {SEED}, life {life}: {damage}"
-        crashing.restart()
-        find_out(crashing, load.intents)
-        _verify(crashing, source, targets, inputs, intents, f"seed {SEED}, life {life}")
+class _Lives:
+    """One broker, its topics, and all that was promised on them."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.account = Account()
+        self.findings = Findings()
+        self.targets = [Visible(broker.topic("target")) for _ in range(3)]
+        self.sources = Sources(broker, self.account, WORKERS)
+        self._first = [0, 0, 0]
+        self._left: dict[str, list[int]] = {each.name: [] for each in self.sources.all()}
+        for target in self.targets:
+            transacting = Transacting(broker)
+            transacting.subscribe(target.topic, name="keep", permits=0)
+            transacting.raw.close()
+
+    def live(self, life: int, choices: random.Random) -> None:
+        """Runs clients for a while, and kills the broker under them."""
+        least = [
+            min(len(self._left[each.name]) for each in self.sources.all() if each.source == source)
+            for source in (self.sources.singles, self.sources.batches)
+        ]
+        singles, batches = (max(0, ENOUGH_INPUTS - each) for each in least)
+        self.sources.publish(self.broker, singles, batches // BATCH)
+        with quiet_client(self.broker) as client:
+            producers = [
+                Producing(client, target, f"plain-{number}", first, pause_s=PAUSE_S, batching_enabled=number == 1)
+                for number, (target, first) in enumerate(zip(self.targets, self._first, strict=True))
+            ]
+            workers = [
+                Worker(self.broker, self.account, self.sources, self.targets, number, choices.randrange(1 << 32), life)
+                for number in range(WORKERS)
+            ]
+            wanted, is_while_ending = choices.randrange(3, 30), choices.random() < 0.6
+            eventually(lambda: all(each.ended >= wanted or not each.is_alive() for each in workers), timeout_s=60)
+            if is_while_ending:
+                for worker in workers:
+                    worker.end_at_once.set()
+                eventually(lambda: any(each.is_asked.is_set() or not each.is_alive() for each in workers), every_s=0)
+                threading.Event().wait(choices.choice((0, choices.random() * 0.004)))
+            are_alive = all(each.is_alive() for each in workers)
+            self.broker.kill()
+            for producer in producers:
+                producer.stop()
+        for worker in workers:
+            worker.join(60)
+        failures = [worker.failure for worker in workers if worker.failure is not None]
+        assert not failures, f"{failures!r}"
+        assert are_alive, "a worker ended before the kill"
+        for producer in producers:
+            producer.join()
+        self._first = [producer.next for producer in producers]
+
+    def judge(self, choices: random.Random) -> None:
+        """Holds a broker that was started again to all that was promised."""
+        for number, target in enumerate(self.targets):
+            sent = range(self._first[number])
+            self.account.plain.asked |= {(target.topic, (f"plain-{number}", each)) for each in sent}
+        with quiet_client(self.broker) as client:
+            early = {target.topic: target.with_new(client) for target in self.targets}
+            were_open = find_out(self.broker, self.account.open_intents(), choices, self.findings)
+            for intent in were_open:
+                shown = [message for topic, message in intent.promised() if message in early[topic]]
+                assert not shown, f"{intent}: {shown[:5]} was visible before it was ended"
+            visible = {target.topic: target.with_new(client) for target in self.targets}
+            self._left = self.sources.left(self.broker)
+            self.account.judge(visible, self._left)
+            committed = [each for each in self.account.intents if each.is_committed]
+            for target in self.targets:
+                target.promise(committed)
+                target.verify_stored(client)
+
+    def verify_all(self) -> None:
+        """Reads everything once more."""
+        with quiet_client(self.broker) as client:
+            for target in self.targets:
+                target.verify_stored(client, from_start=True)
+        self.account.judge({target.topic: target.messages for target in self.targets}, self.sources.left(self.broker))
+
+    def run(self, kills: int, data_dir: Path) -> None:
+        """Kills the broker so often, and judges it each time."""
+        choices = random.Random(SEED)
+        for life in range(kills):
+            try:
+                self.live(life, choices)
+                damage = [str(finding) for finding in check(data_dir) if finding.severity is Severity.ERROR]
+                assert not damage, damage
+                self.broker.restart()
+                self.judge(choices)
+            except AssertionError as error:
+                error.add_note(f"seed {SEED}, life {life}")
+                raise
+
+
+def test_each_transaction_is_there_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+    # covers TX-3, TX-6, TX-7, TX-9, TX-11, TX-12, TX-13, TX-14, TX-15, TX-17, TX-18
+    with _crashing(BrokerProcess, tmp_path / "data") as broker:
+        lives = _Lives(broker)
+        lives.run(KILLS, tmp_path / "data")
+        lives.verify_all()
+    intents = lives.account.intents
     assert len({intent.transaction for intent in intents}) == len(intents), "no id is used twice"
-    committed = sum(intent.is_committed for intent in intents)
-    print(f"{LIVES} crashes: {len(intents)} transactions, {committed} of them committed, seed {SEED}")
+    outcomes = Counter("committed" if intent.is_committed else "aborted" for intent in intents)
+    receipts = sum(target.receipt_count() for target in lives.targets)
+    print(
+        f"{KILLS} kills: {len(intents)} transactions, {dict(outcomes)}, {lives.findings}; {receipts} visible messages "
+    )
+    print(f"with a receipt; acks by kind: {dict(lives.account.answered_acks)}; seed {SEED}")
 
 
-def _verify(
-    broker: Broker, source: str, targets: list[str], inputs: set[bytes], intents: list[Intent], place: str
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_broker_whose_transactions_are_broken_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
 ) -> None:
-    committed = [intent for intent in intents if intent.is_committed]
-    for topic in targets:
-        wanted = [payload for intent in committed for payload in intent.messages[topic]]
-        found = stored(broker, topic)
-        assert sorted(found) == sorted(wanted), f"{place}: {topic}"
-        for intent in committed:
-            own = [payload for payload in found if payload in set(intent.messages[topic])]
-            assert own == intent.messages[topic], f"{place}: out of order on {topic}"
-    acked = {payload for intent in committed for payload in intent.acks}
-    assert sorted(left(broker, source, len(inputs - acked))) == sorted(inputs - acked), f"{place}: {source}"
+    monkeypatch.setenv("BROKEN", broken)
+    with _crashing(_BrokenBroker, tmp_path / "data") as broker, pytest.raises(AssertionError) as noticed:
+        _Lives(broker).run(NOTICED_WITHIN, tmp_path / "data")
+    print(f"{broken}: {noticed.value}"[:300])
