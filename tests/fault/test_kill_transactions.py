@@ -24,6 +24,7 @@ from tests.fault.crash_load import Producing, quiet_client
 from tests.fault.test_kill import SEED, SMALL, kills
 from tests.fault.transaction_account import Account, Visible
 from tests.fault.transaction_load import BATCH, ENOUGH_INPUTS, Findings, Sources, Worker, find_out
+from tests.raw import NoFrame
 
 KILLS = kills(unless_told=10)
 NOTICED_WITHIN = 20
@@ -39,22 +40,12 @@ class _BrokenBroker(BrokerProcess):
     _module = "tests.fault.forgetful_broker"
 
 
-@contextmanager
-def _crashing(kind: type[BrokerProcess], data_dir: Path) -> Iterator[Broker]:
-    """A broker with transactions that may be killed, with files so small that all that can happen to them does."""
-    with kind(data_dir, CONF) as process:
-        broker = Broker("ours", process.service_url, process.admin_url, process)
-        try:
-            yield broker
-        finally:
-            broker.close_since(0)
-
-
 class _Lives:
     """One broker, its topics, and all that was promised on them."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, process: BrokerProcess) -> None:
         self.broker = broker
+        self.process = process
         self.account = Account()
         self.findings = Findings()
         self.targets = [Visible(broker.topic("target")) for _ in range(3)]
@@ -91,6 +82,8 @@ class _Lives:
                 eventually(lambda: any(each.is_asked.is_set() or not each.is_alive() for each in workers), every_s=0)
                 threading.Event().wait(choices.choice((0, choices.random() * 0.004)))
             are_alive = all(each.is_alive() for each in workers)
+            for worker in workers:
+                worker.is_cut.set()
             self.broker.kill()
             for producer in producers:
                 producer.stop()
@@ -140,14 +133,24 @@ class _Lives:
                 self.broker.restart()
                 self.judge(choices)
             except AssertionError as error:
-                error.add_note(f"seed {SEED}, life {life}")
+                error.add_note(f"seed {SEED}, life {life}; the broker said: {self.process.log[-3_000:]}")
                 raise
+
+
+@contextmanager
+def _lives(kind: type[BrokerProcess], data_dir: Path) -> Iterator[_Lives]:
+    """Those of a broker with transactions, with files so small that all that can happen to them does."""
+    with kind(data_dir, CONF) as process:
+        broker = Broker("ours", process.service_url, process.admin_url, process)
+        try:
+            yield _Lives(broker, process)
+        finally:
+            broker.close_since(0)
 
 
 def test_each_transaction_is_there_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
     # covers TX-3, TX-6, TX-7, TX-9, TX-11, TX-12, TX-13, TX-14, TX-15, TX-17, TX-18
-    with _crashing(BrokerProcess, tmp_path / "data") as broker:
-        lives = _Lives(broker)
+    with _lives(BrokerProcess, tmp_path / "data") as lives:
         lives.run(KILLS, tmp_path / "data")
         lives.verify_all()
     intents = lives.account.intents
@@ -165,6 +168,7 @@ def test_a_broker_whose_transactions_are_broken_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
 ) -> None:
     monkeypatch.setenv("BROKEN", broken)
-    with _crashing(_BrokenBroker, tmp_path / "data") as broker, pytest.raises(AssertionError) as noticed:
-        _Lives(broker).run(NOTICED_WITHIN, tmp_path / "data")
+    with _lives(_BrokenBroker, tmp_path / "data") as lives, pytest.raises(AssertionError) as noticed:
+        lives.run(NOTICED_WITHIN, tmp_path / "data")
+    assert not isinstance(noticed.value, NoFrame), "it is the judge that notices"
     print(f"{broken}: {noticed.value}"[:300])

@@ -203,6 +203,8 @@ class Worker(threading.Thread):
         """Set, the worker asks for the end of all its open transactions."""
         self.is_asked = threading.Event()
         """It has."""
+        self.is_cut = threading.Event()
+        """To be set before the broker is killed."""
         self._broker = broker
         self._account = account
         self._sources = sources
@@ -231,18 +233,10 @@ class Worker(threading.Thread):
                 self._step()
             self._end_all()
         except (NoFrame, OSError) as error:
-            self.failure = None if self._is_cut() else error
+            self.failure = None if self.is_cut.is_set() else error
             self._transacting.raw.close()
         except BaseException as failure:  # noqa: BLE001 - told by the main thread
             self.failure = failure
-
-    def _is_cut(self) -> bool:
-        raw = self._transacting.raw
-        try:
-            raw.expect_closed(5)
-        except (NoFrame, OSError):
-            return False
-        return True
 
     def _step(self) -> None:
         open_ones = [each for each in self._intents if not (each.is_ended or each.is_left)]
