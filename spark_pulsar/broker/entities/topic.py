@@ -182,6 +182,20 @@ class Topic(HasCounters):
         if self.subscriptions:
             self.wake_subscriptions(core)
 
+    def ledgers_trimmed(self, core: Core) -> None:
+        """Lets consumers past open transactions that have lost all their entries here, once that is on disk: their end
+        may not concern this topic any more (TX-26)."""
+        if self.transactions is not None and self.transactions.firsts:
+            core.when_durable(lambda: self._pass_lost_transactions(core))
+
+    def _pass_lost_transactions(self, core: Core) -> None:
+        assert self.transactions is not None, "asked before"
+        firsts = self.transactions.firsts
+        for txn_id in list(firsts):
+            if txn_id in core.state.transactions and txn_id not in self.state.open_transactions:
+                del firsts[txn_id]
+        self.wake_subscriptions(core)
+
     def add_subscription(self, subscription: Subscription) -> None:
         """Adds a subscription."""
         self.subscriptions[subscription.name] = subscription

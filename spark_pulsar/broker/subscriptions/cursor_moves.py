@@ -78,14 +78,17 @@ def truncate(core: Core, topic: Topic) -> None:
         core.append(LedgersTrimmed(topic.state.topic_id, gone))
         for ledger_id in gone:
             core.cache.drop_ledger(ledger_id)
+        topic.ledgers_trimmed(core)
         retention.trim(core, topic)  # the ledger that it waited for is gone
 
 
 def nth_unacked(subscription: Subscription, number: int) -> Position | None:
-    """Returns the n-th entry on disk that is not acked, from 1 on; None when there are fewer (CUR-14, CUR-15)."""
+    """Returns the n-th entry on disk that is not acked, from 1 on; None when there are fewer (CUR-14, CUR-15). Entries
+    whose ack is pending in a transaction count (TX-16)."""
     if number <= 0:
         return None
-    ranges = subscription.cursor.unacked(EARLIEST, subscription.topic.last_add_confirmed, number)
+    through = subscription.topic.last_add_confirmed
+    ranges = subscription.cursor.unacked(EARLIEST, through, number, with_pending=True)
     if sum(end - first for _, first, end in ranges) < number:
         return None
     ledger_id, _, end = ranges[-1]

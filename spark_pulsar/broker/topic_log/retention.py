@@ -27,6 +27,7 @@ def trim(core: Core, topic: Topic) -> None:
         core.append(LedgersTrimmed(topic.state.topic_id, plan.gone))
         for ledger_id in plan.gone:
             core.cache.drop_ledger(ledger_id)
+        topic.ledgers_trimmed(core)
     topic.held_ledger = NOTHING_HELD if plan.held is None else plan.held
     _trim_at(core, topic, plan.held_until_ms)
 

@@ -75,6 +75,7 @@ def append_marker(core: Core, topic: Topic, txn_id: TransactionId, *, is_committ
     core.append(EntriesAppended(run))
     if topic.subscriptions:
         core.cache.insert(run)
+    core.monitors.appended(topic, run)  # the marker lies in the backlog of who is behind (BQ-1)
     return run
 
 

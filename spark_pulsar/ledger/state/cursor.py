@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from spark_pulsar.ledger.records.cursors import EntryRange
-from spark_pulsar.model.ids import Position
+from spark_pulsar.model.ids import EARLIEST, Position
 from spark_pulsar.model.ranges import RangeSet
 from spark_pulsar.model.singles import Singles
 
@@ -121,9 +121,11 @@ class Cursor:
                 acked -= self.acked.count_after(*through)
         return self.ledger.count_between(self.mark_delete, through) - acked
 
-    def unacked(self, start: Position, through: Position, max_entries: int) -> list[EntryRange]:
+    def unacked(
+        self, start: Position, through: Position, max_entries: int, *, with_pending: bool = False
+    ) -> list[EntryRange]:
         """The next unacked entries at or after `start`, up to and including `through`, at most that many, as ranges;
-        without those whose ack is pending in a transaction.
+        without those whose ack is pending in a transaction, unless they are wanted.
 
         Cost grows with the ranges returned and skipped, not with the entries.
         """
@@ -131,7 +133,7 @@ class Cursor:
         ledger, acked, pending = self.ledger, self.acked, self.pending
         if start <= self.mark_delete:
             start = Position(self.mark_delete.ledger_id, self.mark_delete.entry_id + 1)
-        waiting = None if pending is None or not pending.whole else pending.whole
+        waiting = None if with_pending or pending is None or not pending.whole else pending.whole
         position = ledger.at_or_after(start)
         while max_entries > 0 and position <= through:
             ledger_id, entry_id = position
@@ -276,7 +278,16 @@ class Cursor:
             following = self.ledger.next_position(self.mark_delete)
             if not self.acked.contains(*following):
                 return
-            self._move(Position(following.ledger_id, self.acked.next_gap(*following) - 1))
+            end = self.acked.next_gap(*following)
+            if self._reads_what_is_gone() and end <= self.ledger.withheld.next_gap(*following):
+                return
+            self._move(Position(following.ledger_id, end - 1))
+
+    def _reads_what_is_gone(self) -> bool:
+        """Tells whether mark-delete lies before all ledgers on purpose: entries that are gone may be left in the
+        compacted view, and are not consumed because withheld ones follow (CMP-C4)."""
+        mark_delete = self.mark_delete
+        return mark_delete == EARLIEST or (not self.is_durable and mark_delete.ledger_id not in self.ledger.ledgers)
 
     def _move(self, position: Position) -> None:
         old_ledger, old_entry = self.mark_delete
