@@ -44,6 +44,7 @@ class Transacting:
         self.broker = broker
         self.raw: RawConnection = broker.raw()
         self._sequence_ids: dict[int, int] = {}
+        self._producer_names: dict[int, str] = {}
         self.raw.request("LOOKUP", topic=COORDINATOR)
         connected = self.raw.request("TC_CLIENT_CONNECT_REQUEST", tc_id=0)
         assert (connected.type, refusal(connected)) == ("TC_CLIENT_CONNECT_RESPONSE", (None, ""))
@@ -87,9 +88,8 @@ class Transacting:
     def produce(self, topic: str, producer_id: int = 1, **fields: Any) -> None:
         """Opens a producer."""
         self.raw.request("LOOKUP", topic=topic)
-        opened = self.raw.request(
-            "PRODUCER", topic=topic, producer_id=producer_id, producer_name=f"p-{next(_numbers)}", **fields
-        )
+        name = self._producer_names[producer_id] = f"p-{next(_numbers)}"
+        opened = self.raw.request("PRODUCER", topic=topic, producer_id=producer_id, producer_name=name, **fields)
         assert opened.type == "PRODUCER_SUCCESS", opened
         self._sequence_ids.setdefault(producer_id, 0)
 
@@ -105,8 +105,8 @@ class Transacting:
     ) -> Frame:
         """Sends one entry; its SEND_RECEIPT or SEND_ERROR."""
         number = self._sequence_ids[producer_id] if sequence_id is None else sequence_id
-        self._sequence_ids[producer_id] = number + 1
-        described = {**(metadata or {}), **ids(transaction)}
+        self._sequence_ids[producer_id] = number + fields.get("num_messages", 1)
+        described = {"producer_name": self._producer_names[producer_id], **(metadata or {}), **ids(transaction)}
         named: dict[str, Any] = {**fields, **ids(transaction)}
         self.raw.send_message(producer_id, number, payload, metadata=described, **named)
         return self.raw.answer_to_send()

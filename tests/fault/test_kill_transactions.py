@@ -51,7 +51,6 @@ class _Lives:
         self.targets = [Visible(broker.topic("target")) for _ in range(3)]
         self.sources = Sources(broker, self.account, WORKERS)
         self._first = [0, 0, 0]
-        self._left: dict[str, list[int]] = {each.name: [] for each in self.sources.all()}
         for target in self.targets:
             transacting = Transacting(broker)
             transacting.subscribe(target.topic, name="keep", permits=0)
@@ -60,7 +59,7 @@ class _Lives:
     def live(self, life: int, choices: random.Random) -> None:
         """Runs clients for a while, and kills the broker under them."""
         least = [
-            min(len(self._left[each.name]) for each in self.sources.all() if each.source == source)
+            min(len(self.sources.unacked[each.name]) for each in self.sources.all() if each.source == source)
             for source in (self.sources.singles, self.sources.batches)
         ]
         singles, batches = (max(0, ENOUGH_INPUTS - each) for each in least)
@@ -108,8 +107,7 @@ class _Lives:
                 shown = [message for topic, message in intent.promised() if message in early[topic]]
                 assert not shown, f"{intent}: {shown[:5]} was visible before it was ended"
             visible = {target.topic: target.with_new(client) for target in self.targets}
-            self._left = self.sources.left(self.broker)
-            self.account.judge(visible, self._left)
+            self.account.judge(visible, self.sources.left(self.broker))
             committed = [each for each in self.account.intents if each.is_committed]
             for target in self.targets:
                 target.promise(committed)

@@ -25,7 +25,8 @@ from tests.fault.transaction_account import Account, AckKind, Intent, Message, V
 from tests.raw import Frame, NoFrame, batch_payload
 
 OPEN_AT_MOST: Final = 5
-TTL_MS: Final = 600_000
+LEFT_AT_MOST: Final = 30
+TTL_MS: Final = 10_000_000_000
 SHORT_TTL_MS: Final = (50, 1_500)
 BATCH: Final = 6
 ENOUGH_INPUTS: Final = 120
@@ -76,6 +77,8 @@ class Sources:
             ]
             for number in range(workers)
         ]
+        self.unacked: dict[str, list[int]] = {each.name: [] for each in self.all()}
+        """Subscription → inputs that it had before the clients of this life, in order."""
         self._account = account
         self._numbers = itertools.count()
         for subscribed in self.all():
@@ -101,6 +104,7 @@ class Sources:
                 for subscribed in self.all():
                     if subscribed.source == topic:
                         self._account.inputs[subscribed.name].update(numbers)
+                        self.unacked[subscribed.name] += numbers
         transacting.raw.close()
 
     def left(self, broker: Broker) -> dict[str, list[int]]:
@@ -122,6 +126,7 @@ class Sources:
                 numbers += [number for index, number in enumerate(entry.numbers) if left >> index & 1]
         transacting.raw.expect_no_message(0.1)
         transacting.raw.close()
+        self.unacked = {name: sorted(numbers) for name, numbers in found.items()}
         return found
 
 
@@ -195,7 +200,10 @@ class Worker(threading.Thread):
         number: int,
         seed: int,
         life: int,
+        *,
+        ends_short_ones: bool = True,
     ) -> None:
+        """`ends_short_ones`: it may ask for the end of transactions that time out soon."""
         super().__init__(daemon=True)
         self.ended = 0
         self.failure: BaseException | None = None
@@ -211,6 +219,7 @@ class Worker(threading.Thread):
         self._targets = targets
         self._name = f"w{number}-{life}"
         self._choices = random.Random(seed)
+        self._ends_short_ones = ends_short_ones
         self._counts: dict[str, int] = defaultdict(int)
         self._intents: list[Intent] = []
         self._consuming = [Consuming(each) for each in sources.subscriptions[number]]
@@ -260,7 +269,9 @@ class Worker(threading.Thread):
         ttl_ms = self._choices.randrange(*SHORT_TTL_MS) if self._choices.random() < 0.3 else TTL_MS
         begun_s = time.monotonic()
         intent = Intent(self._transacting.begin(ttl_ms=ttl_ms), ttl_ms, begun_s)
-        intent.is_left = ttl_ms < TTL_MS and self._choices.random() < 0.2 and len(self._account.open_intents()) < 30
+        if ttl_ms < TTL_MS:
+            is_one_too_many = len(self._account.open_intents()) >= LEFT_AT_MOST
+            intent.is_left = not self._ends_short_ones or (not is_one_too_many and self._choices.random() < 0.2)
         self._intents.append(intent)
         self._account.intents.append(intent)
         if intent.is_left:
@@ -420,7 +431,8 @@ class Worker(threading.Thread):
         message_id: dict[str, Any] = {"ledgerId": place[0], "entryId": place[1]}
         if index < size - 1:
             message_id |= {"batch_size": size, "ack_set": [((1 << size) - 1) & ~((2 << index) - 1)]}
-        numbers = [self._number(consuming, *each) for each in consuming.order[from_ : at + 1]]
+        last = self._number(consuming, place, index)
+        numbers = [number for number in self._sources.unacked[consuming.subscribed.name] if number <= last]
         error, text = self._ask(consuming, intent, [message_id], numbers, "Cumulative")
         if error is None:
             consuming.holder, consuming.held_to = intent, at + 1
