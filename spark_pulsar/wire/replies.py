@@ -35,7 +35,8 @@ def refusal(command: BaseCommand, cause: PulsarError) -> BaseCommand | None:
     """
     kind = command.type
     if kind == BaseCommand.SEND:
-        return commands.send_error(command.send.producer_id, command.send.sequence_id, cause)
+        send = command.send
+        return commands.send_error(send.producer_id, max(send.sequence_id, send.highest_sequence_id), cause)
     request_id = commands.request_id_of(command)
     if request_id is None:
         return None

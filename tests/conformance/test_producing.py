@@ -222,6 +222,19 @@ def test_a_wrong_checksum_is_refused_and_nothing_is_stored(broker: Broker) -> No
     assert messages[0].checksum == "ok"
 
 
+def test_a_refused_batch_is_named_by_its_highest_sequence_id(broker: Broker) -> None:
+    # covers PR-12
+    raw = broker.raw()
+    topic = broker.topic()
+    raw.request("LOOKUP", topic=topic)
+    raw.request("PRODUCER", topic=topic, producer_id=1, producer_name="p")
+    payload = batch_payload([b"a", b"b", b"c"], 5)
+    described = {"num_messages_in_batch": 3, "highest_sequence_id": 7}
+    raw.send_message(1, 5, payload, metadata=described, checksum="wrong", num_messages=3, highest_sequence_id=7)
+    error = raw.expect("SEND_ERROR")
+    assert (error["sequence_id"], error["error"]) == (7, "ChecksumError")
+
+
 def test_what_a_producer_that_starts_again_knows(broker: Broker) -> None:
     # covers PR-11
     topic = broker.topic()

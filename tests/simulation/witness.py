@@ -343,7 +343,7 @@ class Witness:
     def _send_error(self, session_id: int, error: Any) -> None:
         waiting = self._awaiting.get((session_id, error.producer_id), deque())
         for sent in waiting:
-            if sent.sequence_id == error.sequence_id:
+            if max(sent.sequence_id, sent.highest_sequence_id or 0) == error.sequence_id:
                 waiting.remove(sent)
                 self._admission.send_refused(sent, error)
                 return

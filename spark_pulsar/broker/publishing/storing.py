@@ -178,10 +178,12 @@ def _stored(core: Core, producer: Producer, run: EntryRun, sends: SendRun, size_
 
 
 def _refuse_sends(core: Core, producer: Producer, sends: SendRun, error: PulsarError) -> None:
-    """Sends SEND_ERROR for each entry, in its place among the receipts (A2)."""
+    """Sends SEND_ERROR for each entry, in its place among the receipts (A2). A batch is named by its highest sequence
+    id: the Java client finds it by that, and waits for ever when it is another."""
+    lows = sends.sequence_ids
 
     def tell() -> None:
-        for sequence_id in sends.sequence_ids:
+        for sequence_id in map(max, lows, sends.highest_sequence_ids or lows):
             core.send(producer.session, commands.send_error(producer.producer_id, sequence_id, error))
 
     if core.is_awaited(producer.last_group) or producer.topic.deduplicates:

@@ -183,6 +183,9 @@ def test_a_send_is_refused_with_send_error() -> None:
     content = content_of(answer)
     assert (content.producer_id, content.sequence_id, content.error) == (3, 77, ServerError.NotAllowedError)
     assert isinstance(replies.error_of(answer), NotAllowed)
+    batch = replies.refusal(requests.send(3, 77, 4, 80), NotAllowed("transactions are off"))
+    assert batch is not None
+    assert content_of(batch).sequence_id == 80
 
 
 @pytest.mark.parametrize(

@@ -187,6 +187,16 @@ def test_a_send_in_a_transaction_that_has_ended_is_refused(commit: bool) -> None
     assert receipts_and_messages(client)[1] == ["plain"]
 
 
+def test_a_refused_batch_is_named_by_its_highest_sequence_id() -> None:
+    # covers TX-8, A2: what the Java client finds its batch by
+    client = World(**ON).connect()
+    client.open_producer()
+    for low, high in ((0, 3), (4, 6)):
+        send = requests.send(1, low, high - low + 1, high, transaction=TransactionId(0, 99))
+        client.send_bytes(payload_frame(send, entry("late", batch=high - low + 1)))
+        assert client.expect(BaseCommand.SEND_ERROR).sequence_id == high
+
+
 def test_a_run_in_a_transaction_is_one_run() -> None:
     # covers TX-8
     world = World(**ON)
