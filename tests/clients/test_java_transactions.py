@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,10 +11,11 @@ from py4j.protocol import Py4JJavaError
 
 from tests.brokers import Broker
 from tests.clients.java_client import Java, JavaClient
-from tests.clients.stats import backlog
+from tests.clients.stats import backlog, stats
 from tests.eventually import eventually
 
 QUIET_MS = 300
+CHUNK_BYTES = 1_000
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +32,8 @@ def nothing_comes(java: Java, consumer: Any) -> bool:
 def producer_of(client: JavaClient, java: Java, topic: str, *, batches: bool = False) -> Any:
     unit = java.jvm.java.util.concurrent.TimeUnit.SECONDS
     builder = client.client.newProducer(java.api.Schema.STRING).topic(topic).sendTimeout(0, unit)
+    if batches:
+        builder = builder.batchingMaxPublishDelay(60, unit)  # what is sent between two flushes is one entry
     return builder.enableBatching(batches).create()
 
 
@@ -122,5 +126,78 @@ def test_a_transaction_ends_at_its_time_out(broker: Broker, java: Java, client: 
     producer.newMessage(transaction).value("left").send()
     producer.send("plain")
     assert client.receive(consumer).getValue() == "plain"
-    with pytest.raises(Py4JJavaError):
+    with pytest.raises(Py4JJavaError) as refused:
         transaction.commit().get()
+    # By the broker, or by the client's own clock.
+    assert re.search("TransactionNotFound|unexpected state: TIME_OUT", cause_of(refused.value))
+
+
+@pytest.mark.ours_only("TX-8")
+def test_a_batch_after_the_time_out_is_refused(broker: Broker, java: Java, client: JavaClient) -> None:
+    # covers TX-8, A2
+    topic = broker.topic()
+    producer = producer_of(client, java, topic, batches=True)
+    transaction = client.begin(1_000)
+    sent = [producer.newMessage(transaction).value(str(index)).sendAsync() for index in range(3)]
+    id_ = transaction.getTxnID()
+    place = f"/admin/v3/transactions/transactionMetadata/{id_.getMostSigBits()}/{id_.getLeastSigBits()}"
+    eventually(lambda: broker.rest("GET", place)[0] == 404)
+    producer.flushAsync()
+    for each in sent:
+        with pytest.raises(Py4JJavaError) as refused:
+            each.get(30, java.jvm.java.util.concurrent.TimeUnit.SECONDS)
+        assert "NotAllowedException: Transaction" in cause_of(refused.value)
+
+
+def entry_of(message_id: Any) -> tuple[int, int]:
+    return message_id.getLedgerId(), message_id.getEntryId()
+
+
+def test_batches_in_transactions(broker: Broker, java: Java, client: JavaClient) -> None:
+    # covers TX-8, TX-11, TX-14, TX-18
+    topic = broker.topic()
+    producer = producer_of(client, java, topic, batches=True)
+    consumer = shared(java, client, topic, batch_index=True)
+    aborted, committed = client.begin(), client.begin()
+    for name, transaction in (("aborted", aborted), ("committed", committed)):
+        # Once a transaction knows the topic, its messages go into the batch at once.
+        producer_of(client, java, topic).newMessage(transaction).value(f"{name} alone").send()
+        sent = [producer.newMessage(transaction).value(f"{name} {index}").sendAsync() for index in range(3)]
+        producer.flush()
+        assert len({entry_of(each.get()) for each in sent}) == 1
+    aborted.abort().get()
+    assert nothing_comes(java, consumer)
+    committed.commit().get()
+    messages = [client.receive(consumer) for _ in range(4)]
+    values = [message.getValue() for message in messages]
+    assert values == ["committed alone", "committed 0", "committed 1", "committed 2"]
+    acking = client.begin()
+    for message in (messages[0], messages[2]):
+        consumer.acknowledgeAsync(message.getMessageId(), acking).get()
+    acking.commit().get()
+    consumer.close()
+    consumer = shared(java, client, topic, batch_index=True)
+    assert [client.receive(consumer).getValue() for _ in range(2)] == ["committed 0", "committed 2"]
+    assert nothing_comes(java, consumer)
+
+
+def test_chunks_in_transactions(broker: Broker, java: Java, client: JavaClient) -> None:
+    # covers TX-11, TX-12, TX-18
+    topic = broker.topic()
+    builder = client.client.newProducer(java.api.Schema.STRING).topic(topic).enableBatching(False)
+    producer = builder.enableChunking(True).chunkMaxMessageSize(CHUNK_BYTES).create()
+    consumer = shared(java, client, topic)
+    aborted, committed = client.begin(), client.begin()
+    for name, transaction in (("a", aborted), ("c", committed)):
+        producer.newMessage(transaction).value(name * 5 * CHUNK_BYTES).send()
+    assert stats(broker, topic)["msgInCounter"] >= 10
+    aborted.abort().get()
+    assert nothing_comes(java, consumer)
+    committed.commit().get()
+    message = client.receive(consumer)
+    assert message.getValue() == "c" * 5 * CHUNK_BYTES
+    assert nothing_comes(java, consumer)
+    acking = client.begin()
+    consumer.acknowledgeAsync(message.getMessageId(), acking).get()
+    acking.commit().get()
+    eventually(lambda: backlog(broker, topic, "s") == 0)
