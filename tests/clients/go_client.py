@@ -247,7 +247,11 @@ class Transaction:
 
     def commit(self) -> None:
         """Commit it."""
-        self.client.ask("end", {"Of": self.number, "Commit": True})
+        self.start_commit().result(ANSWER_TIMEOUT_S)
+
+    def start_commit(self) -> Future[None]:
+        """Commit it; the answer comes later."""
+        return self.client.start("end", {"Of": self.number, "Commit": True})[1]
 
     def abort(self) -> None:
         """Abort it."""

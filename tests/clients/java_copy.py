@@ -3,16 +3,14 @@ commits all of it in one transaction."""
 
 from __future__ import annotations
 
-import random
-import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from tests.brokers import Broker
+from tests.clients.crashing import Crash
 from tests.clients.java_client import Java, JavaClient
 
 TIMEOUT_MS: Final = 4_000
@@ -25,9 +23,6 @@ AFTER_A_BROKER: Final = 2
 """Transactions after the one in which the broker was killed."""
 MOST_MESSAGES: Final = 5
 """Of one transaction."""
-STEPS: Final = ("received", "sent", "acknowledged", "committing", "committed")
-MOST_DELAY_S: Final = {"committing": 0.004}
-"""An answer to a commit takes a few milliseconds."""
 # What a transaction may fail with: messages were received a second time, or its time is over on a slow machine.
 _MAY_FAIL: Final = (
     "TransactionConflict",
@@ -40,28 +35,6 @@ _MAY_FAIL_WITH_A_BROKER: Final = (*_MAY_FAIL, "TimeoutException", "ConnectExcept
 
 class Killed(Exception):
     """The Java process was killed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Crash:
-    """When something is killed: after so many transactions, so long after a step of the next one."""
-
-    victim: Literal["client", "broker"]
-    transactions: int
-    step: str
-    delay_s: float
-
-
-def crashes(seed: str, count: int, *, with_broker: bool) -> list[Crash]:
-    """Crashes by a seed, the first two in a commit; every fourth may be the broker's."""
-    choices = random.Random(seed)
-    found = []
-    for number in range(count):
-        step = "committing" if number < 2 else choices.choice(STEPS)
-        victim: Literal["client", "broker"] = "broker" if with_broker and number % 4 == 1 else "client"
-        delay_s = choices.uniform(0, MOST_DELAY_S.get(step, 0.02))
-        found.append(Crash(victim, choices.randrange(3), step, delay_s))
-    return found
 
 
 class Copier:
@@ -153,7 +126,7 @@ class Copier:
     def _reached(self, step: str, crash: Crash | None, ending: Any = None) -> None:
         if crash is None or crash.step != step:
             return
-        threading.Event().wait(crash.delay_s)
+        crash.wait()
         self._is_crashed = True
         self.unanswered += ending is not None and not ending.isDone()
         if crash.victim == "client":

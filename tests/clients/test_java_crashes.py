@@ -6,7 +6,6 @@ copy once.
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
 from typing import Final
@@ -15,12 +14,13 @@ import pytest
 from pulsar.schema import StringSchema
 
 from tests.brokers import Broker, topic_path
-from tests.clients.java_copy import MOST_MESSAGES, Copier, crashes
-from tests.clients.stats import backlog, stats
+from tests.clients import crashing
+from tests.clients.crashing import SEED, crashes
+from tests.clients.java_copy import MOST_MESSAGES, Copier
+from tests.clients.stats import backlog, open_transactions, stats
 from tests.eventually import eventually
 
-CRASHES: Final = int(os.environ.get("CRASHES", "4"))
-SEED: Final = int(os.environ.get("CRASH_SEED", "20261126"))
+CRASHES: Final = crashing.CRASHES or 4
 MESSAGES_A_CRASH: Final = 25
 DRAIN_S: Final = 60.0
 
@@ -42,12 +42,6 @@ def fill(broker: Broker, source: str, count: int) -> list[str]:
     for value in values:
         producer.send(value)
     return values
-
-
-def open_transactions(broker: Broker) -> int:
-    status, answer = broker.rest("GET", "/admin/v3/transactions/coordinatorStats")
-    assert status == 200, answer
-    return sum(each["ongoingTxnSize"] for each in answer.values())
 
 
 def drained(broker: Broker, copier: Copier, source: str) -> list[str]:
