@@ -31,9 +31,16 @@ class Watcher:
         self._found: dict[int, Counter[int]] = {}
         self._stopping = threading.Event()
         self._failure: Exception | None = None
+        self._refusal: PulsarError | None = None
         self.rows = 0
         """Rows that were seen."""
         self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
+
+    def __repr__(self) -> str:
+        """How far it is, and what was in its way last."""
+        return (
+            f"{self.rows} rows in {self.passes} passes, up to {self._positions}; {self._refusal!r}, {self._failure!r}"
+        )
 
     def start(self) -> None:
         """Begins to read."""
@@ -54,8 +61,8 @@ class Watcher:
                     is_last = self._stopping.is_set()
                     try:
                         self._read_all(client)
-                    except PulsarError:  # a broker that is killed: the pass goes on where it was
-                        is_last = False
+                    except PulsarError as error:  # a broker that is killed: the pass goes on where it was
+                        is_last, self._refusal = False, error
                     else:
                         self.passes += 1
                     if is_last:
