@@ -22,6 +22,8 @@ _CONF: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
+    # Tests are over before the JVM's optimizing compiler pays.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
 }
 
 
