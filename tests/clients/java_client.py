@@ -82,11 +82,12 @@ class JavaClient:
         """A producer of values of a schema."""
         return self.client.newProducer(schema).topic(topic).create()
 
-    def consumer(self, topic: str, schema: Any, subscription: str = "s") -> Any:
+    def consumer(self, topic: str, schema: Any, subscription: str = "s", type_: str = "Exclusive") -> Any:
         """A consumer of values of a schema, from the first message on."""
         earliest = self._java.api.SubscriptionInitialPosition.Earliest
+        kind = getattr(self._java.api.SubscriptionType, type_)
         builder = self.client.newConsumer(schema).topic(self._java.texts(topic)).subscriptionName(subscription)
-        return builder.subscriptionInitialPosition(earliest).subscribe()
+        return builder.subscriptionInitialPosition(earliest).subscriptionType(kind).subscribe()
 
     def begin(self, timeout_ms: int = 60_000) -> Any:
         """A transaction."""
