@@ -33,7 +33,15 @@ HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 # Paths of one machine, and of nobody else's.
 MACHINE_PATHS = re.compile(r"(?<![\w.])/(?:work|root|home)/\w")
 # Folders that are made at run time.
-NOT_OURS = {"client.conf", "conf/client.conf", "conf/standalone.conf", "damaged/", "htmlcov/", "profiles.toml"}
+NOT_OURS = {
+    "client.conf",
+    "conf/client.conf",
+    "conf/standalone.conf",
+    "damaged/",
+    "example.py",
+    "htmlcov/",
+    "profiles.toml",
+}
 TEXT = {".py", ".md", ".toml", ".conf", ".yml", ".yaml", ".xml", ".properties", ".txt", ".proto", ""}
 
 
