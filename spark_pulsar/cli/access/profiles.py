@@ -94,8 +94,14 @@ class Profiles:
 
 def place() -> Path:
     """Returns the path of the user's file of profiles."""
-    home = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-    return Path(home) / "spark-pulsar" / "profiles.toml"
+    return Path(os.environ.get("XDG_CONFIG_HOME") or _home() / ".config") / "spark-pulsar" / "profiles.toml"
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:  # a user that the container does not know; Docker says that its home is the root
+        return Path("/")
 
 
 def profile_of(options: AccessOptions) -> Profile:

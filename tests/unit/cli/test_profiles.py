@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from spark_pulsar.cli.access.access import Access, admin_access, broker_access
 from spark_pulsar.cli.access.options import AccessOptions
+from spark_pulsar.cli.access.profiles import Profile, place, profile_of
 from spark_pulsar.cli.main import app
 from tests.brokers import Broker
 
@@ -120,6 +121,19 @@ def test_what_a_profile_cannot_be(words: tuple[str, ...], said: str) -> None:
 )
 def test_parameters_without_a_secret(params: str) -> None:
     run("add", "x", "--auth-plugin", "token", "--auth-params", params)
+
+
+def test_a_user_without_a_home_has_no_profiles(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As that of a container may be."""
+
+    def unknown(_: int) -> None:
+        raise KeyError
+
+    for name in ("HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    assert place() == Path("/.config/spark-pulsar/profiles.toml")
+    assert profile_of(AccessOptions()) == Profile()
 
 
 def test_names_that_are_taken_or_missing(home: Path) -> None:
