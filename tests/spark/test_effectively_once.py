@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +10,8 @@ from pyspark.errors import AnalysisException, PythonException, StreamingQueryExc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tests.brokers import topic_path
 from tests.spark.flows import BATCHED, Flows, texts
+from tests.spark.once import begin, counted, in_foreach_batch, new_topic, uncommit
 
 NAMESPACE = "public/once"
 ONCE = {"deliveryGuarantee": "effectively-once", "repeatableRowOrder": True}
@@ -21,36 +20,12 @@ UNSORTED = {"repeatableRowOrder": False}
 
 def sink_topic(flows: Flows, partitions: int = 0) -> str:
     """A topic that de-duplicates."""
-    path = f"/admin/v2/namespaces/{NAMESPACE}"
-    assert flows.broker.rest("PUT", path, {})[0] in (204, 409)
-    assert flows.broker.rest("POST", f"{path}/deduplication", True)[0] == 204
-    topic = flows.broker.topic("sink").replace("public/default", NAMESPACE)
-    if partitions:
-        assert flows.broker.rest("PUT", f"{topic_path(topic)}/partitions", partitions)[0] == 204
-    return topic
+    return new_topic(flows, NAMESPACE, partitions=partitions)
 
 
 def copy(flows: Flows, frame: DataFrame, topic: str, checkpoint: str, **options: Any) -> None:
     """Writes all that there is as a stream."""
-    writer = frame.writeStream.format("pulsar").option("service.url", flows.broker.service_url).option("topic", topic)
-    for name, value in (ONCE | options).items():
-        writer = writer.option(name, value)
-    query = flows.start(writer.option("checkpointLocation", checkpoint).trigger(availableNow=True))
-    assert query.awaitTermination(180)
-
-
-def uncommit(checkpoint: str) -> int:
-    """Undoes the commit of the last micro-batch, as if the driver had been lost before it; its number."""
-    last = max(int(file.name) for file in (Path(checkpoint) / "commits").glob("[0-9]*"))
-    for name in (f"{last}", f".{last}.crc"):
-        (Path(checkpoint) / "commits" / name).unlink(missing_ok=True)
-    return last
-
-
-def counted(flows: Flows, topic: str) -> Counter[str]:
-    """How often each value is there."""
-    rows = flows.batch(topic).groupBy(F.expr("string(value) AS value")).count().collect()
-    return Counter({row["value"]: row["count"] for row in rows})
+    assert begin(flows, frame, checkpoint, topic, ONCE | options).awaitTermination(180)
 
 
 def test_a_micro_batch_that_runs_again_is_left_out(flows: Flows) -> None:
@@ -71,13 +46,7 @@ def test_writes_inside_foreach_batch_have_names(flows: Flows) -> None:
     flows.send(source, texts(20))
     frame = flows.stream(source).select("value")
 
-    def run(*names: str) -> None:
-        def write(batch: DataFrame, _: int) -> None:
-            for name in names:
-                flows.write(batch, topic, **ONCE, **({"producerName": name} if name else {}))
-
-        writer = frame.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
-        assert flows.start(writer.trigger(availableNow=True)).awaitTermination(180)
+    run = in_foreach_batch(flows, frame, checkpoint, topic, ONCE)
 
     with pytest.raises(StreamingQueryException, match="inside foreachBatch needs the option producerName"):
         run("")

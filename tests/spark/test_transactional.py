@@ -30,7 +30,9 @@ from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests.brokers import Broker, topic_path
 from tests.conftest import started
+from tests.spark import once
 from tests.spark.flows import BATCHED, Flows, texts, values
+from tests.spark.once import counted, in_foreach_batch, uncommit
 
 NAMESPACE = "public/transactional"
 TRANSACTIONAL = {"deliveryGuarantee": "transactional", "repeatableRowOrder": True}
@@ -38,46 +40,22 @@ TRANSACTIONAL = {"deliveryGuarantee": "transactional", "repeatableRowOrder": Tru
 
 @pytest.fixture(autouse=True)
 def _namespace(broker: Broker) -> None:
-    """A namespace that de-duplicates."""
-    path = f"/admin/v2/namespaces/{NAMESPACE}"
-    assert broker.rest("PUT", path, {})[0] in (204, 409)
-    assert broker.rest("POST", f"{path}/deduplication", True)[0] == 204
+    once.make_namespace(broker, NAMESPACE)
 
 
 def new_topic(flows: Flows, name: str = "sink", partitions: int = 0) -> str:
     """A topic that de-duplicates."""
-    topic = flows.broker.topic(name).replace("public/default", NAMESPACE)
-    if partitions:
-        assert flows.broker.rest("PUT", f"{topic_path(topic)}/partitions", partitions)[0] == 204
-    return topic
+    return once.new_topic(flows, NAMESPACE, name, partitions)
 
 
 def begin(flows: Flows, frame: DataFrame, checkpoint: str, topic: str | None = None, **options: Any) -> Any:
     """Starts to write all that there is as a stream."""
-    writer = frame.writeStream.format("pulsar").option("service.url", flows.broker.service_url)
-    writer = writer if topic is None else writer.option("topic", topic)
-    for name, value in (TRANSACTIONAL | options).items():
-        writer = writer.option(name, value)
-    return flows.start(writer.option("checkpointLocation", checkpoint).trigger(availableNow=True))
+    return once.begin(flows, frame, checkpoint, topic, TRANSACTIONAL | options)
 
 
 def copy(flows: Flows, frame: DataFrame, checkpoint: str, topic: str | None = None, **options: Any) -> None:
     """Writes all that there is as a stream."""
     assert begin(flows, frame, checkpoint, topic, **options).awaitTermination(180)
-
-
-def uncommit(checkpoint: str) -> int:
-    """Undoes Spark's commit of the last micro-batch, as if the driver had been lost before it; its number."""
-    last = max(int(file.name) for file in (Path(checkpoint) / "commits").glob("[0-9]*"))
-    for name in (f"{last}", f".{last}.crc"):
-        (Path(checkpoint) / "commits" / name).unlink(missing_ok=True)
-    return last
-
-
-def counted(flows: Flows, topic: str) -> Counter[str]:
-    """How often each value is there for a reader."""
-    rows = flows.batch(topic).groupBy(F.expr("string(value) AS value")).count().collect()
-    return Counter({row["value"]: row["count"] for row in rows})
 
 
 def rows_of(payloads: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -287,13 +265,7 @@ def test_writes_inside_foreach_batch_are_transactions(flows: Flows) -> None:
     flows.send(source, texts(20))
     frame = flows.stream(source).select("value")
 
-    def run(*names: str) -> None:
-        def write(batch: DataFrame, _: int) -> None:
-            for name in names:
-                flows.write(batch, topic, **TRANSACTIONAL, **({"producerName": name} if name else {}))
-
-        writer = frame.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
-        assert flows.start(writer.trigger(availableNow=True)).awaitTermination(180)
+    run = in_foreach_batch(flows, frame, checkpoint, topic, TRANSACTIONAL)
 
     with pytest.raises(StreamingQueryException, match="inside foreachBatch needs the option producerName"):
         run("")
