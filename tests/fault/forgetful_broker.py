@@ -6,39 +6,36 @@ transactions into committed ones), `parts` (a kill loses pending acks of parts o
 
 from __future__ import annotations
 
-import dataclasses
 import os
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.cli.main import app
+from spark_pulsar.ledger.records import table
+from spark_pulsar.ledger.records.base import Record
 from spark_pulsar.ledger.records.transactions import TransactionAcked, TransactionEnded
 
 
-def _decode_changed(record: Any, **changes: Any) -> None:
-    decode = record.decode.__func__
-
-    def decoded(cls: type, body: bytes, at: int, end: int) -> Any:
-        found = decode(cls, body, at, end)
-        if dataclasses.is_dataclass(found) and not isinstance(found, type):
-            return dataclasses.replace(found, **changes)
-        return found
-
-    record.decode = classmethod(decoded)
+def _decode_changed(record: type[Record], change: Callable[[Any], Record]) -> None:
+    """Changes what is read of a journal."""
+    place = record.TYPE, record.VERSION
+    decode = table._DECODE[place]
+    table._DECODE[place] = lambda body, at, end: change(decode(body, at, end))
 
 
-def main() -> None:
-    """Runs the broker."""
-    broken = os.environ["BROKEN"]
-    if broken == "early":
+def break_transactions(how: str) -> None:
+    """Breaks the broker of this process."""
+    if how == "early":
         Core.when_durable = lambda self, due: due()  # type: ignore[method-assign]
-    elif broken == "half":
-        _decode_changed(TransactionEnded, is_committed=1)
+    elif how == "half":
+        _decode_changed(TransactionEnded, lambda found: replace(found, is_committed=1))
     else:
-        assert broken == "parts", broken
-        _decode_changed(TransactionAcked, batch_sets=())
-    app()
+        assert how == "parts", how
+        _decode_changed(TransactionAcked, lambda found: replace(found, batch_sets=()))
 
 
 if __name__ == "__main__":
-    main()
+    break_transactions(os.environ["BROKEN"])
+    app()

@@ -6,8 +6,9 @@ been done or not; anything else was never asked and must not be there.
 
 from __future__ import annotations
 
+import copy
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 from urllib.parse import unquote
@@ -19,8 +20,13 @@ from .conversation import Rest, Said, checked_entry
 Place = tuple[int, int]
 """Ledger and entry."""
 
+TransactionKey = tuple[int, int]
+"""Coordinator and number there."""
+
 Presence = Literal["never", "maybe", "there", "gone"]
 NO_PLACE: Final = 2**64 - 1
+SHORT_MS: Final = 60_000
+"""A transaction with less time than that is one of which clients ask for no end."""
 _TOPICS: Final = "/admin/v2/persistent/"
 _NAMESPACES: Final = "/admin/v2/namespaces/"
 
@@ -31,6 +37,7 @@ class Sent:
 
     entry: bytes
     last_sequence_id: int
+    transaction: TransactionKey | None = None
     place: Place | None = None
 
 
@@ -72,6 +79,16 @@ class Subscription:
         self.acked_indexes.clear()
         self.acked_upto = (-1, -1)
 
+    def add(self, other: Subscription) -> None:
+        """Takes the acknowledgements of another account of it."""
+        self.acked |= other.acked
+        self.asked |= other.asked
+        for mine, theirs in ((self.acked_indexes, other.acked_indexes), (self.asked_indexes, other.asked_indexes)):
+            for place, bits in theirs.items():
+                mine[place] = mine.get(place, 0) | bits
+        self.acked_upto = max(self.acked_upto, other.acked_upto)
+        self.asked_upto = max(self.asked_upto, other.asked_upto)
+
     def seek(self, place: Place) -> None:
         """Takes the answer of a seek to an entry: it and those after it are to come, those before are not."""
         self.is_sought = False
@@ -93,6 +110,23 @@ class Topic:
 
 
 @dataclass(slots=True)
+class Transaction:
+    """A transaction that was opened.
+
+    Attributes:
+        is_short: It times out before any judge comes, and nobody ends it before.
+        asked: COMMIT or ABORT, once that was asked for.
+        is_committed: Its outcome, once that was answered.
+        acks: Topic and subscription → what it acknowledged there.
+    """
+
+    is_short: bool
+    asked: int | None = None
+    is_committed: bool | None = None
+    acks: dict[tuple[str, str], Subscription] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class Setting:
     """The bodies that a path of REST may answer: the last that was answered, and those asked for since."""
 
@@ -106,6 +140,7 @@ class Account:
     def __init__(self) -> None:
         self.topics: dict[str, Topic] = {}
         self.settings: dict[str, Setting] = {}
+        self.transactions: dict[TransactionKey, Transaction] = {}
         self.receipts = 0
         self.answers = 0
         self._begin()
@@ -150,7 +185,7 @@ class Account:
         sent = self.topics[topic].sent.setdefault(producer, {})
         first = said.command.sequence_id
         last = max(first + said.command.num_messages - 1, said.command.highest_sequence_id)
-        sent.setdefault(first, Sent(checked_entry(said.entry), last))
+        sent.setdefault(first, Sent(checked_entry(said.entry), last, _transaction_of(said.command)))
 
     def _send_receipt(self, said: Said) -> None:
         topic, producer = self._producers[said.connection, said.command.producer_id]
@@ -180,26 +215,34 @@ class Account:
         known = self._consumers.get((said.connection, said.command.consumer_id))
         return None if known is None else self.topics[known[0]].subscriptions[known[1]]
 
+    def _acked_by(self, said: Said) -> Subscription | None:
+        """The subscription of an ACK, or what its transaction acknowledged on it."""
+        subscription, transaction = self._subscription(said), _transaction_of(said.command)
+        if subscription is None or transaction is None:
+            return subscription
+        where = self._consumers[said.connection, said.command.consumer_id]
+        return self.transactions[transaction].acks.setdefault(where, Subscription())
+
     def _ack(self, said: Said) -> None:
-        subscription = self._subscription(said)
+        subscription = self._acked_by(said)
         if subscription is None:
             return
         if said.command.ack_type == api.CommandAck.Cumulative:
-            subscription.asked_upto = max(subscription.asked_upto, _place(said.command.message_id[-1]))
-        else:
+            subscription.asked_upto = max(subscription.asked_upto, _upto(said.command.message_id[-1]))
+        if said.command.ack_type != api.CommandAck.Cumulative or said.command.message_id[-1].ack_set:
             _note(said.command.message_id, subscription.asked, subscription.asked_indexes)
         if said.command.HasField("request_id"):
             self._waiting[said.connection, said.command.request_id] = said
 
     def _ack_response(self, said: Said) -> None:
         asked = self._waiting.pop((said.connection, said.command.request_id))
-        subscription = self._subscription(asked)
+        subscription = self._acked_by(asked)
         if said.command.HasField("error") or subscription is None:
             return
         self.answers += 1
         if asked.command.ack_type == api.CommandAck.Cumulative:
-            subscription.acked_upto = max(subscription.acked_upto, _place(asked.command.message_id[-1]))
-        else:
+            subscription.acked_upto = max(subscription.acked_upto, _upto(asked.command.message_id[-1]))
+        if asked.command.ack_type != api.CommandAck.Cumulative or asked.command.message_id[-1].ack_set:
             _note(asked.command.message_id, subscription.acked, subscription.acked_indexes)
 
     def _seek(self, said: Said) -> None:
@@ -231,6 +274,40 @@ class Account:
         elif subscription is not None and asked.kind == "UNSUBSCRIBE":
             of_topic, name = self._consumers[asked.connection, asked.command.consumer_id]
             self.topics[of_topic].subscriptions[name] = Subscription("gone")
+
+    # Transactions
+
+    def _new_txn(self, said: Said) -> None:
+        self._waiting[said.connection, said.command.request_id] = said
+
+    def _new_txn_response(self, said: Said) -> None:
+        asked = self._waiting.pop((said.connection, said.command.request_id)).command
+        key = said.command.txnid_most_bits, said.command.txnid_least_bits
+        assert key not in self.transactions, f"transaction {key} is opened twice"
+        self.transactions[key] = Transaction(asked.txn_ttl_millis < SHORT_MS)
+        self.answers += 1
+
+    def _end_txn(self, said: Said) -> None:
+        self.transactions[said.command.txnid_most_bits, said.command.txnid_least_bits].asked = said.command.txn_action
+
+    def _end_txn_response(self, said: Said) -> None:
+        transaction = self.transactions[said.command.txnid_most_bits, said.command.txnid_least_bits]
+        if not said.command.HasField("error"):
+            transaction.is_committed = transaction.asked == api.COMMIT
+            self.answers += 1
+
+    def settled(self, outcomes: Mapping[TransactionKey, bool]) -> Account:
+        """The account when all transactions have ended so: with the acknowledgements of those that were committed."""
+        account = copy.deepcopy(self)
+        for key, transaction in account.transactions.items():
+            transaction.is_committed = outcomes[key]
+            for (topic, name), acks in transaction.acks.items() if transaction.is_committed else ():
+                account.topics[topic].subscriptions[name].add(acks)
+        return account
+
+    def is_aborted(self, sent: Sent) -> bool:
+        """Tells whether nobody may see this entry; all transactions have ended."""
+        return sent.transaction is not None and not self.transactions[sent.transaction].is_committed
 
     # REST
 
@@ -269,6 +346,18 @@ class Account:
             self.answers += 1
             setting.stored = body
             setting.asked.remove(body)
+
+
+def _transaction_of(command: Any) -> TransactionKey | None:
+    if not command.HasField("txnid_least_bits"):
+        return None
+    return command.txnid_most_bits, command.txnid_least_bits
+
+
+def _upto(message_id: Any) -> Place:
+    """The last entry that a cumulative ack acknowledges as a whole."""
+    ledger_id, entry_id = _place(message_id)
+    return ledger_id, entry_id - 1 if message_id.ack_set else entry_id
 
 
 def _place(message_id: Any) -> Place:

@@ -28,6 +28,9 @@ from .recording import Record, interesting, read_recording, without_syncs
 _ENOUGH = 12
 """Places of one kind from which on another one is as likely to be chosen."""
 
+_BYTES_AN_INPUT = 40_000
+"""Size of a recording for each message that its transactions may consume."""
+
 _BAD_WORDS = ("Traceback", " ERROR ", " WARNING ", "damaged")
 
 
@@ -94,6 +97,10 @@ class PowerCuts:
         self._work = work
         self._seed = seed
         self._lives: list[_Life] = []
+        self.open_transactions = 0
+        """Transactions that were open after the cuts."""
+        self.lost_ends = 0
+        """Ends of transactions that were asked for and not answered before the cuts."""
         for life, size_bytes in enumerate(sizes_bytes, 1):
             self._live(kept, life, size_bytes)
 
@@ -111,7 +118,7 @@ class PowerCuts:
         if not recording.exists():
             shutil.copytree(before, data)
             with _recorded(data, recording, CONF) as (broker, process):
-                load = Load(broker, process, self._seed, life)
+                load = Load(broker, process, self._seed, life, inputs=size_bytes // _BYTES_AN_INPUT)
                 load.run(lambda: recording.stat().st_size >= size_bytes, timeout_s=300)
             shutil.rmtree(data)
         self._lives.append(_Life(before, recording, promised))
@@ -125,7 +132,7 @@ class PowerCuts:
         syncs = kinds["sync"] + sum(record[0] == "write" and record[5] for record in records)
         return (
             f"{len(records)} records, {kinds['write']} writes, {syncs} syncs, {kinds['rename']} renames, "
-            f"{account.receipts} receipts, {account.answers} other answers"
+            f"{account.receipts} receipts, {len(account.transactions)} transactions, {account.answers} other answers"
         )
 
     def forget(self, unsynced: str) -> None:
@@ -192,11 +199,14 @@ class PowerCuts:
             ]
             require_none("found", bad)
         with _recorded(image, recording, CONF) as (broker, process):
+            judge = Judge(broker, account, name)
             try:
-                Judge(broker, account, name).judge()
+                judge.judge()
             except BaseException:
                 print(f"{image.name}, is running: {process.is_running}\n{process.log}")
                 raise
+            self.open_transactions += judge.open_transactions
+            self.lost_ends += judge.lost_ends
             process.kill()
             lines = process.log.splitlines()
             require_none("logged", [line for line in lines if any(word in line for word in _BAD_WORDS)])

@@ -15,7 +15,7 @@ from spark_pulsar.wire import pulsar_api_pb2 as api
 from tests.brokers import Broker, topic_path
 from tests.raw import command_bytes, entry_bytes, frame_bytes
 
-from .account import NO_PLACE, Account, Place, Sent, Subscription, Topic
+from .account import NO_PLACE, SHORT_MS, Account, Place, Sent, Subscription, Topic, TransactionKey
 from .conversation import checked_entry
 
 _EARLIEST: Final = {"ledgerId": NO_PLACE, "entryId": NO_PLACE}
@@ -109,11 +109,16 @@ class Judge:
         self._name = name
         self.entries = 0
         """Entries read."""
+        self.open_transactions = 0
+        """Transactions that were open after the cut."""
+        self.lost_ends = 0
+        """Ends of transactions that were asked for and not answered."""
 
     def judge(self) -> None:
         """Raises PromiseBroken."""
         status, text = self._broker.rest("GET", "/admin/v2/brokers/health")
         self._require(text == "ok", f"health: {status} {text}")
+        self._account = self._account.settled(self._end_transactions())
         self._judge_names()
         for name, topic in self._account.topics.items():
             if topic.presence == "there":
@@ -127,6 +132,31 @@ class Judge:
     def _require(self, holds: bool, text: str) -> None:
         if not holds:
             raise PromiseBroken(text)
+
+    def _end_transactions(self) -> dict[TransactionKey, bool]:
+        """Ends all transactions that are open, and finds out whether the others were committed. What was asked for is
+        asked for again, so that another judge, after another cut, finds out the same."""
+        outcomes: dict[TransactionKey, bool] = {}
+        with _connection(self._broker) as connection:
+            for key, transaction in self._account.transactions.items():
+                action = transaction.asked
+                if action is None:
+                    action = api.ABORT if transaction.is_short or key[1] % 2 else api.COMMIT
+                answer = connection.request("END_TXN", txn_action=action, **_ids(key)).endTxnResponse
+                was_open = not answer.HasField("error")
+                text = f"transaction {key}: END_TXN answers {answer.error}: {answer.message}"
+                self._require(was_open or answer.error == api.TransactionNotFound, text)
+                is_known = transaction.is_committed is not None
+                self._require(not (is_known and was_open), f"transaction {key} is open again, which was ended")
+                was_asked = transaction.asked is not None or transaction.is_short
+                self._require(was_open or was_asked, f"transaction {key} is gone, which nobody ended")
+                self.open_transactions += was_open
+                self.lost_ends += transaction.asked is not None and not is_known
+                outcomes[key] = bool(transaction.is_committed) if is_known else action == api.COMMIT
+            opened = connection.request("NEW_TXN", txn_ttl_millis=SHORT_MS - 1, tc_id=0).newTxnResponse
+            key = opened.txnid_most_bits, opened.txnid_least_bits
+            self._require(key not in outcomes, f"transaction {key} is given out again")
+        return outcomes
 
     def _judge_names(self) -> None:
         listed: set[str] = set()
@@ -204,6 +234,8 @@ class Judge:
             sent = topic.sent.get(producer, {}).get(sequence_id)
             if sent is None:
                 raise PromiseBroken(f"{name}: {place} holds {producer}/{sequence_id}, which nobody sent")
+            text = f"{name}: {place} is of transaction {sent.transaction}, which was aborted"
+            self._require(not self._account.is_aborted(sent), text)
             self._require(sent.entry == found.entry, f"{name}: {place} is not what {producer} sent as {sequence_id}")
             told = sent.place in (None, place) and (producer, sequence_id) not in places
             self._require(told, f"{name}: {producer}/{sequence_id} is at {place}, its receipt said {sent.place}")
@@ -217,6 +249,8 @@ class Judge:
         before, missing = (-1, -1), None
         subscriptions = [each for each in topic.subscriptions.values() if each.presence != "gone"]
         for sequence_id, entry in sent.items():
+            if self._account.is_aborted(entry):
+                continue
             place = places.get((producer, sequence_id))
             if place is None:
                 at = entry.place
@@ -298,3 +332,7 @@ def _stored(message: Any, rest: bytes) -> Stored:
     words = message.ack_set
     left = sum((word & NO_PLACE) << (64 * at) for at, word in enumerate(words)) if words else None
     return Stored(entry, metadata, left)
+
+
+def _ids(key: TransactionKey) -> dict[str, int]:
+    return {"txnid_most_bits": key[0], "txnid_least_bits": key[1]}

@@ -26,6 +26,8 @@ from tests.fault.crash_load import (
     subscribe,
     value_of,
 )
+from tests.fault.transaction_account import Account, Visible
+from tests.fault.transaction_load import Sources, Worker
 from tests.raw import Frame, NoFrame, RawConnection
 
 NAMESPACE: Final = "public/cuts"
@@ -38,7 +40,11 @@ CONF: Final = {
     "retentionCheckIntervalInSeconds": 1,
     "maxUnackedMessagesPerConsumer": 0,
     "maxUnackedMessagesPerSubscription": 0,
+    "transactionCoordinatorEnabled": True,
+    "activeConsumerFailoverDelayTimeMillis": 0,
 }
+_TRANSACTING: Final = 4
+"""Clients with transactions."""
 _BATCH = 10
 _KEYS = 30
 _HOUR_MS = 3_600_000
@@ -66,8 +72,9 @@ class _AckingAll(Acking):
 class Load:
     """Workers, each a thread that repeats one thing until its broker is gone."""
 
-    def __init__(self, broker: Broker, process: BrokerProcess, seed: int, life: int = 1) -> None:
-        """`life` counts the loads that one data directory has had: producers and short topics are named after it."""
+    def __init__(self, broker: Broker, process: BrokerProcess, seed: int, life: int = 1, inputs: int = 40) -> None:
+        """`life` counts the loads that one data directory has had: producers and short topics are named after it.
+        `inputs`: messages for transactions to consume."""
         self._broker = broker
         self._life = life
         self._process = process
@@ -83,6 +90,14 @@ class Load:
             raw = self._broker.raw()
             subscribe(raw, _topic(name), "keep", "Shared")  # never acknowledged: it keeps every message
             raw.close()
+        self._account = Account()
+        self._sources = Sources(broker, self._account, _TRANSACTING)
+        self._sources.publish(broker, inputs, inputs // 4)
+        self._targets = [Visible(broker.topic("target")) for _ in range(3)]
+        for target in self._targets:
+            raw = self._broker.raw()
+            subscribe(raw, target.topic, "keep", "Shared")
+            raw.close()
 
     def run(self, enough: Callable[[], bool], timeout_s: float) -> None:
         """Runs until there is enough, then stops the broker in order: a cut may come at any time before, too."""
@@ -93,6 +108,13 @@ class Load:
         )  # fmt: skip
         for work in works:
             self._start(work, random.Random(self._choices.random()))
+        transacting = [
+            Worker(
+                self._broker, self._account, self._sources, self._targets, number,
+                self._choices.randrange(1 << 32), self._life, ends_short_ones=False,
+            )
+            for number in range(_TRANSACTING)
+        ]  # fmt: skip
         with quiet_client(self._broker) as client:
             self._start(lambda _: self._produce(client, "singles", "a"), self._choices)
             self._start(lambda _: self._produce(client, "singles", "b"), self._choices)
@@ -101,10 +123,15 @@ class Load:
             deadline = time.monotonic() + timeout_s
             while not (enough() or self.failures) and time.monotonic() < deadline:
                 self._stop.wait(0.01)
+                self.failures += [each.failure for each in transacting if each.failure is not None]
             self._stop.set()
+            for worker in transacting:
+                worker.is_cut.set()
             self._process.stop()
         for thread in self._threads:
             thread.join(60)
+        for worker in transacting:
+            worker.join(60)
         for consumer in self._consumers:
             consumer.join()
         self._broker.close_since(0)

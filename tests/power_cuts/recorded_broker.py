@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,6 +16,7 @@ from spark_pulsar.cli.main import app
 from spark_pulsar.server import connection, web
 from spark_pulsar.storage import files
 from spark_pulsar.storage.files import FileStorage
+from tests.fault.forgetful_broker import break_transactions
 
 from .recorded_process import record_this_process
 from .recorder import Recorder
@@ -77,6 +79,8 @@ def main() -> None:
     _record_connections(recorder, web._Connection, "http", numbers)
     FileStorage.open = _with_small_segments(FileStorage.open.__func__)  # type: ignore[method-assign, attr-defined]
     files.REPLAY_RECORDS = RECORDS  # type: ignore[misc]
+    if "BROKEN" in os.environ:
+        break_transactions(os.environ["BROKEN"])
     app()
 
 

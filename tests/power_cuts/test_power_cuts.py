@@ -28,6 +28,7 @@ RECORDED_BYTES = (8_000_000, 16_000_000) if IS_LONG else (1_500_000,)
 NOTICED_WITHIN = 20
 """Cuts until a broker that does not sync must have been noticed."""
 
+BROKEN = ["half", *(["parts"] if IS_LONG else [])]
 UNSYNCED = ["write journal", *(["sync ledgers", "sync checkpoint.sqlite-wal"] if IS_LONG else [])]
 
 pytestmark = pytest.mark.skipif(
@@ -45,7 +46,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_no_promise_is_broken(recording: Path, tmp_path: Path) -> None:
-    # covers DUR-1, DUR-3, DUR-4, DUR-9, ACK-9, CUR-3, CUR-5, DED-7, DEL-7
+    # covers TX-3, TX-6, TX-11, TX-12, TX-17, DUR-1, DUR-3, DUR-4, DUR-9, ACK-9, CUR-3, CUR-5, DED-7, DEL-7
     began = time.monotonic()
     cuts = PowerCuts(recording, tmp_path, SEED, RECORDED_BYTES)
     print(f"seed {SEED}: {cuts.description}, {time.monotonic() - began:.0f} s")
@@ -56,7 +57,10 @@ def test_no_promise_is_broken(recording: Path, tmp_path: Path) -> None:
         except BaseException:
             print(f"CUT={number} CUT_SEED={SEED} repeats it on the same recording; the image is in {tmp_path}")
             raise
-    print(f"{len(numbers)} cuts and {len(numbers)} while opening, {time.monotonic() - began:.0f} s, seed {SEED}")
+    print(
+        f"{len(numbers)} cuts and {len(numbers)} while opening, {time.monotonic() - began:.0f} s, seed {SEED}; ", end=""
+    )
+    print(f"after them {cuts.open_transactions} transactions were open, {cuts.lost_ends} ends had no answer")
 
 
 def test_a_repair_that_is_cut_short_can_be_run_again(recording: Path, tmp_path: Path) -> None:
@@ -72,3 +76,15 @@ def test_a_broker_that_does_not_sync_is_noticed(recording: Path, tmp_path: Path,
     with pytest.raises((PromiseBroken, BrokerDidNotStart)):  # noqa: PT012 - any of the cuts may tell
         for number in range(NOTICED_WITHIN):
             cuts.cut(number, after=0.8)
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_broker_that_forgets_transactions_is_noticed(
+    recording: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    cuts = PowerCuts(recording, tmp_path, SEED, RECORDED_BYTES)
+    monkeypatch.setenv("BROKEN", broken)
+    with pytest.raises(PromiseBroken) as noticed:  # noqa: PT012 - any of the cuts may tell
+        for number in range(NOTICED_WITHIN):
+            cuts.cut(number, after=0.8)
+    print(f"{broken}: {noticed.value}"[:300])
