@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from .transactions import Pending, Transaction, TransactionPostings, TxnId
+
 Place = tuple[int, int]
 """(ledger id, entry id)."""
 
@@ -48,6 +50,10 @@ class Sent:
     """The messages of a batch that can be read."""
     is_encrypted: bool = False
     """True when the entry names its encryption keys (PR-12)."""
+    transaction: TxnId | None = None
+    """Transaction that it is sent in, or that a marker ends."""
+    is_marker: bool = False
+    """True when the broker made it to end a transaction (TX-10)."""
 
     @property
     def full(self) -> int:
@@ -66,19 +72,39 @@ class Sent:
 class Subscription:
     """Acked entries of one durable subscription. Only entries that are stored are spoken of."""
 
-    __slots__ = ("acked", "bits", "redelivered")
+    __slots__ = ("acked", "bits", "pending", "redelivered")
 
     def __init__(self) -> None:
         self.acked: set[Place] = set()
         self.bits: dict[Place, int] = {}
         """Batches acked in part: 1 = still unacked."""
         self.redelivered: dict[Place, int] = {}
+        self.pending: dict[TxnId, Pending] = {}
+        """Acks in open transactions (TX-12)."""
 
     def copy(self) -> Subscription:
         """Makes an independent copy."""
         twin = Subscription()
         twin.acked, twin.bits, twin.redelivered = set(self.acked), dict(self.bits), dict(self.redelivered)
+        twin.pending = {txn_id: each.copy() for txn_id, each in self.pending.items()}
         return twin
+
+    def hidden(self) -> set[Place]:
+        """Lists entries of which everything that is not acked is pending: nobody is sent them (TX-12)."""
+        found: set[Place] = set()
+        for each in self.pending.values():
+            found |= each.whole
+            found.update(place for place in each.parts if self.left_of(place) == 0)
+        return found - self.acked
+
+    def left_of(self, place: Place) -> int | None:
+        """Returns the messages of a batch that are neither acked nor pending, as bits; None when that is all of it."""
+        left = self.bits.get(place)
+        for each in self.pending.values():
+            bits = each.parts.get(place)
+            if bits is not None:
+                left = bits if left is None else left & bits
+        return left
 
     def forget(self, place: Place) -> None:
         """The entry is gone."""
@@ -102,7 +128,10 @@ class Ledger:
 class Topic:
     """The log of one topic and its durable subscriptions."""
 
-    __slots__ = ("heads", "horizon", "is_terminated", "ledgers", "log", "stored", "subscriptions", "view")
+    __slots__ = (
+        *("heads", "horizon", "is_terminated", "ledgers", "log", "stored", "subscriptions", "view"),
+        *("open", "withheld"),
+    )
 
     def __init__(self) -> None:
         self.log: dict[Place, Sent] = {}
@@ -118,6 +147,10 @@ class Topic:
         """The last entry that a compaction looked at; None while nothing is kept for one."""
         self.view: dict[Place, Sent] = {}
         """Entries that compaction left up to the horizon, also those that are trimmed meanwhile."""
+        self.open: dict[TxnId, set[Place]] = {}
+        """Entries of open transactions."""
+        self.withheld: set[Place] = set()
+        """Entries that nobody gets: those of aborted transactions, and markers (TX-10, TX-11)."""
 
     def copy(self) -> Topic:
         """Makes an independent copy."""
@@ -126,7 +159,26 @@ class Topic:
         twin.horizon, twin.view, twin.is_terminated = self.horizon, self.view, self.is_terminated
         twin.ledgers = {number: replace(each) for number, each in self.ledgers.items()}
         twin.subscriptions = {name: each.copy() for name, each in self.subscriptions.items()}
+        twin.open = {txn_id: set(places) for txn_id, places in self.open.items()}
+        twin.withheld = set(self.withheld)
         return twin
+
+    def first_open(self) -> Place | None:
+        """Finds the first entry of an open transaction: nobody gets it, nor what is behind it (TX-9)."""
+        return min((min(places) for places in self.open.values()), default=None)
+
+    def add(self, place: Place, sent: Sent) -> None:
+        """Adds an entry to the log."""
+        self.log[place] = sent
+        ledger = self.ledgers[place[0]]
+        ledger.size_bytes += len(sent.entry)
+        ledger.entries += 1
+
+    def lose_ledger(self, ledger_id: int) -> None:
+        """Takes the entries of a ledger that is gone out of transactions (TX-26)."""
+        self.withheld = {place for place in self.withheld if place[0] != ledger_id}
+        left = {txn_id: {place for place in places if place[0] != ledger_id} for txn_id, places in self.open.items()}
+        self.open = {txn_id: places for txn_id, places in left.items() if places}
 
     def unacked(self, name: str) -> list[Place]:
         """Lists the unacknowledged entries of a subscription, in order."""
@@ -135,7 +187,7 @@ class Topic:
 
 
 @dataclass(slots=True)
-class Account:
+class Account(TransactionPostings):
     """All topics by name, and the postings that change them."""
 
     topics: dict[str, Topic] = field(default_factory=dict)
@@ -159,6 +211,10 @@ class Account:
     """Definitions by name and version; None: deleted, or the mark of that."""
     idle_since_ms: dict[tuple[str, str], int | None] = field(default_factory=dict)
     """Time since when a subscription is unused; None: it is in use."""
+    transactions: dict[TxnId, Transaction] = field(default_factory=dict)
+    """Open transactions."""
+    ended: dict[TxnId, bool] = field(default_factory=dict)
+    """Ended transactions, and whether they were committed."""
 
     def copy(self) -> Account:
         """Makes an independent copy."""
@@ -175,6 +231,8 @@ class Account:
             {number: (topic_id, list(entries)) for number, (topic_id, entries) in self.compacting.items()},
             {name: list(versions) for name, versions in self.schemas.items()},
             dict(self.idle_since_ms),
+            {txn_id: each.copy() for txn_id, each in self.transactions.items()},
+            dict(self.ended),
         )
 
     def post(self, posting: Posting) -> None:
@@ -218,10 +276,7 @@ class Account:
 
     def stored(self, place: Place, sent: Sent, is_noted: bool) -> None:
         topic = self.topics[sent.topic]
-        topic.log[place] = sent
-        ledger = topic.ledgers[place[0]]
-        ledger.size_bytes += len(sent.entry)
-        ledger.entries += 1
+        topic.add(place, sent)
         self.ever.add((sent.topic, sent.producer, sent.number))
         if is_noted:
             topic.stored.add((sent.producer, sent.number))
@@ -240,6 +295,7 @@ class Account:
             for subscription in topic.subscriptions.values():
                 subscription.forget(place)
         if before is None:
+            topic.lose_ledger(ledger_id)
             topic.ledgers.pop(ledger_id, None)
             self.dead_ledgers.add(ledger_id)
 
@@ -281,7 +337,7 @@ class Account:
         """Everything up to `mark` is acked and nothing else."""
         topic = self.topics[topic_name]
         subscription = topic.subscriptions[name]
-        subscription.acked = {place for place in topic.log if place <= mark}
+        subscription.acked = {place for place in topic.log if place <= mark or place in topic.withheld}
         subscription.bits.clear()
         subscription.redelivered.clear()
 

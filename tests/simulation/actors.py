@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.broker.turn.events import Event
-from spark_pulsar.model.ids import MessageId
+from spark_pulsar.model.ids import MessageId, TransactionId
 from spark_pulsar.server.connection import Connection
 from spark_pulsar.server.connection_memory import ConnectionMemory
 from spark_pulsar.wire import commands, requests
@@ -21,6 +21,7 @@ from spark_pulsar.wire.pulsar_api_pb2 import (
     BaseCommand,
     CommandError,
     CommandProducerSuccess,
+    CommandSendError,
     CommandSubscribe,
     ProducerAccessMode,
     ServerError,
@@ -30,6 +31,7 @@ from .account import Place, Sent
 from .comparing import Violation
 from .schemas import on_wire
 from .sharing import ALL_STICKY_HASHES, EXCLUSIVE, Kind
+from .transaction_client import ClientTransactions
 
 if TYPE_CHECKING:
     from random import Random
@@ -119,6 +121,8 @@ class Producer:
     """The last one in which it had its topic alone."""
     schemas: tuple[bytes, ...] = ()
     """Schemas that the producer brings one after the other."""
+    given_up: set[int] = field(default_factory=set)
+    """Numbers of entries whose transaction was over when they came (TX-8)."""
     encrypted_share: float = 0.0
     """Share of encrypted entries; a producer with some says that it encrypts."""
 
@@ -126,7 +130,10 @@ class Producer:
         """Puts entries on the wire."""
         frames = []
         for sent in sents:
-            command = requests.send(self.producer_id, sent.sequence_id, sent.count, sent.highest_sequence_id)
+            txn_id = None if sent.transaction is None else TransactionId(*sent.transaction)
+            command = requests.send(
+                self.producer_id, sent.sequence_id, sent.count, sent.highest_sequence_id, transaction=txn_id
+            )
             frames.append(payload_frame(command, sent.entry))
         self.client.put(b"".join(frames))
 
@@ -142,6 +149,16 @@ class Producer:
             waiting.popleft()
         elif waiting and sequence_id > waiting[0].sequence_id:
             raise Violation(f"{self.name} hears of {sequence_id} and waits for {waiting[0].sequence_id} (PR-9)")
+
+    def give_up(self, sequence_id: int) -> bool:
+        """Gives up an entry whose transaction is over. False when it is not the next one that an answer is for."""
+        if not self.waiting:
+            return False
+        sent = self.waiting[0]
+        if max(sent.sequence_id, sent.highest_sequence_id or 0) != sequence_id or sent.transaction is None:
+            return False
+        self.given_up.add(self.waiting.popleft().number)
+        return True
 
 
 @dataclass(slots=True, eq=False)
@@ -176,6 +193,7 @@ class Client:
         self._requests = 0
         self._last_consumer = 0
         self._opening: dict[int, Producer] = {}
+        self.transactions = ClientTransactions(self)
 
     def request_id(self) -> int:
         """A fresh one."""
@@ -207,6 +225,7 @@ class Client:
         self.connected = False
         self.consumers.clear()
         self._opening.clear()
+        self.transactions.leave()
         for producer in self.producers:
             producer.state = "closed"
 
@@ -317,13 +336,22 @@ class Client:
         elif kind == BaseCommand.SUCCESS:
             self._success(command.success.request_id)
         elif kind == BaseCommand.SEND_ERROR:
-            self.leave()  # the cure of every client: connect again and send again
+            self._send_error(command.send_error)
         elif kind == BaseCommand.CLOSE_CONSUMER:
             self.consumers.pop(command.close_consumer.consumer_id, None)
         elif kind == BaseCommand.CLOSE_PRODUCER:
             for producer in self.producers:
                 if producer.producer_id == command.close_producer.producer_id:
                     producer.state = "closed"
+        else:
+            self.transactions.hear(command)
+
+    def _send_error(self, error: CommandSendError) -> None:
+        if error.error == ServerError.NotAllowedError and "is not open" in error.message:
+            found = (each for each in self.producers if each.producer_id == error.producer_id)
+            if any([producer.give_up(error.sequence_id) for producer in found]):
+                return
+        self.leave()  # the cure of every client: connect again and send again
 
     def _producer_ready(self, success: CommandProducerSuccess) -> None:
         if not success.producer_ready:

@@ -187,7 +187,11 @@ class CompactionJudge:
         horizon = (record.horizon_ledger_id, record.horizon_entry_id)
         if topic.horizon is None or horizon <= topic.horizon:
             raise Violation(f"{name} was compacted from {topic.horizon} to {horizon} (CMP-C4)")
+        hold = topic.first_open()
+        if hold is not None and hold <= horizon:
+            raise Violation(f"{name} was compacted to {horizon}, and {hold} is of an open transaction (TX-19)")
         more = {place: sent for place, sent in topic.log.items() if topic.horizon < place <= horizon}
+        more = {place: sent for place, sent in more.items() if place not in topic.withheld}
         view = left(topic.view, more, keeps_unkeyed=self.keeps_unkeyed)
         written = current.compacting[record.ledger_id][1]
         if written != [(place, sent.entry) for place, sent in view.items()]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from spark_pulsar.ledger.apply.schemas import next_version
 from spark_pulsar.ledger.state.durable_state import DurableState
+from spark_pulsar.ledger.state.transactions import unsized
+from spark_pulsar.model.ids import EARLIEST
 
-from .account import Account, Topic
+from .account import Account, Place, Topic
 
 
 class Violation(AssertionError):
@@ -37,6 +40,50 @@ def compare(state: DurableState, account: Account) -> None:
         for cursor in found.cursors.values():
             _compare_cursor(name, cursor, topic)
     _compare_schemas(state, account)
+    _compare_transactions(state, account)
+
+
+def _compare_transactions(state: DurableState, account: Account) -> None:
+    found = {
+        txn_id: (
+            list(each.partitions),
+            {(topic, name) for topic, names in each.subscriptions.items() for name in names},
+        )
+        for txn_id, each in state.transactions.items()
+    }
+    expected = {txn_id: (each.partitions, set(each.subscriptions)) for txn_id, each in account.transactions.items()}
+    if found != expected:
+        raise Violation(f"transactions are {found}, should be {expected} (TX-3 ... TX-7)")
+    for name, topic in account.topics.items():
+        known = state.topics_by_name[name]
+        opened = {txn_id: _places(entries) for txn_id, entries in known.open_transactions.items()}
+        if opened != topic.open:
+            raise Violation(f"{name} has entries of transactions {opened}, should have {topic.open} (TX-8)")
+        withheld = _places(known.ledger.withheld)
+        if withheld != topic.withheld:
+            raise Violation(f"{name} withholds {withheld}, should withhold {topic.withheld} (TX-10, TX-11)")
+        for cursor in known.cursors.values():
+            _compare_pending(name, cursor, topic)
+
+
+def _compare_pending(name: str, cursor: Any, topic: Topic) -> None:
+    pending = {} if cursor.pending is None else cursor.pending.of
+    found = {
+        txn_id: (
+            _places(acks.ranges),
+            {place: unsized(bits) for place, bits in acks.batch_sets.items()},
+            tuple(acks.through) if acks.through > EARLIEST else None,
+        )
+        for txn_id, acks in pending.items()
+    }
+    known = topic.subscriptions[cursor.name].pending
+    expected = {txn_id: (each.whole, each.parts, each.through) for txn_id, each in known.items()}
+    if found != expected:
+        raise Violation(f"acks pending on {cursor.name} of {name} are {found}, should be {expected} (TX-12)")
+
+
+def _places(ranges: Iterable[tuple[int, int, int]]) -> set[Place]:
+    return {(ledger_id, entry_id) for ledger_id, first, end in ranges for entry_id in range(first, end)}
 
 
 def _compare_schemas(state: DurableState, account: Account) -> None:

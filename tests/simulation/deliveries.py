@@ -11,6 +11,7 @@ from spark_pulsar.broker.entities.subscription import Subscription
 from spark_pulsar.broker.turn import effects as fx
 
 from .account import Place, Sent, Topic
+from .account import Subscription as KnownSubscription
 from .comparing import Violation
 from .judge import Judge
 from .key_order import KeyOrder, free_to_go
@@ -76,6 +77,10 @@ class Deliveries:
             self._see_compacted(effect, consumer, current, durable or Topic())
             return
         account = current.subscriptions.get(name) if subscription.is_durable else None
+        done = current.withheld | self.of(topic_name, name).acked
+        if account is not None:
+            done = account.acked | account.hidden() if account.pending else account.acked
+        hold = _first_open(current, durable)
         delivering = self.of(topic_name, name)
         is_shared = subscription.type in DEALT_OUT
         if subscription.type == FAILOVER:
@@ -88,28 +93,43 @@ class Deliveries:
                 raise Violation(f"{where}: {place} is delivered and holds {sent!r}")
             if durable is None or place not in durable.log:
                 raise Violation(f"{where}: {place} is delivered before it is on disk (ML-5)")
+            _check_visible(where, place, current, hold)
             if account is not None:
-                if self.judge.rules.must_be_expired(sent):
-                    raise Violation(f"{where}: {place} is delivered though it is expired (TTL-1)")
-                if place in account.acked:
-                    raise Violation(f"{where}: {place} is delivered though it is acked (ACK-4)")
-                bits = None if effect.ack_sets is None else effect.ack_sets[index]
-                if bits != account.bits.get(place):
-                    raise Violation(f"{where}: {place} is delivered with {bits}, not {account.bits.get(place)} (ACK-9)")
-                count = 0 if effect.redelivery_counts is None else effect.redelivery_counts[index]
-                if is_shared and count != account.redelivered.get(place, 0):
-                    raise Violation(f"{where}: {place} is delivered with redelivery count {count} (RC-1)")
+                self._check_unacked(f"{where}: {place}", (place, sent), account, effect, index, is_shared=is_shared)
+                if place in done:
+                    raise Violation(f"{where}: {place} is delivered though its ack is pending (TX-12)")
             if is_shared:
                 if self.judge.rules.holds_back(topic_name, sent, self.judge.latest_ms):
                     raise Violation(f"{where}: {place} is delivered before {sent.deliver_at_ms} (DEL-3)")
                 if subscription.type == KEY_SHARED and account is not None:
-                    unacked = self._must_come(topic_name, name, current, account.acked)
+                    unacked = self._must_come(topic_name, name, current, done)
                     delivering.keys.see(where, place, consumer, {**unacked, place: sent}, delivering.holders)
                 self._hold(where, delivering, place, consumer)
             else:
-                self._in_turn(
-                    where, delivering, place, consumer, current, account.acked if account else delivering.acked
-                )
+                self._in_turn(where, delivering, place, consumer, current, done)
+
+    def _check_unacked(
+        self,
+        what: str,
+        entry: tuple[Place, Sent],
+        account: KnownSubscription,
+        effect: fx.SendMessages,
+        index: int,
+        *,
+        is_shared: bool,
+    ) -> None:
+        """Checks an entry that a durable subscription is sent: that it is wanted, and what is told with it."""
+        place, sent = entry
+        if self.judge.rules.must_be_expired(sent):
+            raise Violation(f"{what} is delivered though it is expired (TTL-1)")
+        if place in account.acked:
+            raise Violation(f"{what} is delivered though it is acked (ACK-4)")
+        bits, left = None if effect.ack_sets is None else effect.ack_sets[index], account.left_of(place)
+        if bits != left:
+            raise Violation(f"{what} is delivered with {bits}, not {left} (ACK-9, TX-14)")
+        count = 0 if effect.redelivery_counts is None else effect.redelivery_counts[index]
+        if is_shared and count != account.redelivered.get(place, 0):
+            raise Violation(f"{what} is delivered with redelivery count {count} (RC-1)")
 
     def _must_come(self, topic_name: str, name: str, current: Topic, acked: set[Place]) -> dict[Place, Sent]:
         """Lists unacknowledged entries that no rule lets the broker leave out."""
@@ -124,13 +144,15 @@ class Deliveries:
         """Up to the horizon what the last compaction left, behind it everything, in order (CMP-C4)."""
         name, topic_name = consumer.subscription.name, consumer.subscription.topic.full_name
         delivering = self.of(topic_name, name)
-        horizon = current.horizon
+        horizon, hold = current.horizon, _first_open(current, durable)
         shown = dict(current.view)
         shown.update((place, sent) for place, sent in current.log.items() if horizon is None or place > horizon)
+        shown = {place: sent for place, sent in shown.items() if place not in current.withheld}
         for index, (start, end) in enumerate(zip(effect.starts, effect.ends, strict=True)):
             place = (effect.ledger_id, effect.first_entry_id + index)
             last = delivering.last if delivering.consumer is consumer else None
             sent = shown.get(place)
+            _check_visible(f"{name} of {topic_name}", place, current, hold)
             if sent is None or sent.entry != effect.buffer[start:end]:
                 raise Violation(f"{name} of {topic_name}: {place} is delivered, the compacted view has {[*shown]}")
             if place not in durable.log and place not in durable.view:
@@ -154,7 +176,10 @@ class Deliveries:
                     continue
                 delivering = self.of(topic_name, name)
                 log = self.judge.current.topics[topic_name].log
-                wanted = self.judge.current.topics[topic_name].unacked(name)
+                account = self.judge.current.topics[topic_name]
+                hold, hidden = account.first_open(), account.subscriptions[name].hidden()
+                wanted = [place for place in account.unacked(name) if place not in hidden]
+                wanted = [place for place in wanted if hold is None or place < hold]
                 if subscription.type in DEALT_OUT:
                     limit = self.core.config.max_unacked_per_subscription
                     if limit and sum(each.unacked for each in subscription.consumers) >= limit // 2:
@@ -202,3 +227,17 @@ class Deliveries:
             if missed:
                 raise Violation(f"{where}: {place} is delivered, {missed} are not (EX-2)")
         delivering.last = place
+
+
+def _first_open(current: Topic, durable: Topic | None) -> Place | None:
+    """Finds the first entry of a transaction whose end is not on disk."""
+    firsts = (topic.first_open() for topic in (current, durable) if topic is not None and topic.open)
+    return min((first for first in firsts if first is not None), default=None)
+
+
+def _check_visible(where: str, place: Place, current: Topic, hold: Place | None) -> None:
+    """Checks that no transaction keeps an entry from consumers."""
+    if place in current.withheld:
+        raise Violation(f"{where}: {place} is delivered, of an aborted transaction, or its marker (TX-10, TX-11)")
+    if hold is not None and place >= hold:
+        raise Violation(f"{where}: {place} is delivered, and {hold} is of an open transaction (TX-9)")

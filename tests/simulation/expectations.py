@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 def expect(judge: Judge, profile: Profile) -> None:
     """Tells it."""
     judge.rules.defaults[policy_table.DEDUPLICATION] = bool(profile.config.get("deduplication"))
+    judge.transactions.is_on = "transactions" in profile.features
     judge.has_takeovers = "types" in profile.features
     judge.batch_index_acks = profile.config["batch_index_acks"]
     judge.uses.idleness.limit_ms = 60_000 * profile.config.get("subscription_expiration_minutes", 0)

@@ -36,6 +36,10 @@ class Result:
     receipts: int
     deliveries: int
     acks: int
+    commits: int
+    aborts: int
+    timed_out: int
+    transaction_acks: int
 
 
 class History(Steps):
@@ -64,6 +68,9 @@ class History(Steps):
             world.restart()
         self._hurry()
         self._until_quiet()
+        if judge.transactions.is_on:
+            self._end_all_transactions()
+            self._until_quiet()
         self._check_expiry()
         self._give_up_nothing()
         if self.partitioned is not None:
@@ -89,6 +96,7 @@ class History(Steps):
                     continue
                 ever, owner = judge.durable.ever, (producer.topic, producer.name)
                 lost = [number for number in range(producer.sent) if (*owner, number) not in ever]
+                lost = [number for number in lost if number not in producer.given_up]
                 if producer.topic.startswith("non-") or owner in judge.rules.refused:
                     lost = []
                 if lost or producer.waiting:
@@ -158,6 +166,7 @@ class History(Steps):
         readers = {each.topic: each for each in client.consumers.values() if each.subscription == "all"}
         for topic_name, topic in world.judge.current.topics.items():
             wanted = {*topic.view, *(place for place in topic.log if topic.horizon is None or place > topic.horizon)}
+            wanted -= topic.withheld
             got = readers[topic_name].inbox.keys() if topic_name in readers else set()
             if wanted != got:
                 raise Violation(f"{topic_name}: a reader of the compacted view got {got}, not {wanted} (CMP-C4)")
@@ -224,6 +233,7 @@ class History(Steps):
         client = world.clients[0]
         world.connect(client)
         self._until_quiet(rest_ms=0)
+        self._let_all_time_out()
         if "delays" in self.profile.features:
             self._wait_for_delays()
         wanted = {
@@ -297,6 +307,10 @@ def run(
         told["receipts"],
         told["deliveries"],
         told["acks"],
+        told["commits"],
+        told["aborts"],
+        world.judge.transactions.counts["timed out"],
+        told["acks in transactions"],
     )
 
 

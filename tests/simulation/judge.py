@@ -26,6 +26,7 @@ from .orders import Expiring, Seek
 from .past import Past, Submit
 from .rules import Rules
 from .schemas import Schemas
+from .transaction_judge import TransactionJudge
 from .uses import Uses
 
 if TYPE_CHECKING:
@@ -72,8 +73,11 @@ class Judge:
         self.uses = Uses(self)
         self.schemas = Schemas(self)
         self.leaders = Leaders(self)
+        self.transactions = TransactionJudge(self)
         self.checks_of_stored: list[Callable[[Sent], None]] = [self.leaders.check_stored]
         self._unsubmitted: list[Posting] = []
+        self._judged = 0
+        """Records of the next submit that are judged already."""
         self._on: dict[type[r.Record], Callable[[Any], None]] = {
             r.EntriesAppended: self._entries_appended,
             r.TopicCreated: lambda record: self.post("topic_created", record.topic_id, record.name),
@@ -95,6 +99,7 @@ class Judge:
             cr.CursorReset: self._cursor_reset,
             **self.compaction.handlers,
             **self.schemas.handlers,
+            **self.transactions.handlers,
         }
 
     # Postings and submits
@@ -106,15 +111,29 @@ class Judge:
 
     def on_submit(self, records: Sequence[r.Record]) -> int:
         """Records go to storage; the number of the submit, from 1."""
+        self._judge_records(records[self._judged :])
+        self._judged = 0
+        if self.transactions.is_on:
+            self.transactions.check_heard()
+        self.submitted += 1
+        self.submits.append(Submit(records, self._unsubmitted))
+        self._unsubmitted = []
+        return self.submitted
+
+    def catch_up(self, records: Sequence[r.Record]) -> None:
+        """Judges the records that the core has made up to now and not yet submitted, so that the account says what is
+        true before the next event. Only transactions need that."""
+        if self.transactions.is_on:
+            self._judge_records(records[self._judged :])
+            self._judged = len(records)
+            self.transactions.check_heard()
+
+    def _judge_records(self, records: Sequence[r.Record]) -> None:
         self.uses.inactivity.begin_submit(records, r.TopicDeleted)
         for record in records:
             judge = self._on.get(type(record))
             if judge is not None:
                 judge(record)
-        self.submitted += 1
-        self.submits.append(Submit(records, self._unsubmitted))
-        self._unsubmitted = []
-        return self.submitted
 
     def on_durable(self, number: int) -> None:
         """Storage says that submits up to this one are on disk."""
@@ -150,6 +169,7 @@ class Judge:
         self.submits.clear()
         self.submitted = self.on_disk
         self._unsubmitted.clear()
+        self._judged = 0
         self.current = self.durable.copy()
         self.seeks.clear()
         self.unsubscribing.clear()
@@ -158,6 +178,7 @@ class Judge:
         self.last_of_core = self.on_disk
         self.leaders.begin_life()
         self.schemas.begin_life()
+        self.transactions.begin_life()
         self.compare(state)
         return survivors
 
@@ -178,6 +199,7 @@ class Judge:
         self.shadow, self.durable = shadow, account
         self.created_in.clear()
         self.leaders.forget_epochs()
+        self.transactions.forget_ids()
 
     def note_time(self, now_ms: int) -> None:
         """A turn of the core begins."""
@@ -194,7 +216,7 @@ class Judge:
                 self._stored((run.ledger_id, entry_id), run.entry(entry_id))
 
     def _stored(self, place: Place, entry: bytes) -> None:
-        sent = self.sent.get(entry)
+        sent = self.sent.get(entry) or self.transactions.marker(place, entry)
         if sent is None:
             raise Violation(f"{place}: nobody sent what is stored there")
         topic = self.current.topics[sent.topic]
@@ -204,15 +226,20 @@ class Judge:
             raise Violation(f"{place} does not come after {next(reversed(topic.log))} (ML-1)")
         if topic.is_terminated:
             raise Violation(f"{sent!r} is stored, and {sent.topic} has ended (TN-13)")
+        if sent.is_marker:
+            self.transactions.marker_stored(place, sent)
+            return
         for check in self.checks_of_stored:
             check(sent)
         head = topic.heads.get(sent.producer, -1)
-        if sent.number > head + 1 and sent.owner not in self.rules.refused:
+        is_lacking = sent.number > head + 1 and not self.transactions.may_lack(sent, head)
+        if is_lacking and sent.owner not in self.rules.refused:
             raise Violation(f"{sent!r} is stored after {sent.producer}#{head}: order of the producer (PR-9)")
         deduplicates = self.rules.deduplicates(sent.topic)
         if deduplicates and (sent.producer, sent.number) in topic.stored:
             raise Violation(f"{sent!r} is stored twice with de-duplication (DED-2)")
         self.post("stored", place, sent, deduplicates)
+        self.transactions.stored(place, sent)
 
     def _ledger_sealed(self, record: r.LedgerSealed) -> None:
         self.post("ledger_sealed", record.ledger_id, record.sealed_ms)
@@ -220,6 +247,7 @@ class Judge:
     def _ledgers_trimmed(self, record: r.LedgersTrimmed) -> None:
         name = self.current.topic_names[record.topic_id]
         topic = self.current.topics[name]
+        self.transactions.trimmed(name, record.ledger_ids)
         for ledger_id in record.ledger_ids:
             info = topic.ledgers[ledger_id]
             self._check_unprotected(name, ledger_id, [place for place in topic.log if place[0] == ledger_id])

@@ -104,10 +104,22 @@ LATER_FEATURES: Final[dict[str, dict[str, float]]] = {
     "rates": {"set_policy": 2},  # what is published, sent and subscribed is limited
     "encryption": {"set_policy": 1.5, "open_producer": 5},  # some producers encrypt, and now and then all have to
     "inactivity": {"abandon": 2, "leave_topics_alone": 3, "visit": 2},  # unused topics go
+    "transactions": {
+        "transact": 3,
+        "begin_transaction": 2,
+        "publish_in_transaction": 5,
+        "ack_in_transaction": 6,
+        "end_transaction": 5,
+        "end_unheard": 1,
+        "end_again": 0.7,
+        "let_time_out": 0.7,
+        "forget_transaction": 0.4,
+        "abort_transaction": 0.4,
+    },
 }
 """Later features, in the form of FEATURES."""
 
-NEWEST: Final = frozenset({"rates", "encryption"})
+NEWEST: Final = frozenset({"rates", "encryption", "transactions"})
 """Features that earlier chosen histories do not have."""
 _FEATURE_SHARE: Final = 0.3
 DAY_MS: Final = 86_400_000
@@ -236,6 +248,11 @@ def _configure(profile: Profile, feature: str, random: Random) -> None:
         config["stats_interval_ms"] = choice((1_000, 60_000))
     elif feature == "access":
         profile.topics, profile.producers = 1, 3
+    elif feature == "transactions":
+        config["transactions_enabled"] = True
+        config["max_active_transactions"] = choice((0, 0, 0, 2))
+        if not {"types", "access"} & profile.features:
+            profile.topics, profile.producers = choice((2, 3)), 3
     elif feature == "types":
         profile.topics, profile.subscriptions = 1, min(profile.subscriptions, 2)
         config["failover_delay_ms"] = choice((0, 0, 10, 1_000))

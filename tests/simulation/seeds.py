@@ -18,7 +18,11 @@ from .history import run
 _CHUNK = 20
 _GARBAGE = 100_000
 """Objects between two searches for cycles: a seventh of the time is spent on that else."""
-_COUNTED = ("turns", "starts", "entries", "receipts", "deliveries", "acks")
+COUNTED = (
+    *("turns", "starts", "entries", "receipts", "deliveries", "acks"),
+    *("commits", "aborts", "timed_out", "transaction_acks"),
+)
+"""Numbers of `Result` that are summed up."""
 
 
 @dataclass(slots=True)
@@ -35,7 +39,7 @@ class Summary:
     def text(self) -> str:
         """Renders the summary."""
         rate = self.histories / max(self.seconds, 0.001) * 60
-        counted = ", ".join(f"{self.totals[name]} {name}" for name in _COUNTED)
+        counted = ", ".join(f"{self.totals[name]} {name}" for name in COUNTED)
         text = f"{self.histories} histories in {self.seconds:.1f} s ({rate:.0f} a minute): {counted}"
         if self.failures:
             seeds = ",".join(str(seed) for seed, _ in self.failures)
@@ -78,5 +82,5 @@ def _run_chunk(seeds: Sequence[int], storage: str | None) -> tuple[Counter[str],
         except Exception:  # noqa: BLE001 - whatever it is, it is told with its seed
             failures.append((seed, traceback.format_exc()))
         else:
-            totals.update({name: getattr(result, name) for name in _COUNTED})
+            totals.update({name: getattr(result, name) for name in COUNTED})
     return totals, failures

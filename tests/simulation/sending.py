@@ -13,12 +13,17 @@ from .actors import Producer
 from .compaction import KEYS, packed
 from .profile import Profile
 from .sharing import STICKY_KEYS
+from .transactions import TxnId
 
+_NAMES_IT: Final = 0.8
+"""Share of entries in transactions whose metadata name it; some clients name it in SEND alone."""
 _DELAYS_MS: Final = (-5, 0, 1, 40, 40, 400, 400, 900, 1_500, 5_000, 70_000)
 
 
-def new_entry(profile: Profile, random: Random, producer: Producer, now_ms: int) -> Sent:
-    """The next entry of a producer; its bytes are unique."""
+def new_entry(
+    profile: Profile, random: Random, producer: Producer, now_ms: int, transaction: TxnId | None = None
+) -> Sent:
+    """The next entry of a producer, perhaps in a transaction; its bytes are unique."""
     count = random.randint(2, profile.batch) if random.random() < profile.batch_share else 1
     metadata = MessageMetadata(
         producer_name=producer.name,
@@ -56,6 +61,8 @@ def new_entry(profile: Profile, random: Random, producer: Producer, now_ms: int)
         is_encrypted = random.random() < producer.encrypted_share
     if is_encrypted:
         metadata.encryption_keys.add(key="k", value=b"v")
+    if transaction is not None and random.random() < _NAMES_IT:
+        metadata.txnid_most_bits, metadata.txnid_least_bits = transaction
     sent = Sent(
         producer.topic,
         producer.name,
@@ -70,6 +77,7 @@ def new_entry(profile: Profile, random: Random, producer: Producer, now_ms: int)
         deliver_at_ms,
         items,
         is_encrypted,
+        transaction,
     )
     producer.sent += 1
     producer.next_sequence_id += count

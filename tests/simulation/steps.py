@@ -15,12 +15,13 @@ from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ProducerAccessMode
 from .account import Sent
 from .actors import Link, Producer
 from .administration import Administrator, partition_names
-from .consuming import Consuming
 from .profile import DAY_MS, Profile
 from .rules import draw_policy
 from .schemas import DEFINITIONS, name_of, on_wire
 from .sending import new_entry
 from .sharing import EXCLUSIVE, SHARED, draw_kinds
+from .transacting import Transacting
+from .transactions import TxnId
 from .world import World
 
 _ACCESS_MODES = (
@@ -33,7 +34,7 @@ _ACCESS_MODES = (
 )
 
 
-class Steps(Consuming):
+class Steps(Transacting):
     """Everything that may happen in a seed's world, one method each; `profile.WEIGHTS` names them."""
 
     def __init__(self, profile: Profile) -> None:
@@ -150,9 +151,11 @@ class Steps(Consuming):
         if producer.state == "open":
             producer.send(sents)
 
-    def _entry(self, producer: Producer) -> Sent:
-        sent = new_entry(self.profile, self.random, producer, self.world.now_ms)
+    def _entry(self, producer: Producer, transaction: TxnId | None = None) -> Sent:
+        sent = new_entry(self.profile, self.random, producer, self.world.now_ms, transaction)
         self.world.judge.sent[sent.entry] = sent
+        if transaction is not None:
+            self.world.judge.transactions.sent_in[sent.topic, sent.producer, sent.number] = transaction
         return sent
 
     # Policies and compaction

@@ -28,6 +28,7 @@ from .judge import Judge
 from .non_persistent import NonPersistentDeliveries
 from .orders import Promise, Seek
 from .sharing import DEALT_OUT, FAILOVER
+from .transaction_witness import TransactionWitness
 
 Range = tuple[int, int, int]
 
@@ -51,6 +52,7 @@ class Witness:
         self.non_persistent = NonPersistentDeliveries(self.deliveries.takeovers)
         self.endings = Endings(judge, core)
         self._admission = Admission(judge, core)
+        self._transactions = TransactionWitness(judge, core, self.deliveries, told)
         self._on_command = {
             BaseCommand.ACK: self._ack,
             BaseCommand.REDELIVER_UNACKNOWLEDGED_MESSAGES: self._redeliver,
@@ -60,6 +62,7 @@ class Witness:
             BaseCommand.PRODUCER: self._producer,
             **judge.schemas.on_command,
             BaseCommand.CLOSE_PRODUCER: self._close_producer,
+            **self._transactions.on_command,
         }
         self._on_answer = {
             BaseCommand.ACK_RESPONSE: self._ack_response,
@@ -70,6 +73,7 @@ class Witness:
             BaseCommand.ACTIVE_CONSUMER_CHANGE: self._active_consumer_change,
             BaseCommand.REACHED_END_OF_TOPIC: self._reached_end,
             **judge.schemas.on_answer,
+            **self._transactions.on_answer,
         }
 
     # What clients ask for: called at each event's place in the order, before the core has it
@@ -78,6 +82,7 @@ class Witness:
         """An event is next."""
         self.deliveries.takeovers.note()
         self.judge.uses.note(self.core)
+        self.judge.catch_up(self.core._records)
         if isinstance(event, ev.SendsReceived):
             if event.flaw is None:
                 self._sends(event.session_id, [event.run.producer_id] * len(event.run), event.run)
@@ -110,6 +115,7 @@ class Witness:
             if producer is not None:
                 sent = self.judge.sent[sends.buffer[start:end]]
                 self._awaiting.setdefault((session_id, producer_id), deque()).append(sent)
+                self._transactions.sent(sent)
                 (self._plain.discard if self.judge.rules.deduplicates(sent.topic) else self._plain.add)(sent)
                 if not self._admission.refuses(producer, sent) and producer.topic.non_persistent is not None:
                     published.setdefault(producer.topic, []).append(sent)
@@ -129,6 +135,9 @@ class Witness:
     def _ack(self, session_id: int, command: CommandAck) -> None:
         consumer = self._consumer(session_id, command.consumer_id)
         if consumer is None:
+            return
+        if command.HasField("txnid_least_bits"):
+            self._transactions.ack(session_id, consumer, command)
             return
         whole: list[Range] = []
         parts: list[tuple[Place, int]] = []
@@ -346,6 +355,7 @@ class Witness:
             if max(sent.sequence_id, sent.highest_sequence_id or 0) == error.sequence_id:
                 waiting.remove(sent)
                 self._admission.send_refused(sent, error)
+                self._transactions.send_refused(sent, error)
                 return
 
     def _receipt(self, session_id: int, producer_id: int, sequence_id: int, place: Place) -> None:
@@ -366,6 +376,8 @@ class Witness:
             raise Violation(f"{sent!r} has a receipt for {place}, where {durable.log[place]!r} stands")
 
     def _ack_response(self, session_id: int, response: Any) -> None:
+        if self._transactions.ack_response(session_id, response):
+            return
         promise = self._promises.pop((session_id, response.request_id), None)
         if promise is None or response.HasField("error"):
             return

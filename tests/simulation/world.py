@@ -229,6 +229,8 @@ class World:
         self.witness.end_turn()
         quotas.check(self.core, self.judge.current)
         self.judge.uses.check(self.core)
+        if self.judge.transactions.is_on:
+            self.judge.transactions.check_times()
 
     def _perform(self, effect: fx.Effect, numbers: list[int]) -> None:
         if isinstance(effect, fx.AppendRecords):
