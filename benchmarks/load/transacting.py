@@ -83,7 +83,7 @@ class Sends:
                 self._frames[:, at : at + _WIDTH] = digits
         self._sequence_ids += len(self._sequence_ids)
         size, at = self._frames.shape[1], self._checked_at
-        view = memoryview(self._frames).cast("B")
+        view = self._frames.data.cast("B")
         checksums = [crc32c(view[start + at : start + size]) for start in range(0, len(view), size)]
         self._frames[:, at - 4 : at] = np.array(checksums, ">u4").view(np.uint8).reshape(-1, 4)
         return view
