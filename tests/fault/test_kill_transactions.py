@@ -106,8 +106,9 @@ class _Lives:
             for intent in were_open:
                 shown = [message for topic, message in intent.promised() if message in early[topic]]
                 assert not shown, f"{intent}: {shown[:5]} was visible before it was ended"
+            left = self.sources.left(self.broker)  # publishes: the last time-out is on disk then, and holds up nothing
             visible = {target.topic: target.with_new(client) for target in self.targets}
-            self.account.judge(visible, self.sources.left(self.broker))
+            self.account.judge(visible, left)
             committed = [each for each in self.account.intents if each.is_committed]
             for target in self.targets:
                 target.promise(committed)
