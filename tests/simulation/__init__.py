@@ -8,8 +8,8 @@ soon as the broker breaks a promise. The promises of each subscription type stan
 producers in `leaders`, the end of a topic in `endings`, the end of idle subscriptions and topics in `idleness` and
 `inactivity`, schemas in `schemas`. Transactions are begun and ended by `transacting`, as `transaction_client` remembers
 them; what they did stands in `transactions`, and `transaction_judge` and `transaction_witness` say whether it may be.
-`compaction` does the compactions that a core orders, `past` says where a power loss
-may lead back to when the journal is not synced. Nothing reads a clock, a thread or a random source but the seed's own.
+`compaction` does the compactions that a core orders, `past` says where a power loss may lead back to when the journal
+is not synced. Nothing reads a clock, a thread or a random source but the seed's own.
 
     make simulate SEEDS=1..2000        many seeds on all cores
     make simulate SEEDS=1234           one seed, with its story
