@@ -59,6 +59,10 @@ WITHOUT_COMMAND: Final = {
     "GET admin/namespaces/{cluster}/antiAffinity/{group}": "the same path without v2, which pulsar-admin asks",
     "DELETE admin/v2/namespaces/{tenant}/{namespace}/{bundle}": "pulsar-admin has none",
     "GET admin/v2/non-persistent/{tenant}/{namespace}/{bundle}": "topics list shows those of all bundles",
+    **{
+        f"POST admin/v2/namespaces/{verb}PermissionsOnTopics": "pulsar-admin has none: it is for programs"
+        for verb in ("grant", "revoke")
+    },
     "GET metrics": "for Prometheus",
     "GET ": "the page, for browsers",
     "GET page/{file}": "a file of the page",

@@ -23,6 +23,7 @@ def test_at_most_64_mib_wait_for_their_receipts() -> None:
     for _ in range(6):
         assert receipts.wait_for_room(10 * MIB)
         callbacks.append(receipts.callback(10 * MIB))
+        receipts.expect(10 * MIB)
     waited = threading.Thread(target=receipts.wait_for_room, args=(10 * MIB,), daemon=True)
     waited.start()
     waited.join(0.1)
@@ -38,10 +39,27 @@ def test_one_larger_message_may_always_be_sent() -> None:
 
 def test_nothing_is_sent_after_a_failure() -> None:
     receipts = Receipts()
+    receipts.expect(1)
     receipts.callback(1)(SimpleNamespace(name="MessageTooBig"), None)
     receipts.settle()
     assert not receipts.wait_for_room(1)
     assert receipts.outcomes == {"MessageTooBig": 1}
+
+
+def test_each_message_gets_its_outcome() -> None:
+    """Also one whose receipt comes after the failure of a later one."""
+    receipts = Receipts()
+    first, second = receipts.callback(1), receipts.callback(1)
+    receipts.expect(1)
+    receipts.expect(1)
+    second(SimpleNamespace(name="MessageTooBig"), None)
+    waited = threading.Thread(target=receipts.wait_for_all, daemon=True)
+    waited.start()
+    waited.join(0.1)
+    assert waited.is_alive()
+    first(OK, None)
+    waited.join(20)
+    assert receipts.outcomes == {"MessageTooBig": 1, "Ok": 1}
 
 
 @pytest.mark.parametrize("words", ["produce t -m x", "consume t -s s", "read t", "bench read t"])
