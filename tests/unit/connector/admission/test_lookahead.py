@@ -15,7 +15,7 @@ from spark_pulsar.connector.admission.admission import Limits
 from spark_pulsar.connector.admission.counting import Counted
 from spark_pulsar.connector.admission.lookahead import LookAhead
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition
-from spark_pulsar.model.ids import MessageId, Position
+from spark_pulsar.model.ids import MessageId
 from spark_pulsar.wire.commands import success
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from tests.unit.client.peer import Caller, Peer, message
@@ -163,7 +163,7 @@ def test_entries_are_kept_only_where_a_small_micro_batch_may_come(
     peer.handlers[BaseCommand.FLOW] = lambda caller, command, _: caller.send(
         message(command.flow.consumer_id, MessageId(1, 0))
     )
-    peer.last = Position(1, 0)  # it is asked for this if the entries are slow to come
+    peer.last = MessageId(1, 0)  # it is asked for this if the entries are slow to come
     topics = [f"{TOPIC}-partition-{number}" for number in range(partitions)]
     end = dict.fromkeys(topics, ReadPosition(1, 1))
     with PulsarClient(ClientConfig(peer.url)) as client:
