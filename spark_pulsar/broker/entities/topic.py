@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import InitVar, dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_pulsar.broker.turn.counter_columns import (
@@ -16,7 +17,7 @@ from spark_pulsar.broker.turn.counter_columns import (
 )
 from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
 from spark_pulsar.model.column_store import Counter, HasCounters
-from spark_pulsar.model.ids import Position, TransactionId
+from spark_pulsar.model.ids import LATEST, Position, TransactionId
 from spark_pulsar.model.names import TopicName
 
 from .meters import Meter
@@ -56,6 +57,8 @@ class OpenTransactions:
 
     firsts: dict[TransactionId, Position] = field(default_factory=dict)
     """First entry of each, rising."""
+    lost: list[Position] = field(default_factory=list)
+    """First entries of open ones that lost all their entries here, which is not on disk yet (TX-26)."""
     committed: int = 0
     aborted: int = 0
 
@@ -150,9 +153,10 @@ class Topic(HasCounters):
     @property
     def max_read_position(self) -> Position:
         """The last entry that consumers may be sent: before the first one of an open transaction (TX-9)."""
-        if self.transactions is None or not self.transactions.firsts:
+        transactions = self.transactions
+        if transactions is None or not (transactions.firsts or transactions.lost):
             return self.last_add_confirmed
-        first = next(iter(self.transactions.firsts.values()))
+        first = min((*transactions.lost, next(iter(transactions.firsts.values()), LATEST)))
         return min(self.last_add_confirmed, ManagedLedger.previous_position(first))
 
     @property
@@ -185,15 +189,16 @@ class Topic(HasCounters):
     def ledgers_trimmed(self, core: Core) -> None:
         """Lets consumers past open transactions that have lost all their entries here, once that is on disk: their end
         may not concern this topic any more (TX-26)."""
-        if self.transactions is not None and self.transactions.firsts:
-            core.when_durable(lambda: self._pass_lost_transactions(core))
-
-    def _pass_lost_transactions(self, core: Core) -> None:
-        assert self.transactions is not None, "asked before"
-        firsts = self.transactions.firsts
-        for txn_id in list(firsts):
+        transactions = self.transactions
+        for txn_id in [] if transactions is None else list(transactions.firsts):
             if txn_id in core.state.transactions and txn_id not in self.state.open_transactions:
-                del firsts[txn_id]
+                assert transactions is not None
+                first = transactions.firsts.pop(txn_id)
+                transactions.lost.append(first)
+                core.when_durable(partial(self._pass_lost, core, transactions, first))
+
+    def _pass_lost(self, core: Core, transactions: OpenTransactions, lost: Position) -> None:
+        transactions.lost.remove(lost)
         self.wake_subscriptions(core)
 
     def add_subscription(self, subscription: Subscription) -> None:

@@ -20,7 +20,8 @@ _ENTRIES_A_TURN: Final = 2_000
 
 
 def older_than(core: Core, subscription: Subscription, time_ms: int, done: Callable[[], None]) -> None:
-    """Acks every entry published before the time, up to the first one that was not; `done` in this or a later turn.
+    """Acks every entry published before the time, up to the first unacknowledged one that was not; `done` comes in this
+    turn or a later one.
 
     Entries of a clock that is ahead of ours are stepped over and stay. An entry that is not older is never consumed,
     whatever lies behind it (better than TTL-4); one that cannot be read ends it.
@@ -32,6 +33,8 @@ def older_than(core: Core, subscription: Subscription, time_ms: int, done: Calla
         for entry_id in range(first, end):
             published_ms = time_in(run, entry_id - run.first_entry_id)
             if time_ms <= published_ms <= ahead_ms:
+                if subscription.cursor.is_acked(run.ledger_id, entry_id):
+                    continue  # as a marker is, which has the broker's time
                 return entry_id
             if published_ms < time_ms:
                 if expired and expired[-1][::2] == (run.ledger_id, entry_id):

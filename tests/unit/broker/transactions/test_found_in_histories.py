@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from spark_pulsar.broker.lifetime import expire_by_time
 from spark_pulsar.broker.subscriptions import cursor_moves
 from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.broker.turn.effects import SendMessages
@@ -15,7 +16,7 @@ from spark_pulsar.model.policies import DESTINATION_STORAGE, PRODUCER_EXCEPTION,
 from spark_pulsar.wire import requests
 from tests.unit.broker.compacting import compact, compacted_view, keyed
 from tests.unit.broker.transacting import ON, abort, ack_in, begin, publish_in, ready
-from tests.unit.broker.world import TOPIC, World, entry, payloads, positions_of
+from tests.unit.broker.world import START_MS, TOPIC, World, entry, payloads, positions_of
 
 SMALL: dict[str, Any] = {"ledger_max_entries": 1, "ledger_min_age_ms": -1}
 
@@ -56,6 +57,44 @@ def test_the_transaction_that_lost_its_entries_holds_the_topic_until_that_is_on_
     assert topic.max_read_position < (1, 0)
     world.sync()
     assert topic.max_read_position == topic.last_add_confirmed
+
+
+def test_a_transaction_that_lost_its_entries_and_ends_before_that_is_on_disk() -> None:
+    # covers TX-7, TX-26: the topic was held up until a restart
+    world = World(**ON, **SMALL)
+    client = world.connect()
+    ready(client, permits=10)
+    publish_in(client, begin(client), "lost")
+    client.publish(1, entry("plain"), first=1)
+    client.take_all()
+    world.disk_is_slow = True
+    world.ask(lambda core: cursor_moves.truncate(core, core.topics[TOPIC]))
+    world.now_ms += 60_001
+    world.happen([])
+    assert not world.state.transactions
+    world.sync()
+    topic = world.core.topics[TOPIC]
+    assert topic.max_read_position == topic.last_add_confirmed
+
+
+def test_expiry_by_time_passes_over_markers() -> None:
+    # covers TTL-8, TX-10: a marker has the broker's time, and older messages may come behind it
+    world = World(**ON)
+    client = world.connect()
+    client.open_producer()
+    client.open_consumer()
+    client.publish(1, entry("old", START_MS - 10_000))
+    client.take_all()
+    txn_id = begin(client)
+    client.send(requests.add_partitions(client.request_id(), txn_id, [TOPIC]))
+    client.take_all()
+    abort(client, txn_id)
+    client.publish(1, entry("as old", START_MS - 10_000), first=1)
+    client.publish(1, entry("new", START_MS), first=2)
+    client.take_all()
+    subscription = world.core.topics[TOPIC].subscriptions["s"]
+    world.ask(lambda core: expire_by_time.older_than(core, subscription, START_MS - 5_000, lambda: None))
+    assert subscription.backlog == 1
 
 
 def test_a_marker_counts_for_the_size_of_a_backlog() -> None:
