@@ -39,6 +39,14 @@ def store(core: Core, namespace: str, permissions: Permissions) -> None:
     policy_changes.set_of_namespace(core, namespace, AUTH_POLICIES, permissions.to_json())
 
 
+def store_of_topics(core: Core, namespace: str, changed: Mapping[str, Grants]) -> None:
+    """Stores the actions of roles with single topics of a namespace, by full name; nothing is kept of a topic that has
+    no more roles."""
+    found = authorization.permissions_of(core, namespace)
+    topics = {name: grants for name, grants in {**found.topics, **changed}.items() if grants}
+    store(core, namespace, replace(found, topics=topics))
+
+
 def check_topic(core: Core, name: TopicName) -> None:
     """Refuses a topic that does not exist: 404."""
     if not is_known(core, name):
@@ -92,26 +100,20 @@ def _of_topic(core: Core, call: Call) -> object:
 
 def _grant_topic(core: Core, call: Call) -> None:
     wanted, name = _wanted_actions(call), read_role(call.parts["role"])
-    _set_of_topic(core, call, {**_own(core, call), name: wanted})
+    store_of_topics(core, call.namespace, {call.topic.full: {**_own(core, call), name: wanted}})
 
 
 def _revoke_topic(core: Core, call: Call) -> None:
     known, role = _own(core, call), call.parts["role"]
     if not known:
         raise Refused(412, "Permissions are not set at the topic level")
-    _set_of_topic(core, call, without(known, role))
+    store_of_topics(core, call.namespace, {call.topic.full: without(known, role)})
 
 
 def _own(core: Core, call: Call) -> Grants:
     """Returns the actions of roles with this topic alone, which exists."""
     check_topic(core, call.topic)
     return authorization.permissions_of(core, call.namespace).topics.get(call.topic.full, {})
-
-
-def _set_of_topic(core: Core, call: Call, grants: Grants) -> None:
-    found, full = authorization.permissions_of(core, call.namespace), call.topic.full
-    topics = {**found.topics, full: grants} if grants else without(found.topics, full)
-    store(core, call.namespace, replace(found, topics=topics))
 
 
 # ---- subscriptions ----------------------------------------------------------------------------------------------

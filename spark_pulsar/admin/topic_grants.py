@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.broker.security import authorization
@@ -16,7 +15,7 @@ from spark_pulsar.model.permissions import role as read_role
 
 from .answers import Refused
 from .calls import changes
-from .permissions import check_topic, store, without
+from .permissions import check_topic, store_of_topics, without
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +58,7 @@ def _grant(core: Core, call: Call) -> None:
     changed = _known_grants(core, [name for name, _ in found])
     for name, role, allowed in given:
         changed[name.full] = {**changed[name.full], role: allowed}
-    _store(core, found[0][0], changed)
+    store_of_topics(core, found[0][0].namespace_name, changed)
 
 
 def _revoke(core: Core, call: Call) -> None:
@@ -69,7 +68,7 @@ def _revoke(core: Core, call: Call) -> None:
     changed = _known_grants(core, [name for name, _ in found])
     for name, role in roles:
         changed[name.full] = without(changed[name.full], role)
-    _store(core, found[0][0], changed)
+    store_of_topics(core, found[0][0].namespace_name, changed)
 
 
 def _known_grants(core: Core, topics: Sequence[TopicName]) -> dict[str, Grants]:
@@ -78,13 +77,6 @@ def _known_grants(core: Core, topics: Sequence[TopicName]) -> dict[str, Grants]:
         check_topic(core, name)
     own = authorization.permissions_of(core, topics[0].namespace_name).topics
     return {name.full: own.get(name.full, {}) for name in topics}
-
-
-def _store(core: Core, one: TopicName, changed: Mapping[str, Grants]) -> None:
-    namespace = one.namespace_name
-    found = authorization.permissions_of(core, namespace)
-    topics = {name: grants for name, grants in {**found.topics, **changed}.items() if grants}
-    store(core, namespace, replace(found, topics=topics))
 
 
 ROUTES: Final[Routes] = (

@@ -190,9 +190,10 @@ class Topic(HasCounters):
         """Lets consumers past open transactions that have lost all their entries here, once that is on disk: their end
         may not concern this topic any more (TX-26)."""
         transactions = self.transactions
-        for txn_id in [] if transactions is None else list(transactions.firsts):
+        if transactions is None:
+            return
+        for txn_id in list(transactions.firsts):
             if txn_id in core.state.transactions and txn_id not in self.state.open_transactions:
-                assert transactions is not None
                 first = transactions.firsts.pop(txn_id)
                 transactions.lost.append(first)
                 core.when_durable(partial(self._pass_lost, core, transactions, first))

@@ -16,20 +16,26 @@ from spark_pulsar.model.policies import DESTINATION_STORAGE, PRODUCER_EXCEPTION,
 from spark_pulsar.wire import requests
 from tests.unit.broker.compacting import compact, compacted_view, keyed
 from tests.unit.broker.transacting import ON, abort, ack_in, begin, publish_in, ready
-from tests.unit.broker.world import START_MS, TOPIC, World, entry, payloads, positions_of
+from tests.unit.broker.world import START_MS, TOPIC, Client, World, entry, payloads, positions_of
 
 SMALL: dict[str, Any] = {"ledger_max_entries": 1, "ledger_min_age_ms": -1}
 
 
-@pytest.mark.parametrize("truncates", [False, True], ids=["trimmed", "truncated"])
-def test_a_topic_goes_on_after_a_transaction_lost_its_entries_there(*, truncates: bool) -> None:
-    # covers TX-9, TX-26: its time-out did not concern the topic any more, which was held up until a restart
+def with_an_entry_to_lose() -> tuple[World, Client]:
+    """A topic with an entry of an open transaction, and a plain one behind it, each in a ledger of its own."""
     world = World(**ON, **SMALL)
     client = world.connect()
     ready(client, permits=10)
     publish_in(client, begin(client), "lost")
     client.publish(1, entry("plain"), first=1)
     client.take_all()
+    return world, client
+
+
+@pytest.mark.parametrize("truncates", [False, True], ids=["trimmed", "truncated"])
+def test_a_topic_goes_on_after_a_transaction_lost_its_entries_there(*, truncates: bool) -> None:
+    # covers TX-9, TX-26: its time-out did not concern the topic any more, which was held up until a restart
+    world, client = with_an_entry_to_lose()
     if truncates:
         world.ask(lambda core: cursor_moves.truncate(core, core.topics[TOPIC]))
     else:
@@ -45,12 +51,7 @@ def test_a_topic_goes_on_after_a_transaction_lost_its_entries_there(*, truncates
 
 def test_the_transaction_that_lost_its_entries_holds_the_topic_until_that_is_on_disk() -> None:
     # covers TX-9, TX-26
-    world = World(**ON, **SMALL)
-    client = world.connect()
-    ready(client, permits=10)
-    publish_in(client, begin(client), "lost")
-    client.publish(1, entry("plain"), first=1)
-    client.take_all()
+    world, _ = with_an_entry_to_lose()
     world.disk_is_slow = True
     world.ask(lambda core: cursor_moves.truncate(core, core.topics[TOPIC]))
     topic = world.core.topics[TOPIC]
@@ -61,12 +62,7 @@ def test_the_transaction_that_lost_its_entries_holds_the_topic_until_that_is_on_
 
 def test_a_transaction_that_lost_its_entries_and_ends_before_that_is_on_disk() -> None:
     # covers TX-7, TX-26: the topic was held up until a restart
-    world = World(**ON, **SMALL)
-    client = world.connect()
-    ready(client, permits=10)
-    publish_in(client, begin(client), "lost")
-    client.publish(1, entry("plain"), first=1)
-    client.take_all()
+    world, _ = with_an_entry_to_lose()
     world.disk_is_slow = True
     world.ask(lambda core: cursor_moves.truncate(core, core.topics[TOPIC]))
     world.now_ms += 60_001
