@@ -29,9 +29,9 @@ check: setup  ## style, types, import contracts
 	MYPYPATH=benchmarks $(BIN)/mypy benchmarks/broker.py benchmarks/canary.py benchmarks/cursor.py benchmarks/delayed.py benchmarks/storage.py benchmarks/transactions.py benchmarks/load
 	$(BIN)/python .ci/import-contracts
 
-test: check  ## the whole suite on our broker
-	@.ci/setup java browser
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(TESTS)
+test: $(if $(RULE),setup,check)  ## the whole suite on our broker; the tests of one rule, in seconds: make test RULE=TTL-4
+	@$(if $(RULE),:,.ci/setup java browser)
+	$(BIN)/python -m pytest $(if $(RULE),--rule=$(RULE),-n 3 --dist loadfile --no-loadscope-reorder) $(TESTS)
 
 coverage: java  ## lines of the package that the suite runs, brokers and Spark's workers included (htmlcov/)
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --cov --cov-report=term --cov-report=html $(TESTS)
@@ -55,7 +55,7 @@ test-matrix: java  ## the wheel in environments of their own: Python 3.11 to 3.1
 crash-test: setup  ## N kills of a loaded broker (make crash-test N=200)
 	CRASHES=$(N) $(BIN)/python -m pytest tests/fault/test_kill.py tests/fault/test_kill_once.py tests/fault/test_kill_transactions.py -s --timeout=0
 
-crash-spark: java  ## RUNS copies of a topic that kill workers, driver and broker (make crash-spark RUNS=100 SEED=1 GUARANTEE=transactional)
+crash-spark: java  ## RUNS copies of a topic that kill and refuse (make crash-spark RUNS=100 SEED=1 GUARANTEE=transactional)
 	SPARK_CRASHES=$(RUNS) CRASH_SEED=$(SEED) GUARANTEE=$(GUARANTEE) $(BIN)/python -m pytest tests/spark/crashes -s --timeout=0
 
 power-cuts: setup  ## N simulated power cuts of a loaded broker, recorded as it runs (make power-cuts N=50 SEED=1)
@@ -67,8 +67,8 @@ simulate: setup  ## histories of a broker in a world that goes wrong (make simul
 soak: setup  ## clients that come and go: resident memory and a canary's p99 (make soak MINUTES=10, or SESSIONS=200000)
 	$(BIN)/python benchmarks/soak.py --minutes $(MINUTES) --sessions $(SESSIONS)
 
-fuzz: setup  ## mutated frames and REST calls for MINUTES, beside a canary (make fuzz MINUTES=5 SEED=1234 ATTACK=17)
-	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --seed "$(SEED)" --attacks "$(ATTACK)"
+fuzz: setup  ## mutated frames and REST calls for MINUTES, beside a canary (make fuzz MINUTES=5 SEED=1234 ATTACK=17 TLS=1 AUTHORIZATION=1)
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --seed "$(SEED)" --attacks "$(ATTACK)" $(if $(TLS),--tls) $(if $(AUTHORIZATION),--authorization)
 
 bench: setup  ## all benchmarks; against a real Apache Pulsar where one takes part
 	@.ci/setup maven
@@ -77,6 +77,8 @@ bench: setup  ## all benchmarks; against a real Apache Pulsar where one takes pa
 	$(BIN)/python benchmarks/canary.py
 	$(BIN)/python benchmarks/delayed.py
 	$(BIN)/python benchmarks/planning.py
+	$(BIN)/python benchmarks/cliffs.py
+	$(BIN)/python benchmarks/sink.py
 	$(BIN)/python benchmarks/broker.py --against apache-pulsar
 	$(BIN)/python benchmarks/storage.py
 	$(BIN)/python benchmarks/compaction.py --against apache-pulsar

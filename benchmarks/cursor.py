@@ -27,10 +27,10 @@ from spark_pulsar.ledger.records import base as r
 from spark_pulsar.ledger.records.cursors import CursorAcked, CursorCreated
 from spark_pulsar.ledger.rows.snapshot import Row, take_dirty_rows
 from spark_pulsar.ledger.state.durable_state import DurableState
-from spark_pulsar.model.ids import LATEST, Position
+from spark_pulsar.model.positions.ids import LATEST, Position
 from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.testing.process import BrokerProcess
-from spark_pulsar.wire.entries import build_entry
+from spark_pulsar.wire.entries.entry_bytes import build_entry
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests.entry_runs import run_of
 

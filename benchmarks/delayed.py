@@ -31,7 +31,7 @@ from spark_pulsar.ledger.records.cursors import CursorCreated
 from spark_pulsar.ledger.records.delays import EntriesDelayed
 from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.testing.process import BrokerProcess
-from spark_pulsar.wire.entries import build_entry
+from spark_pulsar.wire.entries.entry_bytes import build_entry
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests.entry_runs import run_of
 

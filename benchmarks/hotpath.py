@@ -18,16 +18,17 @@ import platform
 import time
 from collections.abc import Callable
 
-from spark_pulsar.model.ids import MessageId, Position
-from spark_pulsar.wire import entries, frames, requests
-from spark_pulsar.wire.acks import parse_ack_ids
-from spark_pulsar.wire.columnar_receipts import columnar_receipts
-from spark_pulsar.wire.frames import FrameSplitter
-from spark_pulsar.wire.messages import message_frames
+from spark_pulsar.model.positions.ids import MessageId, Position
+from spark_pulsar.wire.entries import entry_bytes
+from spark_pulsar.wire.entries.messages import message_frames
+from spark_pulsar.wire.protocol import frames, requests
+from spark_pulsar.wire.protocol.acks import parse_ack_ids
+from spark_pulsar.wire.protocol.frames import FrameSplitter
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
-from spark_pulsar.wire.receipts import receipts
-from spark_pulsar.wire.send_runs import ColumnarSends, SendRun
-from spark_pulsar.wire.sends import RunSplitter
+from spark_pulsar.wire.sends.columnar_receipts import columnar_receipts
+from spark_pulsar.wire.sends.receipts import receipts
+from spark_pulsar.wire.sends.run_splitter import RunSplitter
+from spark_pulsar.wire.sends.send_runs import ColumnarSends, SendRun
 from tests import entry_commands
 
 READ_BYTES = 65_536
@@ -42,7 +43,7 @@ def send_stream(count: int, payload_bytes: int, producers: int = 1, batch: int =
         if batch > 1:
             metadata.num_messages_in_batch = batch
         command = requests.send(index % producers, sequence_id, batch, sequence_id + batch - 1 if java else None)
-        made.append(frames.payload_frame(command, entries.build_entry(metadata, bytes(payload_bytes))))
+        made.append(frames.payload_frame(command, entry_bytes.build_entry(metadata, bytes(payload_bytes))))
     stream = b"".join(made)
     return [stream[at : at + READ_BYTES] for at in range(0, len(stream), READ_BYTES)]
 
@@ -75,7 +76,7 @@ def publish_by_protobuf(reads: list[bytes]) -> None:
     for data in reads:
         for frame in splitter.feed(data):
             command, payload_start = frames.parse_command(*frame)
-            entries.parse_entry(frame.buffer, payload_start, frame.end)
+            entry_bytes.parse_entry(frame.buffer, payload_start, frame.end)
             send = command.send
             receipt = entry_commands.send_receipt(send.producer_id, send.sequence_id, Position(7, entry_id))
             frames.command_frame(receipt)

@@ -15,8 +15,8 @@ import urllib.request
 
 import spark_pulsar
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.client.config import ClientConfig
-from spark_pulsar.client.publisher import Publisher
+from spark_pulsar.client.connections.config import ClientConfig
+from spark_pulsar.client.publishing.publisher import Publisher
 from spark_pulsar.connector.micro_batches.offset_planner import OffsetPlanner
 from spark_pulsar.connector.offsets.source_offset import SourceOffset
 from spark_pulsar.connector.options.parsing import parse_options

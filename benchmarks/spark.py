@@ -58,7 +58,7 @@ from rich.console import Console
 from rich.table import Table
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.connections.config import ClientConfig
 from spark_pulsar.connector.options.parsing import parse_options
 from spark_pulsar.connector.planning.ranges import TopicRange
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition

@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.avro.functions import from_avro, to_avro
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.connections.config import ClientConfig
 
 RECORD = (
     "id",

@@ -46,7 +46,6 @@ def checksum(rows: DataFrame) -> tuple[int, int]:
 def run_query(args: argparse.Namespace) -> None:
     """Runs the stream to the end of the source; says when it has begun."""
     spark = SparkSession.builder.appName("exactly-once ETL").getOrCreate()
-    spark.conf.set("spark.sql.adaptive.streaming.stateless.enabled", "false")  # the sink sees that no row is shuffled
     pulsar = {"service.url": args.service_url}
     read = spark.readStream.format("pulsar").options(topic=args.source, startingOffsets="earliest", **pulsar)
     flights = read.option("maxMessagesPerTrigger", args.max_per_trigger).load()

@@ -3,15 +3,16 @@
     spark-submit jobs/replay_by_time.py --from 2026-11-23T10:00:00Z --until 2026-11-23T11:00:00Z --output /data/hour
 
 Times are publish times in ISO 8601. Each topic partition is looked up by time once, so that nothing before the window
-is read; --tasks says over how many tasks the window is spread. With --output it is written there as Parquet. With
---verify the whole topic is read as well and filtered: both must find the same messages. Ends with status 1 when they do
-not.
+is read; --tasks says over how many tasks the window is spread. With --output it is written there as Parquet, to a
+directory that does not exist yet. With --verify the whole topic is read as well and filtered: both must find the same
+messages. Ends with status 1 when they do not.
 """
 
 import argparse
 import sys
 from datetime import datetime
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -53,10 +54,16 @@ def main() -> int:
     spark = SparkSession.builder.appName("replay by time").getOrCreate()
     try:
         window = read_window(spark, args)
+        if args.output is not None:
+            try:
+                window.write.parquet(args.output)
+            except AnalysisException as error:
+                if error.getCondition() != "PATH_ALREADY_EXISTS":
+                    raise
+                print(f"--output {args.output} exists: name another directory, or remove that one")
+                return 1
         found = summary(window)
         print(f"{found[0]:,} messages in the window, read by {window.rdd.getNumPartitions()} tasks")
-        if args.output is not None:
-            window.write.parquet(args.output)
         if args.verify:
             every = spark.read.format("pulsar").options(topic=args.topic, **{"service.url": args.service_url}).load()
             published = F.col("__publishTime")

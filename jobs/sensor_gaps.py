@@ -1,7 +1,7 @@
 """Watch sensors that never sleep: hours without a reading, jumps of temperature and winds that cannot be.
 
     spark-submit jobs/flight_replay.py --weather-topic weather
-    spark-submit jobs/sensor_gaps.py
+    spark-submit jobs/sensor_gaps.py --checkpoint /data/sensors
 
 Each weather station is a sensor. The stateful operator keeps its last reading between micro-batches and compares each
 new one with it; what is odd goes to the topic `sensor-alerts` as JSON with a schema, the station as key. The job reads

@@ -137,7 +137,6 @@ def main() -> int:
     args = parser.parse_args()
 
     spark = SparkSession.builder.appName("topic copy").getOrCreate()
-    spark.conf.set("spark.sql.adaptive.streaming.stateless.enabled", "false")  # the sink sees that no row is shuffled
     console = Console(highlight=False)
     table = Table("topic", "partition", "source", "target", "content")
     try:

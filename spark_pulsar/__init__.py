@@ -5,7 +5,7 @@ Names of this package are loaded when they are first used, so that importing it 
 `broker_process()` runs a broker as a child process. `RetryLetters` gives programs with the official Python client a
 retry letter topic; `starting_offsets` makes the option `startingOffsets` of message ids, `copy_schemas` registers a
 topic's schemas with another Pulsar. `retry_letters`, `dead_letters` and `replayed_letters` turn rows that were read
-into letters and back; `explain` tells how a streaming query gets on. Type checkers read `__init__.pyi`.
+into letters and back; `explain` describes the progress of a streaming query. Type checkers read `__init__.pyi`.
 
 A script that runs with the Python of an environment which is not activated gets Spark workers of that Python, unless
 `PYSPARK_PYTHON` says otherwise: see `connector/worker_python`.

@@ -1,5 +1,6 @@
-"""Fixtures of the whole suite: which broker, and one that a test may kill.
+"""Options and fixtures of the whole suite: which tests, which broker, and one that a test may kill.
 
+`pytest --rule=TTL-4` runs the tests that cover a rule of docs/rules.md, and collects no other file.
 `pytest --broker=ours` (default) starts our broker once for the session; `--broker=apache-pulsar` a real Apache Pulsar.
 With `APACHE_PULSAR_URLS="pulsar://HOST:PORT http://HOST:PORT"` the session takes one that is running already.
 """
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import citations
 from tests.brokers import RUNNING_APACHE_PULSAR, Broker
 
 # The same examples in every run: what fails once fails again. No time of a busy machine is a failure.
@@ -137,23 +139,41 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--small-files", action="store_true", help="our broker rolls, settles and reads files all the time"
     )
+    parser.addoption("--rule", help="run the tests that cover this rule of docs/rules.md")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """On Apache Pulsar a test that fails is tried a second time; the summary names it (`-rR`), with its first failure.
 
-    The judge has races of its own (broker-semantics section 21 rows 24 and 30) and pauses to collect garbage: one
-    failure in thousands of tests says nothing about our reading of Pulsar. On our broker it is a bug: no second try,
-    unless `--reruns` asks for one.
+    The judge has races of its own, a consumer that stands still now and then (SH-10), and pauses to collect garbage:
+    one failure in thousands of tests says nothing about our reading of Pulsar. On our broker it is a bug: no second
+    try, unless `--reruns` asks for one.
     """
+    if rule := config.getoption("--rule"):
+        citations.existing(rule)
     os.environ.setdefault(CHECK_INVARIANTS, "1")
     if config.getoption("--broker") == "apache-pulsar" and getattr(config.option, "reruns", None) is None:
         config.option.reruns = 1
         config.option.rerun_show_tracebacks = True
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With `--rule`, leaves out the files that do not name the rule: importing all takes a minute."""
+    rule = config.getoption("--rule")
+    if not rule or not collection_path.name.startswith("test_") or collection_path.suffix != ".py":
+        return None
+    return True if not citations.may_name(collection_path, rule) else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect on Apache Pulsar what holds on our broker only, by a rule that the marker names."""
+    """Keeps the tests of a rule; deselects on Apache Pulsar what holds on our broker only, by a rule that the marker
+    names."""
+    if rule := config.getoption("--rule"):
+        chosen = {item for item in items if citations.chosen(item, rule)}
+        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        items[:] = [item for item in items if item in chosen]
+        if not items:
+            raise pytest.UsageError(f"--rule={rule}: no test in these folders says `# covers {rule}`")
     for item in items:
         marker = item.get_closest_marker("ours_only")
         if marker is not None and not (marker.args and isinstance(marker.args[0], str)):

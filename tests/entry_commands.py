@@ -5,11 +5,11 @@ The broker itself writes many at once (`wire.receipts`, `wire.messages`), to the
 
 from __future__ import annotations
 
-from spark_pulsar.model.ids import MessageId, Position
-from spark_pulsar.wire import ack_sets
+from spark_pulsar.model.positions.ids import MessageId, Position
 from spark_pulsar.wire import pulsar_api_pb2 as api
-from spark_pulsar.wire.commands import command_of, message_id_data
-from spark_pulsar.wire.entries import BROKER_METADATA_MAGIC
+from spark_pulsar.wire.entries.entry_bytes import BROKER_METADATA_MAGIC
+from spark_pulsar.wire.protocol import ack_sets
+from spark_pulsar.wire.protocol.commands import command_of, message_id_data
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import select
 import socket
+import ssl
 import struct
 import time
 from collections import deque
@@ -21,11 +22,12 @@ from crc32c import crc32c
 from google.protobuf.message import Message
 
 from spark_pulsar.wire import pulsar_api_pb2 as api
-from spark_pulsar.wire.repeated_fields import is_repeated
+from spark_pulsar.wire.protocol.field_counts import is_repeated
 
 Checksum = Literal["ok", "wrong", "absent"]
 PROTOCOL_VERSION = 21
 DEFAULT_TIMEOUT_S = 30.0
+_RECORD_S = 0.05
 _MAGIC_CHECKSUM = 0x0E01
 _MAGIC_BROKER_ENTRY = 0x0E02
 _PAYLOAD_COMMANDS = ("SEND", "MESSAGE")
@@ -166,9 +168,13 @@ class RawConnection:
         answers_pings: A PING from the broker is answered and not shown; else it is a frame as any other.
     """
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, context: ssl.SSLContext | None = None) -> None:
+        """`context`: settings of TLS, None without."""
         self.answers_pings = True
         self._socket = socket.create_connection((host, port), timeout=DEFAULT_TIMEOUT_S)
+        self._is_tls = context is not None
+        if context is not None:
+            self._socket = context.wrap_socket(self._socket, server_hostname=host)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._bytes = bytearray()
         self._frames: deque[Frame] = deque()
@@ -303,9 +309,16 @@ class RawConnection:
 
     def _read(self) -> None:
         try:
+            if self._is_tls:  # what has come may be of TLS alone, or a part of a record
+                self._socket.settimeout(_RECORD_S)
             data = self._socket.recv(1 << 20)
+        except TimeoutError:
+            return
         except ConnectionResetError:
             data = b""
+        finally:
+            if self._socket.fileno() >= 0:
+                self._socket.settimeout(DEFAULT_TIMEOUT_S)
         if not data:
             self._closed_by_peer = True
             self._frames.append(Frame("CLOSED"))

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 from load import frames
 from spark_pulsar.wire import pulsar_api_pb2 as api
-from spark_pulsar.wire.entries import build_entry
-from spark_pulsar.wire.frames import payload_frame
+from spark_pulsar.wire.entries.entry_bytes import build_entry
+from spark_pulsar.wire.protocol.frames import payload_frame
 
 TOPIC = "persistent://public/default/canary"
 INTERVAL_S = 0.01

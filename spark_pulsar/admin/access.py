@@ -1,4 +1,4 @@
-"""Rules for roles at the admin API: the operation that each path and method asks for, and Apache Pulsar's words of
+"""Rules for roles at the admin API: the operation that each path and method requires, and Apache Pulsar's words of
 refusal (AU-7, AU-8, SEC-60).
 
 `RULES` has a rule for every route, by path and method; a route without one makes the import of `app` fail. All rules
@@ -16,9 +16,8 @@ from spark_pulsar.broker.security import authorization
 from spark_pulsar.broker.topics.auto_creation import TRANSACTION_COORDINATORS
 from spark_pulsar.ledger.records.documents import TENANTS
 from spark_pulsar.model.errors import AuthorizationError
-from spark_pulsar.model.ids import TransactionId
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.model.policies_without_effect import (
+from spark_pulsar.model.policies.policies_without_effect import (
     ALLOWED_CLUSTERS,
     BOOKIE_AFFINITY,
     ENTRY_FILTERS,
@@ -28,7 +27,7 @@ from spark_pulsar.model.policies_without_effect import (
     REPLICATOR_DISPATCH_RATE,
     SHADOW_TOPICS,
 )
-from spark_pulsar.model.policy_table import (
+from spark_pulsar.model.policies.policy_table import (
     ALLOW_SCHEMA_UPDATES,
     AUTO_SUBSCRIPTION_CREATION,
     AUTO_TOPIC_CREATION,
@@ -62,16 +61,17 @@ from spark_pulsar.model.policy_table import (
     SUBSCRIPTION_POLICIES,
     SUBSCRIPTION_TYPES,
 )
+from spark_pulsar.model.positions.ids import TransactionId
 
-from . import topic_grants
-from .answers import Refused
-from .calls import NAMESPACE_PATH, TOPIC_PATH, TRANSACTIONS_PATH, whole_number_in_path
-from .topics import topic_name
+from .http.calls import NAMESPACE_PATH, TOPIC_PATH, TRANSACTIONS_PATH, whole_number_in_path
+from .http.path_names import OLD_PATHS, topic_name
+from .http.refusals import Refused
+from .namespaces import topic_grants
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
 
-    from .calls import Call, Routes
+    from .http.calls import Call, Routes
 
 Rule = Callable[["Core", "Call"], None]
 """Refuses a call that its role may not make."""
@@ -177,8 +177,8 @@ def _tenant(operation: str) -> Rule:
 
 
 def _is_administrator(core: Core, call: Call, tenant: str | None = None) -> bool:
-    """Tells whether the role administrates a tenant, that of the path unless another is given. Raises Refused: 404, to
-    all but super users, when there is no such tenant."""
+    """Returns whether the role administrates a tenant, that of the path unless another is given. Raises Refused: 404,
+    to all but super users, when there is no such tenant."""
     tenant = call.parts["tenant"] if tenant is None else tenant
     if authorization.is_administrator(core, call.principal, tenant):
         return True
@@ -278,7 +278,7 @@ def _owner(core: Core, call: Call) -> None:
     """Refuses an open transaction of another role; what has ended is the same to all."""
     most, least = (whole_number_in_path(call.parts[name]) for name in ("most", "least"))
     found = core.state.transactions.get(TransactionId(most, least))
-    if found is not None and found.owner != (call.principal.role or ""):
+    if found is not None and found.owner != (call.principal.client_role or ""):
         _super_user(core, call)
 
 
@@ -494,6 +494,7 @@ def _topic_rules() -> Iterator[tuple[tuple[str, str], Rule]]:
     )
     yield from _of(f"{_SCHEMA}/schema/{{version}}", GET=_topic("GET_METADATA"))
     yield from _of(f"{_SCHEMA}/schemas", GET=_topic("GET_METADATA"))
+    yield from _of(f"{_SCHEMA}/metadata", GET=_topic("GET_METADATA"))
     yield from _of(f"{_SCHEMA}/compatibility", POST=_administrator)
     yield from _of(f"{_SCHEMA}/version", POST=_topic("GET_METADATA"))
 
@@ -538,7 +539,7 @@ def _transaction_rules() -> Iterator[tuple[tuple[str, str], Rule]]:
     yield from _of(f"{path}/positionStatsInPendingAck/{topic}/{{subscription}}/{{ledger}}/{{entry}}", GET=of_topic)
 
 
-RULES: Final[Rules] = dict(
+_OF_TODAY: Final[Rules] = dict(
     (
         *_policy_rules(),
         *_rules(),
@@ -549,6 +550,7 @@ RULES: Final[Rules] = dict(
     )
 )
 """The rule of each method and path. Of two rules the later one counts."""
+RULES: Final[Rules] = {**_OF_TODAY, **{("GET", old): _OF_TODAY["GET", new] for old, new in OLD_PATHS.items()}}
 
 
 RULES_OF_BODIES: Final[Rules] = {

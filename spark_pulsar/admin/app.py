@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote
+from typing import TYPE_CHECKING, Final
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
@@ -20,47 +19,28 @@ from spark_pulsar.broker.turn.effects import WriteAudit
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.principals import UNAUTHENTICATED, Principal
 
-from . import (
-    access,
-    applied_policies,
-    backlogs,
-    broker_stats,
-    brokers,
-    bundles,
-    clusters,
-    configuration,
-    disk,
-    isolation,
-    load_report,
-    lookups,
-    managed_info,
-    messages,
-    monitoring_metrics,
-    namespaces,
-    not_built,
-    offloading,
-    permissions,
-    policies,
-    replicated_subscriptions,
-    resource_groups,
-    resource_quotas,
-    schemas,
-    subscriptions,
-    topic_grants,
-    topic_routes,
-    transaction_states,
-    transactions,
-)
-from .answers import MAX_BODY_BYTES, Refused, Unauthenticated, refusal
-from .calls import Call
-from .origins import READING, AllowedHosts
+from . import access, not_built, schemas
+from .brokers import broker_stats, clusters, configuration, disk, isolation, load_report, lookups, owned_namespaces
+from .http import media_types
+from .http.answers import MAX_BODY_BYTES
+from .http.calls import Call
+from .http.origins import READING, AllowedHosts
+from .http.path_names import OLD_PATHS, parts_of, segments_of
+from .http.refusals import Refused, Unauthenticated, refusal
+from .metrics import monitoring_metrics
+from .namespaces import bundles, namespace_life, permissions, topic_grants
 from .page import files as page_files
+from .policies import applied_policies, offloading, policy_routes, resource_groups, resource_quotas
+from .subscriptions import backlogs, managed_info, replication, subscription_routes
+from .subscriptions.cursors import subscription_in
+from .topics import messages, topic_routes
+from .transactions import coordinators, transaction_states
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from .calls import Handler, Routes
-    from .gate import CurrentGate, Gate
+    from .http.calls import Handler, Routes
+    from .http.gate import CurrentGate, Gate
 
 DOMAINS: Final = frozenset({"persistent", "non-persistent"})
 
@@ -71,10 +51,10 @@ async def _ready(_call: Call) -> Response:
 
 async def _health(call: Call) -> Response:
     version = call.query.get("topicVersion")
-    if version not in (None, "V1", "V2"):  # the form of the name of a topic that Apache Pulsar asks about
+    if version not in (None, "V1", "V2"):  # the form of the name of a topic that Apache Pulsar checks
         raise Refused(404, f"topicVersion={version}: want V1 or V2")
-    if call.core.disk_full_reason:
-        raise Refused(503, f"The broker takes no messages: {call.core.disk_full_reason}")
+    if call.core.disk_reason:
+        raise Refused(503, f"The broker takes no messages: {call.core.disk_reason}")
     return PlainTextResponse("ok")
 
 
@@ -84,7 +64,7 @@ async def _version(_call: Call) -> Response:
 
 async def _metrics(call: Call) -> Response:
     # Loaded by the first scrape, beside the loop: prometheus-client is many files.
-    metrics = await asyncio.to_thread(importlib.import_module, "spark_pulsar.admin.metrics")
+    metrics = await asyncio.to_thread(importlib.import_module, "spark_pulsar.admin.metrics.prometheus_text")
     answer: Response = metrics.Exposition(call.gate.core, await disk.space_of(call.gate))
     return answer
 
@@ -95,20 +75,20 @@ _BROKER_ROUTES: Final[Routes] = (
     ("admin/v2/brokers/ready", {"GET": _ready}),
     ("admin/v2/brokers/version", {"GET": _version}),
 )
-ROUTES: Final[Routes] = (
+_OF_TODAY: Final[Routes] = (
     *_BROKER_ROUTES,
     *clusters.ROUTES,
-    *namespaces.ROUTES,
+    *namespace_life.ROUTES,
     *permissions.ROUTES,
     *topic_grants.ROUTES,
-    *policies.ROUTES,
+    *policy_routes.ROUTES,
     *isolation.ROUTES,
     *applied_policies.ROUTES,
     *offloading.ROUTES,
     *lookups.ROUTES,
     *topic_routes.ROUTES,
-    *subscriptions.ROUTES,
-    *replicated_subscriptions.ROUTES,
+    *subscription_routes.ROUTES,
+    *replication.ROUTES,
     *messages.ROUTES,
     *backlogs.ROUTES,
     *managed_info.ROUTES,
@@ -120,14 +100,18 @@ ROUTES: Final[Routes] = (
     *configuration.ROUTES,
     *resource_groups.ROUTES,
     *resource_quotas.ROUTES,
-    *brokers.ROUTES,
-    *transactions.ROUTES,
+    *owned_namespaces.ROUTES,
+    *coordinators.ROUTES,
     *transaction_states.ROUTES,
     *page_files.ROUTES,
     *bundles.ROUTES,  # behind the others: a name of theirs is no bundle
 )
 """Paths with their methods; the first that fits serves."""
 
+ROUTES: Final[Routes] = (
+    *_OF_TODAY,
+    *((old, {"GET": dict(_OF_TODAY)[new]["GET"]}) for old, new in OLD_PATHS.items()),
+)
 access.check_complete(ROUTES)
 _COMPILED: Final = tuple((tuple(path.split("/")), methods, path) for path, methods in ROUTES)
 
@@ -148,7 +132,7 @@ def build_app(
     """Builds the application over the core of the moment; `audit` writes the audit log, if there is one (SEC-20)."""
     allowed = allowed_hosts or AllowedHosts()
 
-    def tell(request: Request, segments: Sequence[str], principal: Principal, answer: Response) -> None:
+    def log_audited(request: Request, segments: Sequence[str], principal: Principal, answer: Response) -> None:
         if audit is not None and _is_audited(request, segments, answer):
             audit(_audit_of(request, segments, principal, answer))
 
@@ -156,12 +140,15 @@ def build_app(
         if scope["type"] != "http":
             return
         request = Request(scope, receive)
-        segments, principal = _segments(request), UNAUTHENTICATED
+        raw_segments, segments = segments_of(_raw_path(request))
+        principal = UNAUTHENTICATED
         is_stranger = False
         try:
+            _check_framing(request)
             allowed.check(request.method, request.headers, changes=_changes_by_reading(request, segments))
+            media_types.check(request.method, segments, request.headers)
             principal = UNAUTHENTICATED if authenticate is None else await authenticate(request, segments)
-            answer = await _serve(current_gate(), request, segments, principal)
+            answer = await _serve(current_gate(), request, segments, raw_segments, principal)
         except Unauthenticated as error:
             answer, is_stranger = refusal(error), True
         except PulsarError as error:
@@ -170,18 +157,18 @@ def build_app(
             return  # in the middle of its request
         except Exception as error:
             answer = refusal(Refused(500, f"{type(error).__name__}: {error}"))
-            tell(request, segments, principal, answer)
+            log_audited(request, segments, principal, answer)
             await answer(scope, receive, send)
             raise
         if not is_stranger:
-            tell(request, segments, principal, answer)
+            log_audited(request, segments, principal, answer)
         await answer(scope, receive, send)
 
     return app
 
 
 def _is_audited(request: Request, segments: Sequence[str], answer: Response) -> bool:
-    """Tells whether a request is in the audit log: it may change something, or it was refused."""
+    """Returns whether a request is in the audit log: it may change something, or it was refused."""
     is_change = request.method not in READING or _changes_by_reading(request, segments)
     return is_change or answer.status_code in _REFUSALS
 
@@ -195,19 +182,29 @@ def _audit_of(request: Request, segments: Sequence[str], principal: Principal, a
 
 
 def _changes_by_reading(request: Request, segments: Sequence[str]) -> bool:
-    """Tells whether a request of a method that reads may change something: create a topic, or delete by its quota."""
+    """Returns whether a request of a method that reads may change something: create a topic, or delete by its quota."""
     return "checkAllowAutoCreation" in request.query_params or segments[-1] == "backlog-quota-check"
 
 
-def _segments(request: Request) -> list[str]:
-    raw = request.scope.get("raw_path") or request.url.path.encode()
-    return [unquote(part) for part in raw.decode("ascii", "replace").partition("?")[0].strip("/").split("/")]
+def _check_framing(request: Request) -> None:
+    """Refuses a body with two lengths, which a proxy in front may read in another way."""
+    if "transfer-encoding" in request.headers and "content-length" in request.headers:
+        raise Refused(400, "A request has Content-Length or Transfer-Encoding, not both")
 
 
-async def _serve(gate: Gate | None, request: Request, segments: list[str], principal: Principal) -> Response:
+def _raw_path(request: Request) -> str:
+    raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
+    return raw.decode("ascii", "replace")
+
+
+async def _serve(
+    gate: Gate | None, request: Request, segments: list[str], raw_segments: list[str], principal: Principal
+) -> Response:
     method = "GET" if request.method == "HEAD" else request.method
-    methods, parts, path = find_route(segments, method)
+    methods, path = find_route(segments, method)
     handler = methods.get(method)
+    if method == "OPTIONS":
+        return _options(methods)
     if handler is None:
         refused = refusal(Refused(405, f"{request.method} is not for this path"))
         refused.headers["Allow"] = ", ".join(sorted(methods))
@@ -215,6 +212,10 @@ async def _serve(gate: Gate | None, request: Request, segments: list[str], princ
     if gate is None:
         raise Refused(503, "The broker is restarting its core")
     host = request.headers.get("host") or "localhost:8080"
+    pattern = path.split("/")
+    parts = parts_of(pattern, segments, raw_segments)
+    if "subscription" in parts:
+        parts["subscription"] = subscription_in(gate.core, pattern, parts)
     call = Call(
         gate,
         parts,
@@ -232,6 +233,12 @@ async def _serve(gate: Gate | None, request: Request, segments: list[str], princ
     return await handler(call)
 
 
+def _options(methods: dict[str, Handler]) -> Response:
+    """Returns the methods of a path. No header lets a page of another origin read them, or use them."""
+    allowed = [*(["HEAD"] if "GET" in methods else []), *methods, "OPTIONS"]
+    return PlainTextResponse(", ".join(allowed), headers={"Allow": ",".join(allowed)})
+
+
 async def _body(request: Request, limit_bytes: int) -> bytes:
     body = bytearray()
     async for piece in request.stream():
@@ -241,38 +248,31 @@ async def _body(request: Request, limit_bytes: int) -> bytes:
     return bytes(body)
 
 
-def find_route(segments: list[str], method: str) -> tuple[dict[str, Handler], dict[str, Any], str]:
-    """Returns the methods of a path, its named parts and its route. Of several routes that fit, one that takes the
-    method wins."""
-    fitting: list[tuple[dict[str, Handler], dict[str, Any], str]] = []
-    for pattern, methods, path in _COMPILED:
-        parts = _match(pattern, segments)
-        if parts is not None:
-            fitting.append((methods, parts, path))
-    for each in fitting:
-        if method in each[0] and not_built.reason_of(segments, is_served=True) is None:
-            return each
+def find_route(segments: list[str], method: str) -> tuple[dict[str, Handler], str]:
+    """Returns the methods of a path, and its route. Of several routes that fit, one that serves the method wins."""
+    fitting = [(methods, path) for pattern, methods, path in _COMPILED if _fits(pattern, segments)]
+    for methods, path in fitting:
+        if method in methods and not_built.reason_of(segments, is_served=True) is None:
+            return methods, path
     reason = not_built.reason_of(segments, is_served=bool(fitting))
     if reason is not None:
         why = "" if reason == not_built.NO_REASON else f": {reason}"
         raise Refused(501, f"{method} /{'/'.join(segments)} is not built in this broker yet{why}")
     if fitting:
         return fitting[0]
-    if segments[:2] == ["admin", "namespaces"] and len(segments) > 4:  # how pulsar-admin asks about three parts
+    if segments[:2] == ["admin", "namespaces"] and len(segments) > 4:  # as pulsar-admin names three parts
         name = "/".join(segments[2:5])
         raise Refused(404, f"{name} is no namespace: want <tenant>/<namespace>, or the same command for topics")
     raise Refused(404, f"There is nothing at /{'/'.join(segments)}")
 
 
-def _match(pattern: tuple[str, ...], segments: list[str]) -> dict[str, str] | None:
+def _fits(pattern: Sequence[str], segments: Sequence[str]) -> bool:
     if len(pattern) != len(segments):
-        return None
-    parts: dict[str, str] = {}
+        return False
     for wanted, segment in zip(pattern, segments, strict=True):
         if wanted.startswith("{"):
             if not segment or (wanted == "{domain}" and segment not in DOMAINS):
-                return None
-            parts[wanted[1:-1]] = segment
+                return False
         elif wanted != segment:
-            return None
-    return parts
+            return False
+    return True

@@ -1,5 +1,5 @@
-"""Paths of Apache Pulsar that this broker does not serve, each with the reason: answers of 501 tell it, and
-docs/admin.md has this table (`python -m spark_pulsar.cli.tables`)."""
+"""Paths of Apache Pulsar that this broker does not serve, each with the reason: answers of 501 give it, and
+docs/admin.md has this table (`python -m spark_pulsar.cli.tables`) (ADM-8)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,6 @@ NOT_BUILT: Final = (
     NotBuilt(
         "namespaces/{tenant}/{namespace}/scanOffloadedLedgers", "nothing is offloaded, the broker keeps all ledgers"
     ),
-    NotBuilt("schemas/{tenant}/{namespace}/{topic}/metadata", "schemas are in no ledger whose places could be told"),
     NotBuilt("clusters", NO_REASON),
     NotBuilt("tenants", NO_REASON),
     NotBuilt("namespaces", NO_REASON),
@@ -47,11 +46,11 @@ NOT_BUILT: Final = (
     NotBuilt("persistent", NO_REASON),
     NotBuilt("non-persistent", NO_REASON),
 )
-"""The first one that fits tells the reason. Those at the end stand for whatever else there is below them."""
+"""The first one that fits gives the reason. Those at the end stand for whatever else there is below them."""
 
 
 def reason_of(segments: Sequence[str], *, is_served: bool = False) -> str | None:
-    """Tells why a path of the admin API is not served; None for one that Apache Pulsar has not either. `is_served`:
+    """Returns why a path of the admin API is not served; None for one that Apache Pulsar has not either. `is_served`:
     only if it is excepted from a path that is (`brokers/{cluster}`)."""
     if segments[0] != "admin" or segments[1:2] not in (["v2"], ["v3"]) or len(segments) < 3:
         return None

@@ -1,4 +1,4 @@
-"""Schemas over REST (admin-rest.md 1.11). A topic need not exist to have schemas; its namespace must."""
+"""Schemas over REST (SC-12). A topic need not exist to have schemas; its namespace must."""
 
 from __future__ import annotations
 
@@ -10,16 +10,21 @@ from spark_pulsar.broker.schemas.definitions import InvalidSchema, SchemaTooLarg
 from spark_pulsar.model.errors import IncompatibleSchema
 from spark_pulsar.model.schemas import Schema, SchemaType, StoredSchema, join_key_and_value
 
-from .answers import Refused, unbounded_text_map
-from .calls import reads, shows_change, whole_number_in_path
-from .namespaces import check_tenant, existing
-from .topics import topic_name
+from .http.answers import Piecewise, json_pieces, unbounded_text_map
+from .http.calls import reads, shows_change, value_or_empty, whole_number_in_path
+from .http.path_names import topic_name
+from .http.refusals import Refused
+from .namespaces.namespace_life import check_tenant, existing
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from starlette.responses import Response
+
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.model.names import TopicName
 
-    from .calls import Call, Routes
+    from .http.calls import Call, Routes
 
 
 def _topic(call: Call) -> TopicName:
@@ -96,8 +101,28 @@ def _at_version(core: Core, call: Call) -> object:
     return _shown(found)
 
 
-def _all(core: Core, call: Call) -> object:
-    return {"getSchemaResponses": [_shown(each) for each in registry.versions_of(core, _topic(call))]}
+async def _all(call: Call) -> Response:
+    """Answers with all versions, of which one is written at a time: a thousand of them may be long."""
+    return Piecewise(_all_blocks(registry.versions_of(call.core, _topic(call))), "application/json")
+
+
+def _all_blocks(versions: list[StoredSchema]) -> Iterator[bytes]:
+    before = '{"getSchemaResponses":['
+    for each in versions:
+        yield before.encode()
+        for piece in json_pieces(_shown(each)):
+            yield piece.encode()
+        before = ","
+    yield b"]}" if versions else f"{before}]}}".encode()
+
+
+def _metadata(core: Core, call: Call) -> object:
+    """Returns the places of the versions of a schema, nothing where there is none. They are in no ledger here: each
+    place is -1:-1."""
+    index = [
+        {"ledgerId": -1, "entryId": -1, "version": each.version} for each in registry.versions_of(core, _topic(call))
+    ]
+    return {"info": index[-1], "index": index} if index else None
 
 
 def _post(core: Core, call: Call) -> object:
@@ -140,12 +165,17 @@ def _version(core: Core, call: Call) -> object:
     return {"version": next(alike, registry.NO_VERSION)}
 
 
+async def _shows_metadata(call: Call) -> Response:
+    return value_or_empty(_metadata(call.core, call))
+
+
 _SCHEMAS: Final = "admin/v2/schemas/{tenant}/{namespace}/{topic}"
 
 ROUTES: Final[Routes] = (
     (f"{_SCHEMAS}/schema", {"GET": reads(_latest), "POST": shows_change(_post), "DELETE": shows_change(_delete)}),
     (f"{_SCHEMAS}/schema/{{version}}", {"GET": reads(_at_version)}),
-    (f"{_SCHEMAS}/schemas", {"GET": reads(_all)}),
+    (f"{_SCHEMAS}/schemas", {"GET": _all}),
+    (f"{_SCHEMAS}/metadata", {"GET": _shows_metadata}),
     (f"{_SCHEMAS}/compatibility", {"POST": reads(_compatibility, 202)}),
     (f"{_SCHEMAS}/version", {"POST": reads(_version)}),
 )

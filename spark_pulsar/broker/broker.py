@@ -2,9 +2,9 @@
 
     broker.handle(events, now_ms) -> effects
 
-`handle` alone changes the broker, one turn at a call (`turn.turn` tells its order). It reads no clock and does no I/O:
-the same events at the same times always give the same effects. `next_deadline` tells when the broker needs a turn even
-if nothing happened.
+`handle` alone changes the broker, one turn at a call (`turn.turn` describes its order). It reads no clock and does no
+I/O: the same events at the same times always give the same effects. `next_deadline` returns when the broker needs a
+turn even if nothing happened.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from spark_pulsar.ledger.records.documents import DYNAMIC_CONFIGURATION
 from spark_pulsar.ledger.state.ledger import RollLimits
 from spark_pulsar.model.column_store import ColumnStore
 from spark_pulsar.model.errors import NotAllowed, PulsarError
-from spark_pulsar.wire import transactions
-from spark_pulsar.wire.commands import FIELD_OF
+from spark_pulsar.wire.protocol import transactions
+from spark_pulsar.wire.protocol.commands import FIELD_OF
+from spark_pulsar.wire.protocol.replies import refusal
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
-from spark_pulsar.wire.replies import refusal
 
 from .connections import handshake
 from .lifetime import compaction, delayed_delivery
@@ -109,20 +109,20 @@ def _on_columnar_sends(core: Core, session: Session, event: events.ColumnarSends
 class Broker:
     """One broker: durable state, and all connections."""
 
-    def __init__(self, state: DurableState, static_config: BrokerConfig, now_ms: int) -> None:
-        """Takes dynamic keys that `state` holds in place of the values of `static_config` (ADM-2)."""
+    def __init__(self, state: DurableState, static_config: BrokerConfig, now_ms: int, wall_ahead_ms: int = 0) -> None:
+        """`wall_ahead_ms`: milliseconds that the wall clock is ahead of `now_ms`. Takes dynamic keys that `state`
+        holds in place of the values of `static_config` (ADM-2)."""
         instance = state.counters.get(_INSTANCE_COUNTER, 0)
         config = configured(static_config, state.documents[DYNAMIC_CONFIGURATION])
         self.core = Core(state, config, EntryCache(config.cache_bytes), instance, static_config)
-        self.core.now_ms = self.core.started_ms = now_ms
+        self.core.start_clock(now_ms, wall_ahead_ms)
         self.core.roll_limits = RollLimits(
             config.ledger_max_entries, config.ledger_max_bytes, config.ledger_max_age_ms, config.ledger_min_age_ms
         )
         self.core.topic_counters = ColumnStore(TOPIC_WIDTH)
         self.core.producer_counters = ColumnStore(PRODUCER_WIDTH)
         self.core.monitors = Monitors(self.core)
-        authentications = Authentications(self.core, handshake.connect, handshake.end)
-        self.core.authentications = authentications
+        self.core.authentications = authentications = Authentications(self.core, handshake.connect, handshake.end)
         self.core.watchers = topic_list_watch.TopicWatchers()
         self.core.publish_limits = publish_rates.PublishLimits(self.core)
         self.core.encryption = encryption.RequiredEncryption(self.core)
@@ -138,9 +138,9 @@ class Broker:
             delayed_delivery.adopt,
             entries.adopt,
         )
-        self.core.front_consumed, self.core.end_acked = retention.trim, termination.tell_if_all_acked
+        self.core.front_consumed, self.core.end_acked = retention.trim, termination.notify_if_all_acked
         self.core.deleted = (compaction.forget, lambda core, topic: core.monitors.let_go(topic))
-        self.core.transactions = coordinator.Coordinators()
+        self.core.transactions = coordinator.new_coordinators(self.core)
         self.core.dispatch_limit = dispatch_rates.of_all(self.core)
         self.core.idle = IdleSubscriptions(self.core)
         self.core.append(CounterSet(_INSTANCE_COUNTER, instance + 1))
@@ -159,6 +159,7 @@ class Broker:
             events.AcksReceived: self._heard(acks.on_acks),
             events.CommandReceived: self._heard(_on_command_received),
             events.UnknownCommandReceived: self._bound(_on_unknown_command_received),
+            events.ClockCorrected: lambda event: self.core.correct_clock(event.wall_ahead_ms),
             events.RecordsDurable: lambda event: self.core.on_durable(event.group),
             events.EntriesRead: lambda event: self.core.on_read(event.token, event.runs),
             events.SizesRead: lambda event: self.core.on_read(event.token, event.sizes),
@@ -167,6 +168,7 @@ class Broker:
             events.CompactionEnded: self._bound(compaction.on_ended),
             events.CompactionFailed: self._bound(compaction.on_failed),
             events.DiskFull: self._bound(disk_full.on_disk_full),
+            events.DiskHangs: self._bound(disk_full.on_disk_hangs),
             events.EntriesLost: self._bound(damage.on_entries_lost),
             events.SessionOpened: self._bound(handshake.on_opened),
             events.SessionClosed: self._bound(handshake.on_closed),
@@ -195,7 +197,8 @@ class Broker:
         return handle
 
     def handle(self, happened: Sequence[Event], now_ms: int) -> list[Effect]:
-        """Runs one turn (`turn.turn`): takes events, returns effects. `now_ms`: wall-clock milliseconds."""
+        """Runs one turn (`turn.turn`): takes events, returns effects. `now_ms`: milliseconds that neither go
+        back nor leap; the wall clock is as far ahead of them as `ClockCorrected` said last."""
         self.core.begin_turn(now_ms)
         handlers = self._handlers
         for event in happened:
@@ -203,7 +206,7 @@ class Broker:
         return self.core.end_turn()
 
     def next_deadline(self) -> int | None:
-        """Tells the time of the next turn at the latest, in milliseconds; None = when something happens."""
+        """Returns the time of the next turn at the latest, in milliseconds; None = when something happens."""
         return self.core.next_deadline()
 
 
@@ -239,7 +242,7 @@ def _refuse(core: Core, session: Session, command: BaseCommand, error: PulsarErr
 
 
 def _on_unknown_command_received(core: Core, event: events.UnknownCommandReceived) -> None:
-    """Closes the connection, as Apache Pulsar does for command types of other versions (wire-protocol 2)."""
+    """Closes the connection, as Apache Pulsar does for command types of other versions (A14)."""
     session = core.sessions.get(event.session_id)
     if session is not None:
         handshake.end(core, session, f"command type {event.command_type} is unknown")

@@ -1,4 +1,5 @@
-"""Invariants between any two turns. Checked after tests, and after every turn when the shell is told to."""
+"""Invariants between any two turns. Checked after tests, and after every turn when the shell's configuration requests
+it."""
 
 from __future__ import annotations
 

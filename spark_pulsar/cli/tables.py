@@ -13,15 +13,15 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
-from spark_pulsar.admin.coordinator_metrics import COORDINATOR
-from spark_pulsar.admin.metric_table import BROKER, NAMESPACE, SUBSCRIPTION, TOPIC
-from spark_pulsar.admin.metrics_left_out import LEFT_OUT, LeftOut
+from spark_pulsar.admin.metrics.coordinator_metrics import COORDINATOR
+from spark_pulsar.admin.metrics.metric_table import BROKER, NAMESPACE, SUBSCRIPTION, TOPIC
+from spark_pulsar.admin.metrics.metrics_left_out import LEFT_OUT, LeftOut
 from spark_pulsar.admin.not_built import NO_REASON, NOT_BUILT
 from spark_pulsar.broker.turn.config import BrokerConfig
 from spark_pulsar.cli.admin.command import Command
 from spark_pulsar.cli.admin.table import COMMANDS
-from spark_pulsar.model.policy_columns import Level, Option, Policy, Written
-from spark_pulsar.model.policy_table import POLICIES
+from spark_pulsar.model.policies.policy_columns import Level, Option, Policy, Written
+from spark_pulsar.model.policies.policy_table import POLICIES
 
 _POLICIES_HEAD: Final = ("Policy", "Type", "Meaning", "Command", "Namespaces", "Topics", "Default")
 _NOT_BUILT_HEAD: Final = ("Paths", "Reason")
@@ -120,7 +120,7 @@ def _path(level: Level | None) -> str:
 
 
 def with_metrics(document: str) -> str:
-    """Replaces the tables of metrics between their marks in docs/broker.md."""
+    """Replaces the tables of metrics between their marks in docs/broker-metrics.md."""
     tables = {
         "metrics": _table(_METRICS_HEAD, _metric_rows()),
         "metrics left out": _table(("Metrics", "Reason"), map(_left_out_row, LEFT_OUT)),
@@ -157,5 +157,5 @@ def _left_out_row(left_out: LeftOut) -> tuple[str, ...]:
 if __name__ == "__main__":
     page = Path("docs/admin.md")
     page.write_text(with_tables(page.read_text()))
-    page = Path("docs/broker.md")
+    page = Path("docs/broker-metrics.md")
     page.write_text(with_metrics(page.read_text()))

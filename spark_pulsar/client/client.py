@@ -6,12 +6,11 @@ from collections.abc import Callable, Collection, Mapping
 from types import TracebackType
 from typing import Final, TypeVar
 
-from spark_pulsar.client.attachments import InitialPosition
-from spark_pulsar.client.config import ClientConfig
-from spark_pulsar.client.cursors import Cursors
+from spark_pulsar.client.connections.config import ClientConfig
+from spark_pulsar.client.connections.pool import ConnectionPool
+from spark_pulsar.client.connections.retry import Backoff
 from spark_pulsar.client.deadlines import Deadline
-from spark_pulsar.client.errors import EndNotReached, OperationTimeout
-from spark_pulsar.client.fetch import DEFAULT_QUEUED_BYTES, Fetch
+from spark_pulsar.client.errors import EndNotReached, OperationTimeout, naming_topic
 from spark_pulsar.client.lookup import (
     TopicDirectory,
     TopicMode,
@@ -20,21 +19,25 @@ from spark_pulsar.client.lookup import (
     partition_names,
     topics_of,
 )
-from spark_pulsar.client.pool import ConnectionPool
-from spark_pulsar.client.positions import after_entry
-from spark_pulsar.client.probes import Probes
-from spark_pulsar.client.publisher import DEFAULT_PENDING_BYTES, DEFAULT_PENDING_ENTRIES, Publisher
-from spark_pulsar.client.retry import Backoff
+from spark_pulsar.client.publishing.publisher import DEFAULT_PENDING_BYTES, DEFAULT_PENDING_ENTRIES, Publisher, Split
+from spark_pulsar.client.reading.attachments import InitialPosition
+from spark_pulsar.client.reading.cursors import Cursors
+from spark_pulsar.client.reading.fetch import DEFAULT_QUEUED_BYTES, Fetch
+from spark_pulsar.client.reading.positions import after_entry
+from spark_pulsar.client.reading.probes import Probes
 from spark_pulsar.client.schema_requests import RegisteredSchema, get_or_create_schema, get_schema
 from spark_pulsar.client.transactions import COORDINATORS, Transactions
 from spark_pulsar.model.errors import ConsumerBusy, PulsarError, TopicNotFound
-from spark_pulsar.model.ids import MessageId, TransactionId
+from spark_pulsar.model.fingerprints import Fingerprint
+from spark_pulsar.model.positions.ids import MessageId, TransactionId
 from spark_pulsar.model.schemas import Schema
-from spark_pulsar.wire.entry_blocks import message_count_of
+from spark_pulsar.wire.entries.entry_blocks import message_count_of
 
-from .pipelined_requests import PipelinedRequest, if_any, run_all, run_one, settled
+from .connections.pipelined_requests import PipelinedRequest, if_any, run_all, run_one, settled
 
 _BUSY_PATIENCE_MS: Final = 3_000
+_ATTACHING: Final = 4
+"""Times the wait for an entry that may pass until its reader is attached."""
 
 Result = TypeVar("Result")
 
@@ -118,7 +121,7 @@ class PulsarClient:
     def partition_count(self, topic: str, create: bool = False) -> int:
         """Returns the number of partitions of a topic; 0 = it is not partitioned.
 
-        TopicNotFound when it does not exist, as far as the broker can tell. With `create` the broker may create it.
+        TopicNotFound when it does not exist, as far as the broker knows. With `create` the broker may create it.
         """
         name = full_name(topic)
         return self._one(
@@ -129,12 +132,12 @@ class PulsarClient:
     def partitions_of(self, topic: str, create: bool = False) -> list[str]:
         """Returns the full names to read from or write to: of all partitions, or of the topic itself.
 
-        TopicNotFound when it does not exist, as far as the broker can tell. With `create` the broker may create it.
+        TopicNotFound when it does not exist, as far as the broker knows. With `create` the broker may create it.
         """
         return partition_names(topic, self.partition_count(topic, create))
 
     def partitions_of_each(self, topics: Collection[str]) -> dict[str, list[str] | TopicNotFound]:
-        """`partitions_of` each topic, asked for all at once; the error in place of a topic that does not exist."""
+        """`partitions_of` each topic, all requested at once; the error in place of a topic that does not exist."""
         counts = self._each(
             "asking for the partitions of",
             topics,
@@ -154,7 +157,8 @@ class PulsarClient:
         )
 
     def forget(self, topics: Collection[str]) -> None:
-        """Forgets partitions that are asked about no more: the brokers that serve them, and the readers that asked."""
+        """Discards partitions that are queried no more: the brokers that serve them, and the readers that queried
+        them."""
         engine = self._running()
         for name in map(full_name, topics):
             engine.probes.forget(name)
@@ -176,7 +180,8 @@ class PulsarClient:
         return self.last_message_ids([topic])[topic]
 
     def end_positions(self, topics: Collection[str]) -> dict[str, MessageId]:
-        """Returns the position after the last message of each partition; the beginning (-1:-1) for an empty one."""
+        """Returns the position after the last message of each partition; the beginning (-1:-1) for an empty one
+        (W4)."""
         return self._each(
             "asking for the end of",
             topics,
@@ -224,7 +229,7 @@ class PulsarClient:
         )
 
     def schemas_of(self, topics: Collection[str]) -> dict[str, RegisteredSchema | None]:
-        """`schema_of` each topic, the last ones, asked for all at once."""
+        """`schema_of` each topic, the last ones, all requested at once."""
         return self._each(
             "asking for the schema of",
             topics,
@@ -244,7 +249,8 @@ class PulsarClient:
         )
 
     def first_available(self, entries: Mapping[str, MessageId]) -> dict[str, MessageId | TopicNotFound]:
-        """Tells of an entry of each partition that had existed if it is still there; never known from an earlier call.
+        """Returns, for an entry of each partition that had existed, whether it is still there; never known from an
+        earlier call.
 
         If it is, the answer is no later than the entry. If it was trimmed, or the topic made again, the answer is the
         later position of the first entry that there is, or the end. The error in place of a topic that is gone.
@@ -255,6 +261,38 @@ class PulsarClient:
             list(entries),
             lambda engine, topic, deadline: if_any(engine.probes.first_available(topic, wanted[topic], deadline)),
         )
+
+    def fingerprints(
+        self, entries: Mapping[str, MessageId], timeout_ms: int | None = None
+    ) -> dict[str, Fingerprint | TopicNotFound | None]:
+        """Returns the fingerprint of an entry of each partition, or of the first one after it; None where none comes in
+        `timeout_ms`, the error in place of a partition that does not exist."""
+        wanted = {full_name(topic): entry for topic, entry in entries.items()}
+        patience = self._deadline("waiting for an entry", timeout_ms)
+        return self._each(
+            "reading an entry of",
+            list(entries),
+            lambda engine, topic, deadline: if_any(engine.probes.fingerprint(topic, wanted[topic], deadline, patience)),
+        )
+
+    def watch(self, positions: Mapping[str, MessageId], arrived: threading.Event, timeout_ms: int) -> None:
+        """Has `arrived` set once there is an entry at or after the position of any partition, or its reader is lost.
+
+        Costs a reader for each partition, on a connection that others share, which is sent one entry; those that wait
+        since an earlier call go on where their position is the same. Partitions that are not named are watched no more.
+        """
+        wanted = {full_name(topic): position for topic, position in positions.items()}
+        self._each(
+            "watching",
+            self._running().probes.unwatched(wanted),
+            lambda engine, topic, deadline: engine.probes.watch(topic, wanted[topic], arrived, deadline),
+            timeout_ms,
+        )
+
+    def lost_readers(self) -> set[str]:
+        """Returns the partitions, by full name, whose reader for `end_positions` the broker closed, or was lost with
+        its connection, since the last call."""
+        return self._running().probes.lost_readers()
 
     # ---- reading and writing
 
@@ -273,7 +311,7 @@ class PulsarClient:
         """Reads a partition from `start` to `end` (exclusive; None = for ever) as blocks of raw entries; see `Fetch`.
 
         At most about `max_queued_bytes` wait to be taken. Without `end`, iteration stops when nothing came for
-        `idle_timeout_ms` (None = never). Opens nothing until the first block is asked for. `arrived` is set whenever
+        `idle_timeout_ms` (None = never). Opens nothing until the first block is requested. `arrived` is set whenever
         there is something to take: with it one thread can follow several fetches (see `Fetch.poll`). With
         `read_compacted` it reads the compacted view as far as there is one, and may raise EndNotReached at its end.
         With `is_shared` it has no connection of its own: for many that read little.
@@ -295,6 +333,7 @@ class PulsarClient:
         deduplicated: bool = False,
         encrypted: bool = False,
         transaction: TransactionId | None = None,
+        split: Split | None = None,
     ) -> Publisher:
         """Returns a producer on one partition, ready to send; see `Publisher`. The broker may create the topic.
 
@@ -303,9 +342,10 @@ class PulsarClient:
         `receipt_timeout_ms`, also when a lost broker must be found again (None: the operation's time-out). ProducerBusy
         when the name is taken. The topic gets `schema` as its newest if no version is equal to it, and each message
         names its version; IncompatibleSchema when it may not. `properties` are the producer's own, for its statistics.
-        `deduplicated`: ProducerBusy is waited for, and what the broker forgets is an error; see `Publisher`.
-        `encrypted` tells the broker that payloads are, which a namespace may require. With `transaction` everything is
-        sent in it; `add_partitions` comes first.
+        `deduplicated`: ProducerBusy is waited for, and what the broker has lost is an error; see `Publisher`.
+        `encrypted` announces to the broker that payloads are, which a namespace may require. With `transaction`
+        everything is sent in it; `add_partitions` comes first. `split` makes smaller entries of one that is above the
+        topic's `maxMessageSize`, which ends the publisher without it.
         """
         engine = self._running()
         return Publisher(
@@ -321,6 +361,7 @@ class PulsarClient:
             deduplicated,
             encrypted,
             transaction,
+            split,
         ).open()
 
     # ---- transactions
@@ -343,7 +384,7 @@ class PulsarClient:
         )
 
     def add_partitions(self, transaction: TransactionId, partitions: Collection[str]) -> None:
-        """Tells the coordinator of topic partitions that a transaction is going to write to: where it ends.
+        """Adds to a transaction, at its coordinator, the topic partitions that it is going to write to: where it ends.
 
         TransactionNotFound when it has ended, InvalidTransactionStatus when it is about to.
         """
@@ -382,6 +423,15 @@ class PulsarClient:
             lambda engine, topic, deadline: engine.cursors.ensure(topic, subscription, initial, deadline),
         )
 
+    def subscriptions_exist(self, topics: Collection[str], subscription: str) -> dict[str, bool | TopicNotFound | None]:
+        """Returns whether each partition has a durable subscription of that name, which is not made; None where the
+        broker does not say, the error in place of a partition that does not exist."""
+        return self._each(
+            "looking for a subscription of",
+            topics,
+            lambda engine, topic, deadline: if_any(engine.cursors.exists(topic, subscription, deadline)),
+        )
+
     def cursor_positions(
         self,
         topics: Collection[str],
@@ -390,7 +440,7 @@ class PulsarClient:
     ) -> dict[str, MessageId]:
         """Returns the position after the messages acknowledged without a gap, of each partition (whole entries only).
 
-        The protocol cannot ask without subscribing, so a missing subscription is created at `initial`.
+        The protocol has no query without a subscription, so a missing subscription is created at `initial`.
         """
         return self._on_cursors(
             "asking for a cursor on",
@@ -456,7 +506,7 @@ class PulsarClient:
         while True:
             answers = self._each(what, todo, lambda engine, topic, deadline: settled(make(engine, topic, deadline)))
             results.update({topic: answer for topic, answer in answers.items() if not isinstance(answer, PulsarError)})
-            refusals = [answer for answer in answers.values() if isinstance(answer, PulsarError)]
+            refusals = [naming_topic(a, topic) for topic, a in answers.items() if isinstance(a, PulsarError)]
             if not refusals:
                 return {topic: results[topic] for topic in topics}
             todo = [topic for topic, answer in answers.items() if isinstance(answer, ConsumerBusy)]

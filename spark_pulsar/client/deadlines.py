@@ -25,7 +25,7 @@ class Deadline:
 
     @property
     def passed(self) -> bool:
-        """Tells whether the time is up."""
+        """Returns whether the time is up."""
         return monotonic_ms() >= self._end_ms
 
     def at_most(self, timeout_ms: int, what: str, where: str) -> "Deadline":

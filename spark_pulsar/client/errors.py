@@ -1,7 +1,7 @@
 """Errors of the client's side. Errors that a broker names are the classes of `model.errors`."""
 
-from spark_pulsar.model.errors import PulsarError, ServerError
-from spark_pulsar.model.ids import MessageId
+from spark_pulsar.model.errors import WIRE_ERRORS, PulsarError, ServerError
+from spark_pulsar.model.positions.ids import MessageId
 
 
 class InvalidServiceUrl(PulsarError, ValueError):
@@ -12,6 +12,13 @@ class NotSupportedByClient(PulsarError):
     """Pulsar has it, this client does not: lookup over HTTP, some authentication plugins."""
 
     code = ServerError.NotAllowedError
+
+
+def naming_topic(error: PulsarError, topic: str) -> PulsarError:
+    """Returns the answer of a broker with the topic in its text; most answers leave it out."""
+    if topic and type(error) in WIRE_ERRORS and topic not in error.message:
+        error.args = (f"{topic}: {error.message}",)
+    return error
 
 
 class ClientClosed(PulsarError):
@@ -88,51 +95,76 @@ class AnswerOverdue(OperationTimeout):
 
 
 class MessageTooLarge(PulsarError):
-    """An entry is larger than the broker takes: `size_bytes` of metadata and payload against `limit_bytes`; a hint."""
+    """An entry is larger than its broker, or topic, accepts: `size_bytes` of metadata and payload; a hint.
+
+    `limit_bytes` is that of the broker, or of the topic's policy; 0 for a topic that refused without saying it.
+    """
 
     code = ServerError.NotAllowedError
 
-    def __init__(self, size_bytes: int = 0, limit_bytes: int = 0, topic: str = "", hint: str = "") -> None:
+    def __init__(
+        self, size_bytes: int = 0, limit_bytes: int = 0, topic: str = "", hint: str = "", of_topic: bool = False
+    ) -> None:
         super().__init__("")
-        self.args = (size_bytes, limit_bytes, topic, hint)
+        self.args = (size_bytes, limit_bytes, topic, hint, of_topic)
         self.size_bytes = size_bytes
         self.limit_bytes = limit_bytes
         self.topic = topic
         self.hint = hint
+        self.of_topic = of_topic
 
     @property
     def message(self) -> str:
         """The whole sentence."""
-        text = (
-            f"{self.topic}: an entry of {self.size_bytes} bytes (metadata and payload) exceeds the broker's "
-            f"maximum of {self.limit_bytes}"
-        )
+        text = f"{self.topic}: an entry of {self.size_bytes} bytes (metadata and payload) "
+        if self.of_topic:
+            text += "exceeds the topic's policy maxMessageSize" + (
+                f" of {self.limit_bytes}" if self.limit_bytes else ""
+            )
+        else:
+            text += f"exceeds the broker's maximum of {self.limit_bytes}"
         return f"{text}; {self.hint}" if self.hint else text
 
 
 class SequenceIdForgotten(PulsarError):
-    """The broker does not know the last message of a producer that has its receipt, or that it had told of: the topic
+    """The broker does not know the last message of a producer that has its receipt, or that it had announced: the topic
     does not de-duplicate, or has stopped to."""
 
     code = ServerError.NotAllowedError
 
-    def __init__(self, topic: str = "", producer_name: str = "", sequence_id: int = -1, told: int = -1) -> None:
+    def __init__(self, topic: str = "", producer_name: str = "", sequence_id: int = -1, known: int = -1) -> None:
         super().__init__("")
-        self.args = (topic, producer_name, sequence_id, told)
+        self.args = (topic, producer_name, sequence_id, known)
         self.topic = topic
         self.producer_name = producer_name
         self.sequence_id = sequence_id
-        self.told = told
+        self.known = known
 
     @property
     def message(self) -> str:
         """The whole sentence."""
-        told = "no sequence id" if self.told < 0 else f"sequence id {self.told}"
-        return f"{self.topic} knows {told} of producer {self.producer_name}, which has written up to {self.sequence_id}"
+        known = "no sequence id" if self.known < 0 else f"sequence id {self.known}"
+        return (
+            f"{self.topic} knows {known} of producer {self.producer_name}, which has written up to {self.sequence_id}"
+        )
+
+
+class DeliveryHeldBack(PulsarError):
+    """A Shared or Key_Shared subscription, as which a policy has readers attach, holds back messages that have a
+    delivery time: those of a range cannot be read in order, or not now."""
+
+    code = ServerError.NotAllowedError
+
+
+class SequenceIdPassed(PulsarError):
+    """A broker that de-duplicates has not stored an entry and has stored later ones of its producer, so that it drops
+    the entry as a duplicate."""
+
+    code = ServerError.NotAllowedError
 
 
 class EndNotReached(PulsarError):
-    """The log ends before the end of the range that was asked for, so that waiting would never end.
+    """The log ends before the end of the requested range, so that waiting would never end (OFFSET-8).
 
     Everything that exists was handed out, up to `position` (next to read); the topic's last message was `last` (None:
     the topic is empty) when the broker was asked. Data between `position` and `end` was deleted, or never existed.

@@ -3,19 +3,20 @@
 import threading
 from typing import Final, Literal
 
-from spark_pulsar.client.connection import Connection
+from spark_pulsar.client.connections.connection import Connection
+from spark_pulsar.client.connections.pool import ConnectionPool, Target
+from spark_pulsar.client.connections.service_url import Address, parse_service_url, uses_tls
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import TooManyRedirects, UnexpectedReply
-from spark_pulsar.client.pool import ConnectionPool, Target
-from spark_pulsar.client.service_url import Address, parse_service_url, uses_tls
+from spark_pulsar.client.reader_types import ReaderTypes
 from spark_pulsar.model.errors import TopicNotFound
 from spark_pulsar.model.limits import MAX_LOOKUP_REDIRECTS, MAX_PARTITIONS
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.wire import requests
+from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import CommandGetTopicsOfNamespace, CommandLookupTopicResponse
 
-from .demultiplexer import next_id
-from .pipelined_requests import PipelinedRequest
+from .connections.demultiplexer import next_id
+from .connections.pipelined_requests import PipelinedRequest
 
 TopicMode = Literal["persistent", "non-persistent", "all"]
 _MODES: Final = {
@@ -39,12 +40,13 @@ def partition_names(topic: str, count: int) -> list[str]:
 
 
 class TopicDirectory:
-    """Finds the broker of each topic and remembers it until told that it was wrong. Thread-safe."""
+    """Finds the broker of each topic and remembers it until a caller reports that it was wrong. Thread-safe."""
 
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
         self._lock = threading.Lock()
         self._targets: dict[str, Target] = {}
+        self.reader_types = ReaderTypes()
 
     def forget(self, topic: str) -> None:
         """Looks `topic` up again next time."""

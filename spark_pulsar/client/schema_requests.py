@@ -7,17 +7,17 @@ name stands for its topic.
 from dataclasses import dataclass
 from typing import Final
 
+from spark_pulsar.client.connections.pool import ConnectionPool
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import UnexpectedReply
 from spark_pulsar.client.lookup import TopicDirectory
-from spark_pulsar.client.pool import ConnectionPool
 from spark_pulsar.model.errors import TopicNotFound
 from spark_pulsar.model.schemas import Schema, SchemaType
-from spark_pulsar.wire import requests
+from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import Schema as WireSchema
 
-from .demultiplexer import next_id
-from .pipelined_requests import PipelinedRequest
+from .connections.demultiplexer import next_id
+from .connections.pipelined_requests import PipelinedRequest
 
 MAX_SCHEMA_BYTES: Final = 1024 * 1024
 """Definition and properties of one schema that this client believes in: it is parsed in every planner and task."""

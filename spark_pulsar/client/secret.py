@@ -1,4 +1,4 @@
-"""Secrets: text that is used and carried, and never shown."""
+"""Secrets: text that is used and carried, and never shown (READ-15)."""
 
 from dataclasses import dataclass
 from typing import Final

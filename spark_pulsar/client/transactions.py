@@ -1,4 +1,4 @@
-"""Transactions as a client of their coordinators: opened, told of topic partitions, committed or aborted.
+"""Transactions as a client of their coordinators: opened, given topic partitions, committed or aborted.
 
 A transaction belongs to the coordinator that opened it, and to no connection: any process that knows its id may use
 it. Coordinators are the partitions of a system topic, and served where a look-up of the partition says.
@@ -8,16 +8,16 @@ import threading
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from spark_pulsar.client.connection import Connection
+from spark_pulsar.client.connections.connection import Connection
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.lookup import TopicDirectory
 from spark_pulsar.model.errors import PulsarError
-from spark_pulsar.model.ids import TransactionId
-from spark_pulsar.wire import requests
+from spark_pulsar.model.positions.ids import TransactionId
+from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 
-from .demultiplexer import next_id
-from .pipelined_requests import PipelinedRequest
+from .connections.demultiplexer import next_id
+from .connections.pipelined_requests import PipelinedRequest
 
 COORDINATORS: Final = "persistent://pulsar/system/transaction_coordinator_assign"
 """The system topic whose partitions are the coordinators."""
@@ -30,7 +30,7 @@ class Transactions:
         self._directory = directory
         self._lock = threading.Lock()
         self._ready: WeakKeyDictionary[Connection, set[int]] = WeakKeyDictionary()
-        """Coordinators that a broker has been told to get ready."""
+        """Coordinators that a broker has been requested to get ready."""
 
     def open(self, coordinator: int, timeout_ms: int, deadline: Deadline) -> PipelinedRequest[TransactionId]:
         """Opens a transaction, which is aborted when it has not ended after `timeout_ms`."""
@@ -43,7 +43,7 @@ class Transactions:
     def add_partitions(
         self, transaction: TransactionId, partitions: list[str], deadline: Deadline
     ) -> PipelinedRequest[None]:
-        """Tells the coordinator of partitions before the first message to them."""
+        """Adds partitions at the coordinator before the first message to them."""
         request_id = next_id()
         command = requests.add_partitions(request_id, transaction, partitions)
         yield from self._ask(transaction.most, command, request_id, deadline)

@@ -1,4 +1,4 @@
-"""The tables of columns: what a read yields, what it yields on request, what a write takes."""
+"""The tables of columns: what a read yields, what it yields on request, what a write takes (READ-3, READ-12)."""
 
 from __future__ import annotations
 
@@ -80,7 +80,12 @@ WRITE_COLUMNS: Final[tuple[Column, ...]] = (
         "as Java's `keyBytes` does: cast a `__key` that was read to string to write text keys. Null: no key.",
     ),
     Column("__topic", ("string",), "Topic of the row, required unless the option `topic` is given."),
-    Column("__eventTime", ("timestamp", "bigint"), "Event time; a number is milliseconds since 1970 UTC. Null: none."),
+    Column(
+        "__eventTime",
+        ("timestamp", "timestamp_ntz", "bigint"),
+        "Event time; a number is milliseconds since 1970 UTC, a `timestamp_ntz` a time in the session's time zone. "
+        "Null: none.",
+    ),
     Column("__messageProperties", (MAP_TYPE,), "Properties of the message; a null value in the map is an error."),
     Column(
         "__orderingKey",
@@ -101,9 +106,9 @@ WRITE_COLUMNS: Final[tuple[Column, ...]] = (
     ),
     Column(
         "__deliverAt",
-        ("timestamp", "bigint"),
-        "Time before which Shared and Key_Shared subscriptions do not deliver the message; a number is milliseconds "
-        "since 1970 UTC. Such a message is sent alone, not in a batch. Null: at once.",
+        ("timestamp", "timestamp_ntz", "bigint"),
+        "Time before which Shared and Key_Shared subscriptions do not deliver the message; numbers and "
+        "`timestamp_ntz` are those of `__eventTime`. Such a message is sent alone, not in a batch. Null: at once.",
     ),
     Column(
         "__deliverAfterMs",
@@ -119,7 +124,7 @@ WRITE_COLUMNS: Final[tuple[Column, ...]] = (
 )
 
 NOT_THERE: Final = {
-    "__replicatedFrom": "messages from other clusters are not told apart",
+    "__replicatedFrom": "messages from other clusters are not distinguished",
 }
 """Columns that users look for and that are not there, with the reason."""
 
@@ -127,7 +132,7 @@ ON_REQUEST: Final = {column.name: column for column in METADATA_COLUMNS}
 
 
 def metadata_columns(text: str) -> tuple[str, ...]:
-    """Reads the names of the option `metadataColumns`: separated by commas, or `all`. Raises ValueError."""
+    """Reads the names of the option `metadataColumns`: separated by commas, or `all` (READ-12). Raises ValueError."""
     if text.strip() == "all":
         return tuple(ON_REQUEST)
     names = tuple(name.strip() for name in text.split(",") if name.strip())
@@ -146,7 +151,7 @@ def no_doubles(names: Iterable[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise SchemaError(f"column {name} is there twice")
+            raise SchemaError(f"column {name} is there twice: rename or drop one of them")
         seen.add(name)
 
 

@@ -1,8 +1,8 @@
 """Lets Spark find `format("pulsar")` by itself; shipped as the top-level module `pyspark_pulsar`.
 
 Spark imports every `pyspark_*` module on its path and takes the attribute `DefaultSource`. One module that fails there
-hides the sources of all others, so this one imports nothing before it is asked, and answers "no such attribute" instead
-of an error when the connector cannot be loaded. `spark_pulsar.register(spark)` then reports the error.
+hides the sources of all others, so this one imports nothing before it is called, and answers "no such attribute"
+instead of an error when the connector cannot be loaded. `spark_pulsar.register(spark)` then reports the error.
 """
 
 import logging

@@ -1,5 +1,7 @@
 """Errors of the connector itself. Broker and protocol errors keep their types from `model.errors`."""
 
+from typing import Final
+
 
 class OptionError(ValueError):
     """An option is unknown, misspelt, malformed, misplaced or contradicts another one. The text says what to write."""
@@ -10,7 +12,7 @@ class RequirementError(RuntimeError):
 
 
 class SchemaError(ValueError):
-    """The columns asked for (reading) or given (writing) are not ones the connector can produce or take."""
+    """The columns requested (reading) or given (writing) are not ones the connector can produce or take."""
 
 
 class DeliveryGuaranteeError(RuntimeError):
@@ -31,3 +33,9 @@ class UnreadableMessageError(RuntimeError):
 
 class UndecodableMessageError(UnreadableMessageError):
     """A message is none of its topic's schema, and `mode` is FAILFAST; names topic, message id and reason."""
+
+
+CONNECTOR_ERRORS: Final[tuple[type[Exception], ...]] = tuple(
+    each for each in list(vars().values()) if isinstance(each, type) and issubclass(each, Exception)
+)
+"""The classes above: what a user, or an administrator, can mend."""

@@ -1,4 +1,4 @@
-"""Positions: the **next message to read** of a topic partition.
+"""Positions: the **next message to read** of a topic partition (OFFSET-1).
 
 A position is ledger, entry and index inside the batch, index 0 being the first message of the entry. It may point at an
 entry that does not exist yet (the one after the last) or no longer. An end is exclusive, so `start == end` is an empty
@@ -11,7 +11,7 @@ import re
 from typing import Final, NamedTuple
 
 from spark_pulsar.connector.errors import OffsetError
-from spark_pulsar.model.ids import MessageId
+from spark_pulsar.model.positions.ids import MessageId
 
 _TEXT: Final = re.compile(r"(\d{1,19}):(\d{1,19})(?::(-1|\d{1,10}))?")
 _EARLIEST_TEXT: Final = "earliest"

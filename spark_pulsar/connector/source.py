@@ -31,41 +31,39 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from spark_pulsar.connector.errors import OptionError
+from spark_pulsar.connector.entry_points import entry_point, entry_points
+from spark_pulsar.connector.errors import OptionError, SchemaError
 from spark_pulsar.connector.offsets.source_offset import SourceOffset
-from spark_pulsar.connector.once.attempt import TaskAttempt, attempt_of, query_of
 from spark_pulsar.connector.once.sequence_ids import SEQUENCE_ID
-from spark_pulsar.connector.options.options import (
-    AT_LEAST_ONCE,
-    AUTO_PRODUCE_BYTES,
-    EFFECTIVELY_ONCE,
-    KEY_BASED,
-    NO_SCHEMA,
-    TRANSACTIONAL,
-    Options,
-)
+from spark_pulsar.connector.options.options import Options
 from spark_pulsar.connector.options.parsing import parse_options
 from spark_pulsar.connector.options.table import BATCH_READ, BATCH_WRITE, STREAM_READ, STREAM_WRITE
 from spark_pulsar.connector.planning.ranges import TopicRange
-from spark_pulsar.connector.reading.projection import Projection, projection_of, read_ddl
+from spark_pulsar.connector.reading.projection import Projection, is_plain, projection_of, read_schema
 from spark_pulsar.connector.shipping import loader, shipped_archive
-from spark_pulsar.connector.transactions.results import TaskResult
 from spark_pulsar.connector.worker_python import check_own_packages
-from spark_pulsar.connector.writing.columns import check_writable
+from spark_pulsar.connector.writing.job import (
+    TaskWrite,
+    abort_writes,
+    commit_writes,
+    open_transaction_of,
+    row_schema,
+    write_rows,
+)
 from spark_pulsar.model.extras import require
 
 require('format("pulsar")', "numpy", "pyarrow")  # before a task fails in a worker that lacks them
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark import TaskContext
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
     from spark_pulsar.connector.micro_batches.offset_planner import OffsetPlanner
     from spark_pulsar.connector.schemas.definition import Definition
     from spark_pulsar.connector.schemas.deriving.row_schema import RowSchema
-    from spark_pulsar.connector.task_log import RecordedWrite
-    from spark_pulsar.model.ids import TransactionId
+    from spark_pulsar.model.positions.ids import TransactionId
 
 LOG: Final = logging.getLogger("spark_pulsar")
 
@@ -83,6 +81,7 @@ def register_sources(spark: SparkSession) -> None:
             LOG.warning('a JVM data source named "pulsar" exists; use format("pulsar-py")')
 
 
+@entry_points
 class PulsarDataSource(DataSource):
     """`format("pulsar")`: options are checked here, at the user's call site."""
 
@@ -106,22 +105,31 @@ class PulsarDataSource(DataSource):
         """Returns the format's name."""
         return "pulsar"
 
-    def schema(self) -> str:
+    def schema(self) -> StructType:
         """Columns of a read without `.schema(...)`."""
-        self._parsed.check_topics_to_read()
-        return read_ddl(self._definition(), self._parsed.decode_mode, self._parsed.metadata_columns)
+        from pyspark.sql.types import StructType
 
-    def _definition(self) -> Definition | None:
-        """Returns the schema of the topics to read. It is asked for once: what `schema` has seen travels with this
+        self._parsed.check_topics_to_read()
+        columns = read_schema(self._definition(), self._parsed.decode_mode, self._parsed.metadata_columns)
+        return StructType.fromJson(columns)
+
+    def _definition(self, wanted: Sequence[str] | None = None) -> Definition | None:
+        """Returns the schema of the topics to read. It is requested once: what `schema` has seen travels with this
         object to the planners, so that columns and decoding never differ."""
         if self._planned is None:
-            from spark_pulsar.connector.schemas.topic_schemas import definition_of_read
+            from spark_pulsar.connector.schemas.lookup import definition_of_read
 
-            self._planned = (definition_of_read(self._parsed),)
+            self._planned = (definition_of_read(self._parsed, wanted),)
         return self._planned[0]
 
     def _projection(self, schema: StructType) -> Projection:
-        return projection_of(schema, self._definition(), self._parsed.decode_mode, self._parsed.metadata_columns)
+        try:
+            definition = self._definition(schema.names)
+        except SchemaError:
+            if not is_plain(schema):
+                raise
+            definition = None  # no column of it is requested
+        return projection_of(schema, definition, self._parsed.decode_mode, self._parsed.metadata_columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Returns a batch read."""
@@ -136,14 +144,14 @@ class PulsarDataSource(DataSource):
         if overwrite:
             raise OptionError('a topic cannot be overwritten: use .mode("append"), in SQL INSERT INTO')
         options = self._parsed.for_write(BATCH_WRITE)
-        return PulsarWriter(options, _row_schema(schema, options), SEQUENCE_ID in schema.names)
+        return PulsarWriter(options, row_schema(schema, options), SEQUENCE_ID in schema.names)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         """Returns a streaming write; output mode append only."""
         if overwrite:
             raise OptionError('a topic cannot be overwritten: use output mode "append" (or foreachBatch)')
         options = self._parsed.for_write(STREAM_WRITE)
-        return PulsarStreamWriter(options, _row_schema(schema, options), SEQUENCE_ID in schema.names)
+        return PulsarStreamWriter(options, row_schema(schema, options), SEQUENCE_ID in schema.names)
 
 
 class PulsarPyDataSource(PulsarDataSource):
@@ -162,6 +170,7 @@ class RangePartition(InputPartition):
         super().__init__(works)
 
 
+@entry_point
 def _read(options: Options, projection: Projection, partition: InputPartition) -> Iterator[pa.RecordBatch]:
     if partition.value is None:  # Spark's stand-in when a batch read has nothing to do
         return
@@ -178,8 +187,9 @@ def _read(options: Options, projection: Projection, partition: InputPartition) -
             yield from recorded_reads(work, number, read(client_for(options), options, work, projection))
 
 
+@entry_points
 class PulsarReader(DataSourceReader):
-    """A batch read: ranges are resolved once, when the first action plans."""
+    """A batch read: ranges are resolved once, when the first action plans (READ-2)."""
 
     def __init__(self, options: Options, projection: Projection) -> None:
         self._options = options
@@ -198,6 +208,7 @@ class PulsarReader(DataSourceReader):
         return _read(self._options, self._projection, partition)
 
 
+@entry_points
 class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A streaming read. The object that plans keeps a `OffsetPlanner`; the one in a task never makes one."""
 
@@ -220,12 +231,12 @@ class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._planner
 
     def initialOffset(self) -> dict[str, Any]:
-        """Returns the start of a new query; Spark asks more than once and stores no answer (see `offsets`)."""
+        """Returns the start of a new query; Spark calls this more than once and stores no answer (see `offsets`)."""
         return self._planning().initial().to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Returns one of the limits that the options set: Spark knows no two together. It says that there are any;
-        `Trigger.Once` asks for all instead."""
+        `Trigger.Once` requests all instead."""
         options = self._options
         if options.max_messages_per_trigger is not None:
             return ReadMaxRows(options.max_messages_per_trigger)
@@ -282,145 +293,27 @@ class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class Written(WriterCommitMessage):
-    """The rows that one task published, and the transaction that it did so in."""
+    """The message of one task to the driver: what it has written."""
 
-    def __init__(self, rows: int, result: TaskResult | None = None) -> None:
-        self.rows = rows
-        self.result = result
-
-
-def _row_schema(schema: StructType, options: Options) -> RowSchema | None:
-    """Checks the columns of a write, and agrees with the topic, if the options name one, on the schema of the rows."""
-    from spark_pulsar.connector.options.timeouts import naming
-    from spark_pulsar.connector.schemas.deriving.row_schema import derive_row_schema
-    from spark_pulsar.connector.writing.encoded_values import check_encoded
-
-    has_schema = options.schema_type not in (NO_SCHEMA, AUTO_PRODUCE_BYTES)
-    check_writable(schema, options.topic, has_schema=has_schema)
-    check_encoded(schema, options)
-    if SEQUENCE_ID in schema.names and options.batcher_builder == KEY_BASED:
-        raise OptionError(f"batcherBuilder {KEY_BASED} changes the order of rows, and {SEQUENCE_ID} has to grow")
-    if SEQUENCE_ID in schema.names and options.delivery_guarantee == TRANSACTIONAL:
-        raise OptionError(
-            f"deliveryGuarantee {TRANSACTIONAL} gives the messages of each transaction ids of their own: leave out the "
-            f"column {SEQUENCE_ID}"
-        )
-    rows = derive_row_schema(schema.jsonValue()["fields"], options)
-    if rows is None or options.topic is None:
-        return rows
-    from spark_pulsar.connector.schemas.deriving.registration import agreed_schema
-    from spark_pulsar.connector.worker import own_client
-
-    with naming("operationTimeoutMs"), own_client(options) as client:
-        return agreed_schema(client, options.topic, rows)
+    def __init__(self, write: TaskWrite) -> None:
+        self.write = write
 
 
-def _write(
-    options: Options,
-    schema: RowSchema | None,
-    batches: Iterator[pa.RecordBatch],
-    job_id: str | None,
-    transaction: TransactionId | None,
-    has_sequence_ids: bool,
-) -> WriterCommitMessage:
-    from spark_pulsar.connector.task_log import RecordedWrite
-    from spark_pulsar.connector.worker import begin_task, client_for
-    from spark_pulsar.connector.writing.task_writing import publish
+def _context() -> TaskContext:
+    """Returns Spark's context of the task that runs."""
+    from pyspark import TaskContext
 
-    begin_task()
-    attempt, record = None, RecordedWrite(options.topic, batches)
-    if options.delivery_guarantee != AT_LEAST_ONCE:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        assert context is not None, "a write runs in a task"
-        attempt = attempt_of(context, options, job_id, transaction, has_sequence_ids=has_sequence_ids)
-        if transaction is not None:
-            return _write_in(transaction, options, schema, record, attempt, is_of_query=query_of(context) is not None)
-    rows = publish(client_for(options), options, iter(record), schema, attempt)
-    record.done(rows)
-    return Written(rows)
+    context = TaskContext.get()
+    assert context is not None, "a write runs in a task"
+    return context
 
 
-def _write_in(
-    transaction: TransactionId,
-    options: Options,
-    schema: RowSchema | None,
-    record: RecordedWrite,
-    attempt: TaskAttempt,
-    *,
-    is_of_query: bool,
-) -> Written:
-    from spark_pulsar.connector.transactions.transaction import abort
-    from spark_pulsar.connector.worker import client_for
-    from spark_pulsar.connector.writing.task_writing import publish
-
-    client, result = client_for(options), TaskResult(transaction)
-    try:
-        if is_of_query and attempt.task == 0:
-            result = _claimed(options, attempt, transaction)
-        if result.was_committed:
-            for _ in record:
-                pass
-            return Written(0, result)
-        rows = publish(client, options, iter(record), schema, attempt)
-    except Exception:
-        if attempt.unordered is not None:  # then no other attempt can go on: readers need not wait for the time-out
-            abort(client, transaction)
-        raise
-    record.done(rows)
-    return Written(rows, result)
+def _writes(messages: Sequence[WriterCommitMessage | None]) -> list[TaskWrite]:
+    """Returns what the tasks that ended well have written."""
+    return [message.write for message in messages if isinstance(message, Written)]
 
 
-def _claimed(options: Options, attempt: TaskAttempt, transaction: TransactionId) -> TaskResult:
-    """Claims the micro-batch for its transaction."""
-    from spark_pulsar.connector.transactions.commit_log import CommitLog
-    from spark_pulsar.connector.worker import client_for
-
-    log = CommitLog(client_for(options), options, attempt)
-    return TaskResult(transaction, log.place, was_committed=not log.claim())
-
-
-def _open_transaction(options: Options) -> TransactionId | None:
-    if options.delivery_guarantee != TRANSACTIONAL:
-        return None
-    from spark_pulsar.connector.transactions.transaction import open_transaction
-    from spark_pulsar.connector.worker import client_for
-
-    return open_transaction(client_for(options), options)
-
-
-def _commit(options: Options, messages: Sequence[WriterCommitMessage | None]) -> None:
-    """Commits the transaction, if there is one; else every row is stored already."""
-    if options.delivery_guarantee == TRANSACTIONAL:
-        from spark_pulsar.connector.transactions.committing import commit_written
-        from spark_pulsar.connector.worker import client_for
-
-        commit_written(client_for(options), options, _results(messages))
-
-
-def _abort(
-    options: Options, messages: Sequence[WriterCommitMessage | None], transaction: TransactionId | None = None
-) -> None:
-    """Aborts the transaction, if there is one, and is known; else published rows stay on the topic."""
-    if options.delivery_guarantee != TRANSACTIONAL:
-        rows = sum(message.rows for message in messages if isinstance(message, Written))
-        again = "leaves them out" if options.delivery_guarantee == EFFECTIVELY_ONCE else "publishes them again"
-        LOG.warning("a write failed after its finished tasks had published %d rows; a new attempt %s", rows, again)
-        return
-    from spark_pulsar.connector.transactions.committing import abort_written
-    from spark_pulsar.connector.worker import client_for
-
-    results = _results(messages)
-    if transaction is not None:
-        results.append(TaskResult(transaction))
-    abort_written(client_for(options), results)
-
-
-def _results(messages: Sequence[WriterCommitMessage | None]) -> list[TaskResult]:
-    return [message.result for message in messages if isinstance(message, Written) and message.result is not None]
-
-
+@entry_points
 class PulsarWriter(DataSourceArrowWriter):
     """A batch write: a task that returns has all receipts, so there is nothing to do at commit but for transactions."""
 
@@ -429,21 +322,23 @@ class PulsarWriter(DataSourceArrowWriter):
         self._schema = schema
         self._has_sequence_ids = has_sequence_ids
         self._job_id = uuid.uuid4().hex  # made once a job: all attempts of its tasks get this object
-        self._transaction = _open_transaction(options)
+        self._transaction = open_transaction_of(options)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Runs in a task; returns when the broker has stored every row."""
-        return _write(self._options, self._schema, iterator, self._job_id, self._transaction, self._has_sequence_ids)
+        job_id, ids = self._job_id, self._has_sequence_ids
+        return Written(write_rows(_context(), self._options, self._schema, iterator, job_id, self._transaction, ids))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commits the job's transaction."""
-        _commit(self._options, messages)
+        commit_writes(self._options, _writes(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Published rows stay on the topic, but for those of a transaction."""
-        _abort(self._options, messages, self._transaction)
+        abort_writes(self._options, _writes(messages), self._transaction)
 
 
+@entry_points
 class PulsarStreamWriter(DataSourceStreamArrowWriter):
     """A streaming write; as `PulsarWriter`, for each micro-batch."""
 
@@ -457,17 +352,18 @@ class PulsarStreamWriter(DataSourceStreamArrowWriter):
         """Opens the transaction of the micro-batch: of two writers only the one that goes to the tasks is pickled, the
         other one is made to commit."""
         if self._transaction is None:
-            self._transaction = _open_transaction(self._options)
+            self._transaction = open_transaction_of(self._options)
         return self.__dict__
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Runs in a task; returns when the broker has stored every row."""
-        return _write(self._options, self._schema, iterator, None, self._transaction, self._has_sequence_ids)
+        ids = self._has_sequence_ids
+        return Written(write_rows(_context(), self._options, self._schema, iterator, None, self._transaction, ids))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Commits the micro-batch's transaction."""
-        _commit(self._options, messages)
+        commit_writes(self._options, _writes(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Published rows stay on the topic, but for those of a transaction."""
-        _abort(self._options, messages)
+        abort_writes(self._options, _writes(messages))

@@ -38,7 +38,7 @@ _START_ARROW_STREAM: Final = -6
 
 @cache
 def takes_rows() -> bool:
-    """Tells whether the source runner in this process passes rows on with the plan; logs why not, once."""
+    """Returns whether the source runner in this process passes rows on with the plan; logs why not, once."""
     try:
         why_not = _why_not()
     except Exception as error:  # noqa: BLE001  # a private interface may do anything
@@ -51,7 +51,7 @@ def takes_rows() -> bool:
 def send_along(reader: DataSourceStreamReader, rows: list[pa.RecordBatch]) -> None:
     """Passes rows on with the answer to `partitions` that the runner is asking `reader` for, which names one partition.
 
-    Until it asks for the rows the reader is one that `_SimpleStreamReaderWrapper` describes.
+    Until it requests the rows the reader is one that `_SimpleStreamReaderWrapper` describes.
     """
     plain: type = getattr(reader, "_rows_along", (type(reader),))[0]
     reader._rows_along = (plain, rows)
@@ -100,18 +100,18 @@ def _why_not() -> str:
     from pyspark.sql.types import BinaryType, StructField, StructType
 
     schema = StructType([StructField("value", BinaryType())])
-    asked, told = io.BytesIO(_text({"at": 1}) + _text({"at": 2})), io.BytesIO()
+    asked, answer = io.BytesIO(_text({"at": 1}) + _text({"at": 2})), io.BytesIO()
     probe = _Probe()
-    runner.partitions_func(probe, None, schema, 1, asked, told)
+    runner.partitions_func(probe, None, schema, 1, asked, answer)
     if type(probe) is not _Probe:
         return "it did not ask for the rows"
-    told.seek(0)
-    if _number(told) != 1:
+    answer.seek(0)
+    if _number(answer) != 1:
         return "it did not count the partitions"
-    told.seek(_number(told), io.SEEK_CUR)
-    if (_number(told), _number(told)) != (_ROWS_FOLLOW, _START_ARROW_STREAM):
+    answer.seek(_number(answer), io.SEEK_CUR)
+    if (_number(answer), _number(answer)) != (_ROWS_FOLLOW, _START_ARROW_STREAM):
         return "it did not send the rows"
-    with pa.ipc.open_stream(told) as stream:
+    with pa.ipc.open_stream(answer) as stream:
         return "" if stream.read_all().to_batches() == [_probe_rows()] else "it sent other rows"
 
 

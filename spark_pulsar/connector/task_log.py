@@ -1,4 +1,4 @@
-"""Records of what tasks do, for Spark's table of worker logs (`spark.tvf.python_worker_logs()`).
+"""Records of what tasks do, for Spark's table of worker logs (`spark.tvf.python_worker_logs()`) (READ-33).
 
 They are there with `spark.sql.pyspark.worker.logging.enabled`: then each range that is read, each write of a task, and
 messages that did not decode are a record of the logger `spark_pulsar` at the level INFO, with its figures in the column
@@ -25,7 +25,7 @@ MOST_RANGES: Final = 100
 """Ranges that one task records; it mostly has one."""
 _MOST_REASON: Final = 200
 _ENABLED: Final = "PYSPARK_SPARK_SESSION_UUID"
-"""Environment variable by which Spark tells its workers that their logs are kept."""
+"""Environment variable by which Spark notifies its workers that their logs are kept."""
 
 
 def begin_records() -> None:
@@ -49,8 +49,8 @@ def recorded_reads(work: TopicRange, number: int, batches: Iterator[pa.RecordBat
         outcome = "given up"
         raise
     finally:
-        told = {"topic": work.topic, "start": str(work.start), "end": str(work.end)}
-        _record(f"{outcome} {rows} rows of {work.topic}", told, began_ms, rows=rows, bytes=size, outcome=outcome)
+        facts = {"topic": work.topic, "start": str(work.start), "end": str(work.end)}
+        _record(f"{outcome} {rows} rows of {work.topic}", facts, began_ms, rows=rows, bytes=size, outcome=outcome)
 
 
 class RecordedWrite:
@@ -72,20 +72,22 @@ class RecordedWrite:
             self._size += batch.nbytes
             yield batch
 
-    def done(self, rows: int) -> None:
-        """Records that all rows are stored."""
-        told = {} if self._topic is None else {"topic": self._topic}
-        _record(f"wrote {rows} rows", told, self._began_ms, rows=rows, bytes=self._size, outcome="written")
+    def done(self, rows: int, left_out: int = 0) -> None:
+        """Records that all rows are stored, and how many of them were left out because of their `__sequenceId`."""
+        facts = {} if self._topic is None else {"topic": self._topic}
+        if left_out:
+            facts["leftOut"] = str(left_out)
+        _record(f"wrote {rows} rows", facts, self._began_ms, rows=rows, bytes=self._size, outcome="written")
 
 
 def record_undecoded(topic: str, count: int, reason: str, mode: str) -> None:
     """Records messages that did not decode in one task."""
     if count and LOG.isEnabledFor(logging.INFO):
-        told = {"topic": topic, "decodeErrors": str(count), "reason": reason[:_MOST_REASON], "mode": mode}
-        LOG.info("%d messages of %s did not decode", count, topic, extra={"context": told})
+        facts = {"topic": topic, "decodeErrors": str(count), "reason": reason[:_MOST_REASON], "mode": mode}
+        LOG.info("%d messages of %s did not decode", count, topic, extra={"context": facts})
 
 
-def _record(text: str, told: dict[str, str], began_ms: int, **figures: Any) -> None:
+def _record(text: str, facts: dict[str, str], began_ms: int, **figures: Any) -> None:
     if LOG.isEnabledFor(logging.INFO):
-        context = {**told, **{name: str(value) for name, value in figures.items()}}
+        context = {**facts, **{name: str(value) for name, value in figures.items()}}
         LOG.info("%s", text, extra={"context": {**context, "milliseconds": str(monotonic_ms() - began_ms)}})

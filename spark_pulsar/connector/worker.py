@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import Final
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.connections.config import ClientConfig
 from spark_pulsar.connector.options.options import Options
 from spark_pulsar.connector.task_log import LOG, begin_records
 
@@ -47,7 +47,7 @@ def own_client(options: Options) -> PulsarClient:
 
 
 def client_for(options: Options) -> PulsarClient:
-    """Returns the process's client for these options; opened on first use, never closed by its users."""
+    """Returns the process's client for these options; opened on first use, never closed by its users (READ-8)."""
     config = _config(options)
     client = _CLIENTS.get(config)
     if client is None:
@@ -64,4 +64,5 @@ def _config(options: Options) -> ClientConfig:
         tls=options.security.tls,
         listener_name=options.security.listener_name,
         sni_proxy_url=options.security.sni_proxy_url,
+        subscription_prefix=options.subscription_prefix,
     )

@@ -3,7 +3,7 @@
 Spark starts its workers, and the processes in which it looks for formats, as `PYSPARK_PYTHON` says, else as `python3`.
 A script that runs by the path of its environment's Python, with another `python3` on the search path, so gets workers
 without the packages that the script itself imports. `choose_own` is called when `spark_pulsar` is imported and gives
-such a script workers of its own Python; `check` tells a session whose workers lack something.
+such a script workers of its own Python; `check` warns a session whose workers lack something.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ print(json.dumps({"executable": sys.executable, "version": platform.python_versi
 
 @dataclass(frozen=True, slots=True)
 class WorkerPython:
-    """A Python as it answers when it is asked for its packages."""
+    """A Python as its answer describes it."""
 
     command: str
     """The name or path that it is started by."""
@@ -68,20 +68,21 @@ class WorkerPython:
 
 
 def ask(command: str, *names: str) -> WorkerPython | None:
-    """Starts a Python and asks it for packages; None if it cannot be started on this machine."""
+    """Starts a Python that looks for packages; None if it cannot be started on this machine."""
     try:
         done = subprocess.run(
             [command, "-c", _PROBE, *names], capture_output=True, text=True, timeout=_PROBE_TIMEOUT_S, check=True
         )
-        told = json.loads(done.stdout)
+        answer = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError):
         return None
-    return WorkerPython(command, told["executable"], told["version"], told["packages"])
+    return WorkerPython(command, answer["executable"], answer["version"], answer["packages"])
 
 
 def choose_own() -> None:
     """Sets `PYSPARK_PYTHON` to this Python, where spark-pulsar is installed, if the `python3` that Spark would start
-    has none. Only in a program that may start Spark itself: nobody has chosen a Python, and no session is there."""
+    has none (READ-36). Only in a program that may start Spark itself: nobody has chosen a Python, and no session is
+    there."""
     if any(name in os.environ for name in _CHOSEN_BY) or _is_ours() or not sys.executable:
         return
     others = shutil.which("python3")
@@ -96,24 +97,24 @@ def choose_own() -> None:
 
 
 def _is_ours() -> bool:
-    """Tells whether this process is a command of this package."""
-    told = sys.orig_argv[1:3]
+    """Returns whether this process is a command of this package."""
+    arguments = sys.orig_argv[1:3]
     return Path(sys.argv[0] if sys.argv else "").name == "spark-pulsar" or (
-        told[:1] == ["-m"] and told[-1].startswith(("spark_pulsar", "pyspark"))
+        arguments[:1] == ["-m"] and arguments[-1].startswith(("spark_pulsar", "pyspark"))
     )
 
 
 def _spark_runs() -> bool:
-    """Tells whether this process has a session, whose workers it is too late to choose."""
+    """Returns whether this process has a session, whose workers it is too late to choose."""
     context = getattr(sys.modules.get("pyspark.core.context"), "SparkContext", None)
     return getattr(context, "_gateway", None) is not None
 
 
 def check(spark: Any, *, is_shipped: bool) -> None:
-    """Checks that a session and the Python of its workers can run the connector. `is_shipped`: Spark brings the package
-    to them by itself. Raises RequirementError, which says what is missing and what to do.
+    """Checks that a session and the Python of its workers can run the connector (READ-37). `is_shipped`: Spark brings
+    the package to them by itself. Raises RequirementError, which says what is missing and what to do.
 
-    Workers on other machines, and a server of Spark Connect, cannot be asked here.
+    Workers on other machines, and a server of Spark Connect, cannot be queried here.
     """
     check_spark(spark.version)
     command = getattr(_context(spark), "pythonExec", None)

@@ -99,7 +99,7 @@ class EntryCache:
         return piece if entry_id < piece.end_entry_id else None
 
     def drop_ledger(self, ledger_id: int) -> None:
-        """Forgets a ledger that is gone. Its share counts until it leaves with what was inserted before it: the memory
+        """Removes a ledger that is gone. Its share counts until it leaves with what was inserted before it: the memory
         is held so long."""
         self._ledgers.pop(ledger_id, None)
 

@@ -5,7 +5,7 @@ payload, exactly as the producer sent them. Between the entries the buffer may h
 
 An `EntryRun` holds consecutive entries of one ledger: it is appended, stored, cached, read and delivered.
 `EntryColumns` hold the entries of many ledgers that one connection sent in turn: a run per entry would be a handful of
-objects per entry. One record appends either; both tell their `extents` and can be taken apart into `runs`.
+objects per entry. One record appends either; both have `extents` and can be taken apart into `runs`.
 """
 
 from __future__ import annotations

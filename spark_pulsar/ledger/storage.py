@@ -34,6 +34,16 @@ class StorageLocked(StorageError):
     """Another process has the data directory open."""
 
 
+class StorageUnsafe(StorageError):
+    """Something else stands in the data directory where a file or directory of the broker's belongs: a link, a file
+    with a second name, a pipe, a device. Nothing was written."""
+
+    def __init__(self, path: str, text: str) -> None:
+        super().__init__(f"{path} is {text}")
+        self.path = path
+        self.text = text
+
+
 class StorageVersionUnknown(StorageError):
     """The data directory has a layout, or the journal a record, of a newer program."""
 
@@ -93,14 +103,14 @@ class Storage(Protocol):
         allows this call to wait for the disk when it will be quicker than another thread.
 
         The records are encoded before this returns, so that later changes of what they refer to do not matter; entry
-        buffers are kept alive until written. StorageFailed when a write failed before; the failure itself is told
+        buffers are kept alive until written. StorageFailed when a write failed before; the failure itself is reported
         once to the `on_failed` that the storage was opened with, and the waiting `on_durable`s are never called.
         ValueError when the submit is larger than MAX_SUBMIT_BYTES.
         """
 
     @property
     def is_quick(self) -> bool:
-        """Tells whether a small submit `at_once` would be made durable by that call were nothing under way."""
+        """Returns whether a small submit `at_once` would be made durable by that call were nothing under way."""
 
     @property
     def unwritten_bytes(self) -> int:
@@ -124,7 +134,7 @@ class Storage(Protocol):
         call, it blocks. 0 for entries that are not stored: consumed and dropped, trimmed, lost, not durable."""
 
     def needs_checkpoint(self) -> bool:
-        """Tells whether enough was written since the last checkpoint began that another is due; cheap, ask every
+        """Returns whether enough was written since the last checkpoint began that another is due; cheap, call it every
         turn."""
 
     def prepare_checkpoint(self, state: DurableState) -> bool:
@@ -134,12 +144,12 @@ class Storage(Protocol):
     def checkpoint(self, state: DurableState) -> None:
         """Begins a checkpoint of the state as it is now; short, the work is done by a thread.
 
-        Everything applied must have been submitted. May apply records of its own to the state (EntriesDropped: what all
-        durable cursors consumed is not copied) and submits them. Does nothing while another one runs.
+        Everything applied must have been submitted. May apply records of its own to the state (EntriesDropped: a ledger
+        that all durable cursors have left is not copied) and submits them. Does nothing while another one runs.
         """
 
     def close(self, state: DurableState | None = None) -> None:
-        """Makes everything submitted durable, stores a last checkpoint if the state is given, and lets go of the files.
+        """Makes everything submitted durable, stores a last checkpoint if the state is given, and releases the files.
         Blocks. No method may be called afterwards."""
 
 

@@ -93,7 +93,7 @@ def meaning(data: bytes) -> bytes:
     equal and in the same order. InvalidAvro when it is no definition.
 
     Clients come back with the same text again and again, and each new version of a topic is held against all older
-    ones: the last that were asked for are remembered, those that are none as well.
+    ones: the last requested ones are remembered, those that are none as well.
     """
     key = sha256(data).digest()
     found = _meanings.get(key)
@@ -113,7 +113,7 @@ _meanings: Final[OrderedDict[bytes, bytes | str]] = OrderedDict()
 
 
 def _meaning_or_reason(data: bytes) -> bytes | str:
-    """Computes the digest of a definition, or tells why it is none."""
+    """Computes the digest of a definition, or returns the reason why it is none."""
     try:
         text = json.dumps(_canonical(parse(data), set()), sort_keys=True)
     except InvalidAvro as error:

@@ -75,7 +75,7 @@ class ColumnStore(Generic[_Owner]):
         self.cells = array("q")
         self.owners: list[_Owner | None] = []
         self.departures = 0
-        """Counts the rows that were given up. While that stays the same, each row has the owner that it had."""
+        """Counts the rows that were released. While that stays the same, each row has the owner that it had."""
         self._free: list[int] = []
 
     def claim(self) -> int:

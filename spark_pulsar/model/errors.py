@@ -3,7 +3,7 @@
 Inner code raises the class that says what happened; the edges (session, admin API, connector) read the attributes and
 decide what to send and what to close. `error_from_wire` is the way back, for clients.
 
-| attribute | meaning | | --- | --- | | `code` | ServerError on the wire (wire-protocol 2.10, broker-semantics 19) | |
+| attribute | meaning | | --- | --- | | `code` | ServerError on the wire | |
 `http_status` | status of the admin API's answer | | `retriable` | the same request may succeed later without any change
 | | `closes` | how far the damage goes: the request alone, the session (connection), or the topic |
 """
@@ -61,7 +61,7 @@ class PulsarError(Exception):
 
     @property
     def message(self) -> str:
-        """The text, never empty: an empty one would read as success in the Go client (wire-protocol G5). It can be
+        """The text, never empty: an empty one would read as success in the Go client (G5). It can be
         sent whatever it quotes: JSON may hold half of a surrogate pair, which is no character."""
         text = str(self.args[0]) if self.args and self.args[0] else type(self).__name__
         return text.encode(errors="replace").decode()
@@ -269,7 +269,7 @@ class MalformedFrame(PulsarError):
 
 
 class UnknownCommand(NotAllowed):
-    """A well-formed frame with a command type this protocol version does not know (wire-protocol A14)."""
+    """A well-formed frame with a command type this protocol version does not know (A14)."""
 
     def __init__(self, message: str = "", command_type: int = -1) -> None:
         super().__init__(message)
@@ -286,8 +286,17 @@ class MalformedBatch(CorruptMessage):
     """The batch payload does not hold the messages that its metadata promises."""
 
 
+_REFUSED_BY_POLICY: Final = "missing local cluster name in clusters list"
+"""Text of a refusal that comes under a code of passing trouble."""
+
+
 def error_from_wire(code: int, message: str) -> PulsarError:
-    """Returns the exception that a peer's error `code` stands for; a code from the future becomes UnknownError."""
+    """Returns the exception that a peer's error `code` stands for; a code from the future becomes UnknownError.
+
+    A policy that refuses under a code of passing trouble is NotAllowed: no retry helps.
+    """
+    if _REFUSED_BY_POLICY in message:
+        return NotAllowed(message)
     if 0 <= code < len(WIRE_ERRORS):
         return WIRE_ERRORS[code](message)
     return UnknownError(f"error code {code}: {message}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-# Frames (wire-protocol 1.3).
+# Frames (PR-10).
 MAX_MESSAGE_SIZE_BYTES: Final = 5_242_880
 """Default of `maxMessageSize`: metadata + payload of one entry, announced in CONNECTED."""
 
@@ -23,7 +23,7 @@ MAX_FIRST_FRAME_SIZE_BYTES: Final = 16 * 1024
 MAX_PROPERTIES: Final = 16_384
 """Properties of one command. Looking at each takes microseconds, and a frame has room for a million."""
 
-# Protocol versions (wire-protocol 7.1).
+# Protocol versions (A15).
 PROTOCOL_VERSION: Final = 21
 """Highest protocol version we speak; CONNECTED answers min(this, the client's)."""
 
@@ -55,7 +55,7 @@ MAX_PENDING_CHUNKED_BYTES: Final = 1024 * 1024 * 1024
 MAX_PARTITION_INDEX: Final = 2**31 - 1
 """Partition indexes are int32 on the wire; a larger number after `-partition-` is ordinary text."""
 
-# Client behaviour (wire-protocol 5.2, 5.12, W2).
+# Client behaviour (W2).
 MAX_LOOKUP_REDIRECTS: Final = 20
 MAX_PARTITIONS: Final = 65_536
 """Partitions of one topic that a client believes in: each costs it a name, a lookup and a reader or producer."""

@@ -16,7 +16,9 @@ DEFAULT_NAMESPACE: Final = "default"
 
 _ENTITY: Final = re.compile(r"[A-Za-z0-9_\-=:.]+")
 _PARTITION: Final = re.compile(r"(.+)-partition-(0|[1-9][0-9]*)", re.DOTALL)
-_PARTITION_MARK: Final = "-partition-"
+PARTITION_MARK: Final = "-partition-"
+PENDING_ACKS_SUFFIX: Final = "__transaction_pending_ack"
+"""End of the names of Apache Pulsar's topics of pending acknowledgements."""
 _SYSTEM_NAMESPACE: Final = "://pulsar/system/"
 _SYSTEM_LOCALS: Final = frozenset({"__change_events", "__transaction_buffer_snapshot"})
 
@@ -32,7 +34,7 @@ class TopicName:
 
     @classmethod
     def parse(cls, text: str) -> TopicName:
-        """Returns the topic that `text` names; InvalidTopicName when it names none.
+        """Returns the topic that `text` names; InvalidTopicName when it names none (TN-2).
 
         `a` is `persistent://public/default/a`; `t/n/a` is `persistent://t/n/a`; with a domain all three parts must be
         there. The four-part form with a cluster (v1) is refused.
@@ -74,7 +76,7 @@ class TopicName:
 
     @property
     def is_persistent(self) -> bool:
-        """Tells whether entries of this topic are stored."""
+        """Returns whether entries of this topic are stored."""
         return self.domain == PERSISTENT
 
     @property
@@ -99,32 +101,31 @@ class TopicName:
 
     @property
     def is_system(self) -> bool:
-        """Tells whether the name is reserved for Pulsar; users may not create it (broker-semantics 1, system
-        topics)."""
+        """Returns whether the name is reserved for Pulsar; users may not create it (TN-14)."""
         local = _split_partition(self.local)[0]
         return (
             local in _SYSTEM_LOCALS
-            or local.endswith("__transaction_pending_ack")
+            or local.endswith(PENDING_ACKS_SUFFIX)
             or (self.tenant == "pulsar" and self.namespace == "system")
         )
 
     @property
     def is_hidden(self) -> bool:
-        """Tells whether topic lists leave this name out by default: system topics and everything that begins with
+        """Returns whether topic lists leave this name out by default: system topics and everything that begins with
         `__`."""
         return self.local.startswith("__") or self.is_system
 
 
 def without_partition(full: str) -> str:
     """Returns the full name of the partitioned topic that a partition belongs to; of any other topic its own."""
-    if _PARTITION_MARK not in full:
+    if PARTITION_MARK not in full:
         return full
     start = full.rfind("/") + 1
     return full[:start] + _split_partition(full[start:])[0]
 
 
 def is_hidden(full: str) -> bool:
-    """Tells of a topic's full name whether topic lists leave it out by default, see `TopicName.is_hidden`."""
+    """Returns whether topic lists leave out a topic's full name by default, see `TopicName.is_hidden`."""
     if "__" not in full and _SYSTEM_NAMESPACE not in full:
         return False  # as nearly all are
     return TopicName.parse(full).is_hidden

@@ -14,6 +14,11 @@ class Principal:
     """None: authentication is off, and nothing is known."""
     original: str | None = None
 
+    @property
+    def client_role(self) -> str | None:
+        """Role of the client: behind a proxy the one that the proxy forwards."""
+        return self.original or self.role
+
 
 UNAUTHENTICATED: Final = Principal(None)
 """Principal of connections and requests while authentication is off."""

@@ -62,17 +62,17 @@ class Compatibility(StrEnum):
 
     @property
     def is_transitive(self) -> bool:
-        """Tells whether a schema must fit all that the topic has, not only the last."""
+        """Returns whether a schema must fit all that the topic has, not only the last."""
         return self.name.endswith("_TRANSITIVE")
 
     @property
     def new_reads_old(self) -> bool:
-        """Tells whether readers with the new schema must understand messages of the old one."""
+        """Returns whether readers with the new schema must understand messages of the old one."""
         return self.name.startswith(("BACKWARD", "FULL"))
 
     @property
     def old_reads_new(self) -> bool:
-        """Tells whether readers with the old schema must understand messages of the new one."""
+        """Returns whether readers with the old schema must understand messages of the new one."""
         return self.name.startswith(("FORWARD", "FULL"))
 
 

@@ -34,7 +34,7 @@ class CoreRequests:
         when the core ends before."""
         answer: asyncio.Future[_Answer] = self._loop.create_future()
 
-        def tell(result: _Answer) -> None:
+        def reply(result: _Answer) -> None:
             if not answer.done():
                 answer.set_result(result)
 
@@ -44,7 +44,7 @@ class CoreRequests:
 
         def carry_out(core: Core) -> None:
             try:
-                disk_full.carry_out(core, request, tell, refuse)
+                disk_full.carry_out(core, request, reply, refuse)
             except Exception as error:
                 refuse(CoreContradiction(f"The broker restarts its core from disk: {type(error).__name__}: {error}"))
                 raise

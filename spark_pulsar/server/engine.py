@@ -35,7 +35,9 @@ from spark_pulsar.broker.turn.effects import (
 )
 from spark_pulsar.broker.turn.events import (
     AuthenticationRefused,
+    ClockCorrected,
     DiskFull,
+    DiskHangs,
     EntriesLost,
     Event,
     RecordsDurable,
@@ -48,20 +50,22 @@ from spark_pulsar.model.errors import AuthenticationError, NotAllowed, PulsarErr
 from spark_pulsar.model.limits import FRAME_PADDING_BYTES
 from spark_pulsar.server.compaction.running import Compactions
 from spark_pulsar.server.security.audit import write_audit
-from spark_pulsar.server.security.provider import Credentials
-from spark_pulsar.wire import commands
-from spark_pulsar.wire.frames import command_frame
-from spark_pulsar.wire.messages import message_frames
-from spark_pulsar.wire.receipts import receipts
+from spark_pulsar.server.security.provider import VOUCHED, Credentials
+from spark_pulsar.wire.entries.messages import message_frames
+from spark_pulsar.wire.protocol import commands
+from spark_pulsar.wire.protocol.frames import command_frame
+from spark_pulsar.wire.sends.receipts import receipts
 
-from . import turn_budget
-from .admission import Admission
-from .connection import Connection
-from .connection_memory import DEFAULT_BUDGET_BYTES, ConnectionMemory
+from .clock import CHECK_S
+from .connections import turn_budget
+from .connections.admission import Admission
+from .connections.connection import Connection
+from .connections.connection_memory import DEFAULT_BUDGET_BYTES, ConnectionMemory
+from .connections.rotation import Rotation
 from .core_requests import CoreRequests
 from .group_submitter import GroupSubmitter
+from .log.hosts import of_host
 from .reads import Reads
-from .rotation import Rotation
 from .sockets import local_text, peer_text
 
 if TYPE_CHECKING:
@@ -71,6 +75,7 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.turn.config import BrokerConfig
     from spark_pulsar.ledger.state.durable_state import DurableState
     from spark_pulsar.ledger.storage import Storage
+    from spark_pulsar.server.security.provider import Vouched
     from spark_pulsar.server.security.providers import Outcome, Providers
 
 CHECK_INVARIANTS: Final = "SPARK_PULSAR_CHECK_INVARIANTS"
@@ -99,12 +104,16 @@ class Engine:
         providers: Providers | None = None,
         admission: Admission | None = None,
         directory: Path | None = None,
+        clock_ahead: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`has_room` tells whether one more connection may be served beside so many; `memory` is what they share;
+        """`clock` reads milliseconds that never go back, `clock_ahead` how far the wall clock is ahead of them;
+        `has_room` returns whether one more connection may be served beside so many; `memory` is what they share;
         `providers` check credentials, while authentication is on; `admission` counts connections; `directory` is on the
         disk of the storage."""
         self.loop = loop
-        self.broker = Broker(state, config, clock())
+        self._clock_ahead = clock_ahead
+        self._ahead_ms = clock_ahead()
+        self.broker = Broker(state, config, clock(), self._ahead_ms)
         self.connections: dict[int, Connection] = {}
         self.memory = memory or ConnectionMemory(DEFAULT_BUDGET_BYTES, loop.time, loop.call_later)
         self._storage = storage
@@ -135,7 +144,7 @@ class Engine:
         self._submitter = GroupSubmitter(
             loop, storage, self._on_durable, lambda group: self.happen([RecordsDurable(group)])
         )
-        self._compactions = Compactions(storage.read, self._tell)
+        self._compactions = Compactions(storage.read, self._hand_over)
         self._check = os.environ.get(CHECK_INVARIANTS) == "1"
         self._do = self._actions()
         self._to_flush: dict[Connection, None] = {}
@@ -145,6 +154,7 @@ class Engine:
         self._put_off: AppendRecords | None = None
         self._requests = CoreRequests(loop)
         self.happen([])
+        self._check_clock()
 
     def _actions(self) -> dict[type, Callable[..., None]]:
         """Names what carries out each effect."""
@@ -199,12 +209,12 @@ class Engine:
 
     @property
     def is_busy(self) -> bool:
-        """Tells whether this turn has enough to do, so that connections wait with what was read of them."""
+        """Returns whether this turn has enough to do, so that connections wait with what was read of them."""
         return self._is_behind or self.room_us <= 0 or len(self._rotation) > 0
 
     @property
     def is_stopped(self) -> bool:
-        """Tells whether the engine has ended."""
+        """Returns whether the engine has ended."""
         return self._stopped
 
     def has_read(self, size_bytes: int) -> None:
@@ -214,7 +224,7 @@ class Engine:
             self.turn()
 
     def on_connected(self, connection: Connection) -> None:
-        """Tells the core of a new connection, or ends it when there is no room."""
+        """Reports a new connection to the core, or ends it when there is no room."""
         transport = connection.transport
         assert transport is not None, "set by connection_made"
         if self._stopped or not self._has_room(len(self.connections)):
@@ -223,7 +233,7 @@ class Engine:
         peer, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
         refusal = self._admission.enter(connection, peer, connection.abort)
         if refusal:
-            _LOG.info("connection of %s refused: %s", peer_text(peer), refusal)
+            _LOG.info("connection of %s refused: %s", peer_text(peer), refusal, extra=of_host(peer))
             transport.write(command_frame(commands.error(commands.NO_REQUEST, NotAllowed(refusal))))
             connection.close()
             return
@@ -232,14 +242,15 @@ class Engine:
         self.happen([SessionOpened(connection.session_id, peer_text(peer), local_text(local), is_tls)])
 
     def on_lost(self, connection: Connection) -> None:
-        """Tells the core that a connection is gone."""
+        """Reports to the core that a connection is gone."""
         self._admission.leave(connection)
+        connection.cancel_check()
         if self.connections.pop(connection.session_id, None) is not None:
             self.happen([SessionClosed(connection.session_id)])
 
     def on_malformed(self, connection: Connection, error: PulsarError) -> None:
         """Ends a connection, whose bytes are no frame, without an answer, as Apache Pulsar does."""
-        _LOG.info("session %d: %s", connection.session_id, error)
+        _LOG.info("session %d: %s", connection.session_id, error, extra=_host_of(connection))
         connection.pause_reading()
         self._to_close.append(connection)  # after the answers to the good frames before them
         self.happen([])
@@ -251,7 +262,7 @@ class Engine:
     # A turn
 
     def disk_space(self) -> tuple[int, int] | None:
-        """Asks the operating system for the size of the storage's disk and its free space, in bytes; None in memory.
+        """Reads from the operating system the size of the storage's disk and its free space, in bytes; None in memory.
         May wait for the disk: not for the loop's thread."""
         if self._directory is None:
             return None
@@ -273,6 +284,10 @@ class Engine:
         now_ms = self._clock()
         try:
             happened = self._due(rotation_us)
+            if self._clock_ahead() != self._ahead_ms:
+                self._ahead_ms = self._clock_ahead()
+                _LOG.info("the machine's clock was corrected: it is %+d ms from that of the start", self._ahead_ms)
+                happened.insert(0, ClockCorrected(self._ahead_ms))
             effects = self.broker.handle(happened, now_ms)
             if self._check:
                 check(self.broker)
@@ -347,6 +362,13 @@ class Engine:
             self._timer_ms = deadline
             self._timer = self.loop.call_later((deadline - now_ms) / 1000, self._on_timer)
 
+    def _check_clock(self) -> None:
+        """Begins a turn when the machine's clock was corrected while nothing else happened."""
+        if not self._stopped:
+            if self._clock_ahead() != self._ahead_ms:
+                self.happen([])
+            self.loop.call_later(CHECK_S, self._check_clock)
+
     def _on_timer(self) -> None:
         self._timer = None
         self.happen([])
@@ -386,7 +408,7 @@ class Engine:
             )
 
     def _send_columnar_receipts(self, effect: SendColumnarReceipts) -> None:
-        from spark_pulsar.wire.columnar_receipts import columnar_receipts  # with NumPy, as columnar SENDs are
+        from spark_pulsar.wire.sends.columnar_receipts import columnar_receipts  # with NumPy, as columnar SENDs are
 
         pieces = self._out(effect.session_id)
         if pieces is not None:
@@ -426,18 +448,22 @@ class Engine:
             self._happened.append(RecordsDurable(group))
             self.turn()
 
-    def _tell(self, event: Event) -> None:
+    def _hand_over(self, event: Event) -> None:
         """Runs in the thread that compacts."""
         if not self._stopped:
             self.loop.call_soon_threadsafe(self.happen, [event])
 
     def on_disk_full(self, reason: str, is_stalled: bool) -> None:
-        """Tells the core that the disk takes no more, or does again (then the reason is empty)."""
+        """Reports to the core that the disk takes no more, or does again (then the reason is empty)."""
         if reason:
             _LOG.error("no space for the journal, producers must wait: %s", reason)
         else:
             _LOG.info("there is space for the journal again")
         self.happen([DiskFull(reason, is_stalled)])
+
+    def on_disk_hangs(self, reason: str) -> None:
+        """Reports to the core that a write does not return, or that it has (then the reason is empty)."""
+        self.happen([DiskHangs(reason)])
 
     def on_trouble(self, what: str, error: Exception) -> None:
         """Logs a failure after which the storage tries again. The core hears of entries that are lost."""
@@ -448,13 +474,20 @@ class Engine:
     def _close_session(self, effect: CloseSession) -> None:
         connection = self.connections.get(effect.session_id)
         if connection is not None:
-            _LOG.info("session %d closed: %s", effect.session_id, effect.reason)
+            _LOG.info("session %d closed: %s", effect.session_id, effect.reason, extra=_host_of(connection))
             self._to_close.append(connection)
 
     def _authenticate(self, effect: Authenticate) -> None:
         connection = self.connections.get(effect.session_id)
         if connection is None or connection.transport is None or self._providers is None:
             return
+        vouched: Vouched | None = connection.transport.get_extra_info(VOUCHED)
+        if vouched is not None:  # of HTTP, which has checked the credentials
+            role = vouched.principal.original if effect.is_forwarded else vouched.principal.role
+            if role is not None:
+                happened = SessionAuthenticated(effect.session_id, effect.number, role, vouched.expires_ms)
+                self.happen([happened])
+                return
         credentials = Credentials(
             effect.method,
             effect.data,
@@ -469,7 +502,8 @@ class Engine:
                 role, expires_ms = outcome.role, outcome.expires_ms
                 self.happen([SessionAuthenticated(effect.session_id, effect.number, role, expires_ms)])
 
-        self._providers.start(self.loop, credentials, done)
+        connection.cancel_check()  # only the outcome of the newest counts
+        connection.cancel_check = self._providers.start(self.loop, credentials, done)
 
     def _pause_reading(self, effect: PauseReading) -> None:
         connection = self.connections.get(effect.session_id)
@@ -518,3 +552,9 @@ class Engine:
         self._submitter.close()
         self._reads.close()
         self._compactions.close()
+
+
+def _host_of(connection: Connection) -> dict[str, str]:
+    """Returns the `extra` of a log record that the client of a connection causes."""
+    transport = connection.transport
+    return of_host(None if transport is None else transport.get_extra_info("peername"))

@@ -1,9 +1,8 @@
-"""Groups of records on their way to storage, written by the journal's thread or by the loop itself.
+"""Groups of records on their way to storage, which the journal's thread writes while the loop goes on, or waits.
 
-The loop writes to a quick disk when it has nothing else to do: waking another thread and hearing from it takes longer
-than the disk. That needs a journal at rest, which it never is while small groups come more often than its thread makes
-them durable. Meanwhile small groups are held until the thread is done, as they would wait in its queue; then the loop
-writes them in one.
+The loop waits for a quick disk when it has nothing else to do: another turn of it takes longer than the disk. That
+needs a journal at rest, which it never is while small groups come more often than its thread makes them durable.
+Meanwhile small groups are held until the thread is done, as they would wait in its queue; then they are written in one.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class GroupSubmitter:
     """Submits an engine's groups to its storage, in order.
 
     `on_durable` is called in the loop, at the beginning of its turn, with the last group that is durable. `on_written`
-    is called within `submit` or `go_on` when the loop wrote a group itself.
+    is called within `submit` or `go_on` when the loop waited for a group.
     """
 
     def __init__(
@@ -47,8 +46,8 @@ class GroupSubmitter:
         """The last of these groups that is durable, as far as the loop knows."""
         self._durable = 0
         """The last of these groups that is durable, as the thread says it."""
-        self._is_told = False
-        """The loop is about to look at that."""
+        self._is_notified = False
+        """The loop is about to check that."""
         self._held: AppendRecords | None = None
         self._closed = False
 
@@ -84,20 +83,20 @@ class GroupSubmitter:
         self._closed = True
 
     def _submit(self, group: AppendRecords, *, at_once: bool) -> None:
-        if self._storage.submit(group.records, partial(self._tell, group.group), at_once=at_once):
+        if self._storage.submit(group.records, partial(self._notify, group.group), at_once=at_once):
             self._on_written(group.group)
         else:
             self._handed_over = group.group
 
-    def _tell(self, group: int, _storage_group: int) -> None:
-        """Tells the loop of durable groups, once of all that one write made durable. Runs in the journal's thread, for
-        rising groups."""
+    def _notify(self, group: int, _storage_group: int) -> None:
+        """Notifies the loop of durable groups, once of all that one write made durable. Runs in the journal's thread,
+        for rising groups."""
         self._durable = group
-        if not self._is_told and not self._closed:
-            self._is_told = True
+        if not self._is_notified and not self._closed:
+            self._is_notified = True
             self._loop.call_soon_threadsafe(self._hear)
 
     def _hear(self) -> None:
-        self._is_told = False  # before the group is read: one that is told later is heard of in another call
+        self._is_notified = False  # before the group is read: a later one gets a call of its own
         self._heard_of = self._durable
         self._on_durable(self._heard_of)

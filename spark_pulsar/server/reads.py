@@ -69,9 +69,9 @@ class Reads:
         self._threads.shutdown(wait=False)
 
     def _begin(self, token: int, read: Callable[..., list[Any]], *what: int) -> None:
-        self._threads.submit(read, *what).add_done_callback(partial(self._tell, token))
+        self._threads.submit(read, *what).add_done_callback(partial(self._hand_over, token))
 
-    def _tell(self, token: int, future: Future[list[Any]]) -> None:
+    def _hand_over(self, token: int, future: Future[list[Any]]) -> None:
         """Runs in the reading thread."""
         if not self._closed:
             self._loop.call_soon_threadsafe(self._on_read, token, future)

@@ -22,15 +22,21 @@ from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.turn import dynamic_config
 from spark_pulsar.ledger.records.documents import DYNAMIC_CONFIGURATION
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
+from spark_pulsar.storage.disk.held import Identity
+from spark_pulsar.storage.disk.underway import Underway
 from spark_pulsar.storage.files import FileStorage
 
-from .admission import Admission, Pending
-from .connection_memory import ConnectionMemory
-from .descriptors import ConnectionLimit, most_connections, raise_limit
+from .clock import Clock
+from .connections.admission import Admission, Pending
+from .connections.connection_memory import ConnectionMemory
+from .connections.descriptors import ConnectionLimit, most_connections, raise_limit
+from .connections.listening import Listening
+from .connections.tls_connection import Handshakes
+from .disk_watch import DiskWatch
 from .engine import Engine
-from .listening import Listening
+from .first_ledger import number_ledgers
+from .log.start import logging_to_standard_error
 from .security.tls import TlsContexts, TlsSettings
-from .tls_connection import Handshakes
 
 if TYPE_CHECKING:
     from spark_pulsar.ledger.state.durable_state import DurableState
@@ -61,17 +67,15 @@ def run(config: ServerConfig) -> int:
     `pulsar+ssl://127.0.0.1:PORT` and `https://127.0.0.1:PORT` behind them where these ports are open; logs go to
     standard error. Raises OSError when it cannot start.
     """
-    logging.basicConfig(
-        level=config.log_level, stream=sys.stderr, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s"
-    )
     os.umask(0o077)  # for SQLite, which makes its files as the process's mask allows
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
-    loop = _new_loop()
-    try:
-        return loop.run_until_complete(_Runner(loop, config).main())
-    finally:
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.close()
+    with logging_to_standard_error(config.log_level, config.log_lines_of_host):
+        loop = _new_loop()
+        try:
+            return loop.run_until_complete(_Runner(loop, config).main())
+        finally:
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.close()
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -81,14 +85,6 @@ def _new_loop() -> asyncio.AbstractEventLoop:
         return asyncio.new_event_loop()
     loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
     return loop
-
-
-def _steady_wall_clock() -> Callable[[], int]:
-    """Makes the broker's one clock: wall-clock milliseconds that never go back, as the monotonic clock carries the wall
-    clock of now on. Clients' times may differ from it by what the system's clock was corrected since."""
-    offset_ns = time.time_ns() - time.monotonic_ns()
-    monotonic_ns = time.monotonic_ns
-    return lambda: (monotonic_ns() + offset_ns) // 1_000_000
 
 
 def _providers_of(config: ServerConfig, clock: Callable[[], int]) -> Providers | None:
@@ -130,24 +126,31 @@ class _Runner:
         self._loop = loop
         self._config = config
         self._broker_config = config.broker
-        self._clock = _steady_wall_clock()
+        self._clock = Clock()
         self._end = asyncio.Event()
         self._storage: FileStorage | None = None
         self._engine: Engine | None = None
         """Engine that serves; None while the core restarts."""
         self._engine_since_ms = 0
         self._short_lives = 0
+        self._directory: Identity | None = None
+        """Identity of the data directory, once it was opened: what stands at its path later must be the same."""
+        self._underway = Underway(time.monotonic)
+        self._disk_hangs = ""
+        """Reason why the disk answers nothing, empty while it does."""
         self._disk_full = "", False
         """Last report of the storage about its space: reason (empty: there is space), stalled. It reports once."""
         self._restarting: asyncio.Task[None] | None = None
         self._reloading: asyncio.Task[None] | None = None
-        """Task that looks for changed certificates."""
+        """Task that checks for changed certificates."""
         self._most = most_connections(raise_limit())
         self._limit = ConnectionLimit(self._most.binary)
         pending = _pending("handshakes", config, self._most.binary)
         self._admission = Admission(config.max_connections, config.max_connections_per_ip, pending)
         self._memory = ConnectionMemory(config.connection_buffer_bytes, loop.time, loop.call_later)
-        self._providers = None if not config.broker.authentication_enabled else _providers_of(config, self._clock)
+        self._providers = (
+            None if not config.broker.authentication_enabled else _providers_of(config, self._clock.wall_ms)
+        )
         self._opener = ThreadPoolExecutor(1, thread_name_prefix="open")
 
     async def main(self) -> int:
@@ -158,10 +161,16 @@ class _Runner:
         listening = Listening(config)
         self._broker_config = replace(config.broker, ports=listening.ports)
         tls = self._tls_contexts(listening)
+        watch = DiskWatch(self._underway, self._storage_hangs)
         opening = self._loop.run_in_executor(self._opener, self._open_storage)
-        from spark_pulsar.admin.origins import AllowedHosts  # there is much to import, and the disk is at work
+        from spark_pulsar.admin.http.origins import AllowedHosts  # there is much to import, and the disk is at work
 
-        from .web import WebServer
+        from .web import WebServer, WebSocketSettings
+
+        websockets: WebSocketSettings | None = None
+        if config.websocket_enabled:
+            text_bytes, idle_ms = config.websocket_max_text_bytes, config.websocket_idle_ms
+            websockets = WebSocketSettings(text_bytes, idle_ms, config.websocket_ping_s)
 
         try:
             self._start_engine(*await opening)
@@ -179,6 +188,8 @@ class _Runner:
             authenticator,
             _pending("HTTP connections", config, self._most.http),
             config.http_max_head_bytes,
+            self._clock.wall_ms,
+            websockets,
         )
         web.start(listening.http)
         servers = [await self._loop.create_server(self._new_connection, sock=each) for each in listening.binary]
@@ -206,6 +217,7 @@ class _Runner:
             server.close()
         await web.stop()
         await self._close()
+        watch.close()
         return 0
 
     # TLS
@@ -226,7 +238,7 @@ class _Runner:
             await asyncio.to_thread(tls.reload)
 
     def _has_room_beside(self, pending: int) -> bool:
-        """Tells whether one more handshake may begin beside so many: each takes the place of a connection."""
+        """Returns whether one more handshake may begin beside so many: each takes the place of a connection."""
         return self._limit.has_room(pending + (0 if self._engine is None else len(self._engine.connections)))
 
     # The engine
@@ -240,14 +252,17 @@ class _Runner:
             on_disk_full=self._storage_full,
             sync_data=config.journal_sync,
             segment_bytes=config.journal_segment_bytes,
+            expected=self._directory,
+            underway=self._underway,
         )
+        self._directory = storage.identity
         report = storage.report
         if report.groups or report.notes:
             _LOG.info("recovered %d records of %d groups; %s", report.records, report.groups, "; ".join(report.notes))
         for damage in report.damage:
             _LOG.error("the journal is damaged: %s", damage)
         for file in report.set_aside:
-            _LOG.warning("%s; `spark-pulsar check` on the data directory tells what it holds", file)
+            _LOG.warning("%s; `spark-pulsar check` on the data directory names what it holds", file)
         for topic in state.topics.values():
             if topic.damage is not None:
                 _LOG.error("%s is read-only, it is damaged: %s", topic.name, topic.damage)
@@ -257,6 +272,7 @@ class _Runner:
             _LOG.info("dynamic configuration: %s", note)
         if report.torn_bytes:
             _LOG.info("cut a torn group of %d bytes at %s", report.torn_bytes, report.torn_at)
+        number_ledgers(storage, state, self._clock.wall_ms())
         return storage, state
 
     def _advice(self, error: StorageError) -> str:
@@ -274,24 +290,27 @@ class _Runner:
 
     def _start_engine(self, storage: FileStorage, state: DurableState) -> None:
         self._storage = storage
-        self._engine_since_ms = self._clock()
+        self._engine_since_ms = self._clock.now_ms()
         config, has_room, memory = self._broker_config, self._limit.has_room, self._memory
         self._engine = Engine(
             self._loop,
             storage,
             state,
             config,
-            self._clock,
+            self._clock.now_ms,
             self._on_stopped,
             has_room,
             memory,
             self._providers,
             self._admission,
             self._config.data_dir,
+            self._clock.ahead_ms,
         )
         reason, is_stalled = self._disk_full
         if reason:
             self._engine.on_disk_full(reason, is_stalled)
+        if self._disk_hangs:
+            self._engine.on_disk_hangs(self._disk_hangs)
 
     def _new_connection(self) -> asyncio.Protocol:
         return _NotReady() if self._engine is None else self._engine.new_connection()
@@ -302,18 +321,27 @@ class _Runner:
 
     def _storage_trouble(self, error: Exception) -> None:
         """Runs in the settling thread."""
-        self._loop.call_soon_threadsafe(self._tell_trouble, error)
+        self._loop.call_soon_threadsafe(self._report_trouble, error)
 
     def _storage_full(self, reason: str, is_stalled: bool) -> None:
         """Runs in threads of the storage."""
-        self._loop.call_soon_threadsafe(self._tell_disk_full, reason, is_stalled)
+        self._loop.call_soon_threadsafe(self._report_disk_full, reason, is_stalled)
 
-    def _tell_disk_full(self, reason: str, is_stalled: bool) -> None:
+    def _storage_hangs(self, reason: str) -> None:
+        """Runs in the thread that watches the disk."""
+        self._loop.call_soon_threadsafe(self._note_disk_hangs, reason)
+
+    def _note_disk_hangs(self, reason: str) -> None:
+        self._disk_hangs = reason
+        if self._engine is not None:
+            self._engine.on_disk_hangs(reason)
+
+    def _report_disk_full(self, reason: str, is_stalled: bool) -> None:
         self._disk_full = reason, is_stalled
         if self._engine is not None:
             self._engine.on_disk_full(reason, is_stalled)
 
-    def _tell_trouble(self, error: Exception) -> None:
+    def _report_trouble(self, error: Exception) -> None:
         if self._engine is not None:
             self._engine.on_trouble("storing a checkpoint, next try in some seconds", error)
 
@@ -331,7 +359,7 @@ class _Runner:
         """Opens the storage again, as often as it takes, and starts a new engine on it."""
         storage, self._storage = self._storage, None
         delay_s = _FIRST_RETRY_S
-        lived_ms = self._clock() - self._engine_since_ms
+        lived_ms = self._clock.now_ms() - self._engine_since_ms
         if lived_ms < _SHORT_LIFE_MS:  # it would only fail again
             self._short_lives += 1
             await asyncio.sleep(min(_FIRST_RETRY_S * 2**self._short_lives, _LAST_RETRY_S))

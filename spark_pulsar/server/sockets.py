@@ -10,14 +10,14 @@ from typing import Any, Final
 _BACKLOG: Final = 1024
 _ANY_IPV4: Final = frozenset({"0.0.0.0", ""})
 _IPV6_TWINS: Final = {"0.0.0.0": "::", "": "::", "127.0.0.1": "::1", "localhost": "::1"}
-"""Addresses that bring another one along, as `localhost` may mean either family (T-22)."""
+"""Addresses that bring another one along, as `localhost` may mean either family (SEC-48)."""
 _MAPPED: Final = "::ffff:"
 """Prefix of an IPv4 address on a socket that serves both families."""
 
 
 def listen(bind_address: str, port: int) -> list[socket.socket]:
     """Opens sockets that listen on a port (0 chooses one). The wildcard and the loopback address of IPv4 bring those of
-    IPv6 along if there is IPv6 (T-22). Raises OSError when the port is taken or the address is not ours."""
+    IPv6 along if there is IPv6 (SEC-48). Raises OSError when the port is taken or the address is not ours."""
     family = socket.AF_INET6 if ":" in bind_address else socket.AF_INET
     first = _listen(family, bind_address, port)
     sockets = [first]
@@ -28,7 +28,7 @@ def listen(bind_address: str, port: int) -> list[socket.socket]:
 
 
 def is_loopback(bind_address: str) -> bool:
-    """Tells whether only this machine reaches an address."""
+    """Returns whether only this machine reaches an address."""
     if bind_address.lower() == "localhost":
         return True
     try:
@@ -54,7 +54,7 @@ def _listen(family: socket.AddressFamily, address: str, port: int) -> socket.soc
 
 
 def port_of(sockets: list[socket.socket]) -> int:
-    """Tells the port that all these sockets share."""
+    """Returns the port that all these sockets share."""
     port: int = sockets[0].getsockname()[1]
     return port
 
@@ -77,3 +77,18 @@ def local_text(address: Any) -> str:
 def peer_text(address: Any) -> str:
     """Writes the `/host:port` of a client, as statistics show it."""
     return "/" + local_text(address) if address else "/unknown:0"
+
+
+def network_of(host: str) -> str:
+    """Returns whose address it is for limits of a host, `/10.1.2.3`: of IPv6 the network, `/2001:db8:0:1::/64`, as one
+    machine has all of it."""
+    text = host.strip("/[]")
+    if ":" not in text:
+        return host
+    try:
+        address = ipaddress.IPv6Address(text.partition("%")[0])
+    except ValueError:
+        return host
+    if address.ipv4_mapped is not None:
+        return f"/{address.ipv4_mapped}"
+    return f"/{ipaddress.IPv6Network((address, 64), strict=False)}"

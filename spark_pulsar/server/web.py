@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
+import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from spark_pulsar.admin.answers import Refused, refusal
 from spark_pulsar.admin.app import build_app
-from spark_pulsar.admin.origins import AllowedHosts
+from spark_pulsar.admin.http.origins import AllowedHosts
+from spark_pulsar.admin.http.refusals import Refused, refusal
 
-from .admission import Pending
-from .connection_memory import UNCOUNTED_BYTES, ConnectionMemory
-from .security.provider import AUTHENTICATED, CLIENT_CERTIFICATE
+from .connections.admission import Pending
+from .connections.connection_memory import UNCOUNTED_BYTES, ConnectionMemory
+from .connections.tls_connection import Handshakes, client_certificate
+from .security.provider import AUTHENTICATED, CLIENT_CERTIFICATE, ON_GONE
 from .sockets import peer_text
-from .tls_connection import Handshakes, client_certificate
+from .websocket.endpoint import PREFIX, WebSockets
 
 if TYPE_CHECKING:
     import socket
@@ -33,6 +37,8 @@ if TYPE_CHECKING:
 PATIENCE_S: Final = 30.0
 """Time that a client may take for its next request, body included, and to read some of its answer; at most twice as
 long. The time that the broker takes to answer does not count."""
+_UPGRADED: Final = "spark_pulsar.server.websocket.upgraded"
+"""Module of WebSockets on sockets, with a library that most brokers never need."""
 _NO_HTTP: Final = (
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: 42\r\n\r\n"
     b'{"reason":"Invalid HTTP request received"}'
@@ -55,15 +61,15 @@ class _Counted:
     """A transport that counts the bytes it is to write."""
 
     def __init__(self, transport: asyncio.Transport, note_unread: Callable[[int], None]) -> None:
-        self._transport = transport
+        self.transport = transport
         self._note_unread = note_unread
         self.written_bytes = 0
 
     def write(self, data: bytes) -> None:
         """Writes, as a transport does."""
         self.written_bytes += len(data)
-        self._transport.write(data)
-        self._note_unread(self._transport.get_write_buffer_size())
+        self.transport.write(data)
+        self._note_unread(self.transport.get_write_buffer_size())
 
     def end(self) -> None:
         """Counts no more: its connection is gone."""
@@ -71,24 +77,28 @@ class _Counted:
 
     def left_bytes(self) -> int:
         """Counts the bytes that have left."""
-        return self.written_bytes - self._transport.get_write_buffer_size()
+        return self.written_bytes - self.transport.get_write_buffer_size()
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
+        return getattr(self.transport, name)
 
 
 class _Connection(H11Protocol):
-    """An HTTP connection that waits for its client, but not for ever, and is closed at once when there are too many."""
+    """An HTTP connection that waits for its client, but not for ever, and is closed at once when there are too many
+    (SEC-28)."""
 
     _most = 1 << 30
     _most_head_bytes = 1 << 30
     _memory: ConnectionMemory | None = None
     _waiting = Pending("HTTP connections")
+    _is_upgraded = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._counted = _Counted(transport, self._note_unread)
         self._request_bytes = 0
-        self.app_state = {**self.app_state, CLIENT_CERTIFICATE: client_certificate(transport), AUTHENTICATED: set()}
+        self._on_gone: set[Callable[[], None]] = set()
+        kept = {AUTHENTICATED: set(), ON_GONE: self._on_gone}
+        self.app_state = {**self.app_state, CLIENT_CERTIFICATE: client_certificate(transport), **kept}
         transport.set_write_buffer_limits(UNCOUNTED_BYTES)
         super().connection_made(cast("asyncio.Transport", self._counted))
         if len(self.connections) > self._most:
@@ -103,8 +113,10 @@ class _Connection(H11Protocol):
         self._waiting.leave(self)
         if self._memory is not None:
             self._memory.forget(self)
+        for call in list(self._on_gone):
+            call()
         super().connection_lost(exc)
-        # What points back at this connection lets go, since the collector of cycles comes after thousands of them.
+        # References back to this connection are removed, since the collector of cycles comes after thousands of them.
         self._counted.end()
         del self._watch
         self.cycle = None  # type: ignore[assignment]
@@ -113,6 +125,8 @@ class _Connection(H11Protocol):
         is_within = self._request_bytes
         self._head_bytes = is_within + len(data)
         super().data_received(data)
+        if self._is_upgraded:
+            return
         # What a request has sent so far is kept until it is whole.
         self._request_bytes += len(data)
         if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
@@ -141,7 +155,7 @@ class _Connection(H11Protocol):
         """Does nothing: a request is bounded, and an answer is written as it is read."""
 
     def is_listening(self) -> bool:
-        """Tells whether it is up to the client that nothing arrives."""
+        """Returns whether it is up to the client that nothing arrives."""
         return not self.flow.read_paused
 
     def count_unread(self) -> int:
@@ -156,6 +170,34 @@ class _Connection(H11Protocol):
         """Ends the connection immediately, and names it."""
         self.transport.abort()
         return f"HTTP connection of {peer_text(self.transport.get_extra_info('peername'))}"
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        """Hands the connection over to a WebSocket, which has bounds of its own."""
+        self._waiting.leave(self)
+        self._is_upgraded = True
+        if _UPGRADED in sys.modules:
+            self._hand_over(event)
+            return
+        # Loaded by the first WebSocket, beside the loop: it takes a tenth of a second.
+        self.transport.pause_reading()
+        loading = self.loop.run_in_executor(None, importlib.import_module, _UPGRADED)
+        loading.add_done_callback(lambda loaded: self._resume(event, loaded.exception()))
+
+    def _resume(self, event: h11.Request, error: BaseException | None) -> None:
+        if error is not None:
+            self.transport.abort()
+            raise error
+        if not self.transport.is_closing():
+            self._hand_over(event)
+            self.transport.resume_reading()
+
+    def _hand_over(self, event: h11.Request) -> None:
+        self._watch.cancel()
+        if self._memory is not None:
+            self._memory.forget(self)
+        self._counted.end()
+        self.transport = self._counted.transport
+        super().handle_websocket_upgrade(event)
 
     def send_400_response(self, msg: str) -> None:
         """Ends a connection whose bytes are no HTTP: with an answer, unless one was begun already."""
@@ -180,11 +222,36 @@ class _Connection(H11Protocol):
         self._watch = self.loop.call_later(PATIENCE_S, self._look)
 
 
+def _with_websockets(app: ASGIApp, websockets: ASGIApp) -> ASGIApp:
+    """Serves WebSockets beside the admin API."""
+
+    async def served(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await websockets(scope, receive, send)
+        elif scope["type"] == "http" and scope["path"].startswith(f"/{PREFIX}/"):
+            text = "WebSockets are here: want a request with Upgrade: websocket"
+            await refusal(Refused(405, text))(scope, receive, send)
+        else:
+            await app(scope, receive, send)
+
+    return served
+
+
+def _upgrade(settings: WebSocketSettings, memory: ConnectionMemory | None) -> Callable[..., asyncio.Protocol]:
+    """Makes the connections of WebSockets."""
+
+    def upgraded(*args: Any, **named: Any) -> asyncio.Protocol:
+        connection: Callable[..., asyncio.Protocol] = sys.modules[_UPGRADED].UpgradedConnection
+        return connection(*args, memory=memory, idle_s=settings.idle_ms / 1000, **named)
+
+    return upgraded
+
+
 def _with_bounded_heads(app: ASGIApp, most_bytes: int) -> ASGIApp:
     """Refuses requests whose head came at once and is longer than what h11 waits for."""
 
     async def bounded(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
+        if scope["type"] in ("http", "websocket"):
             size = len(scope["raw_path"]) + len(scope["query_string"])
             size += sum(len(name) + len(value) + 4 for name, value in scope["headers"])
             if size > most_bytes:
@@ -205,8 +272,18 @@ class _Uvicorn(uvicorn.Server):
         yield
 
 
+@dataclass(frozen=True, slots=True)
+class WebSocketSettings:
+    """Settings of WebSockets."""
+
+    max_text_bytes: int = 1024 * 1024
+    idle_ms: int = 300_000
+    ping_s: int = -1
+    """Seconds between two PINGs; none below 1."""
+
+
 class WebServer:
-    """Serves the admin API on given sockets, asking the engine of the moment."""
+    """Serves the admin API on given sockets, with the engine of the moment."""
 
     def __init__(
         self,
@@ -217,13 +294,24 @@ class WebServer:
         authenticator: HttpAuthenticator | None = None,
         waiting: Pending | None = None,
         most_head_bytes: int = 8192,
+        clock: Callable[[], int] = lambda: 0,
+        websockets: WebSocketSettings | None = None,
     ) -> None:
-        """`waiting` ends the oldest of too many connections that wait for their clients."""
+        """`waiting` ends the oldest of too many connections that wait for their clients; `clock`: wall-clock
+        milliseconds; without `websockets` there are none."""
         audit = None if authenticator is None else authenticator.audit
         app = build_app(engine, allowed_hosts, authenticator, audit)
+        if websockets is not None:
+            identify = None if authenticator is None else authenticator.identify
+            app = _with_websockets(app, WebSockets(engine, clock, allowed_hosts or AllowedHosts(), identify))
         app = _with_bounded_heads(app, most_head_bytes)
         self._waiting = Pending("HTTP connections") if waiting is None else waiting
         settings: dict[str, Any] = {"loop": "none", "lifespan": "off", "ws": "none", "access_log": False}
+        if websockets is not None:
+            settings |= {"ws": _upgrade(websockets, memory), "ws_max_size": websockets.max_text_bytes}
+            # Frames that are compressed could become a thousand times as large.
+            settings |= {"ws_per_message_deflate": False, "ws_ping_timeout": None}
+            settings["ws_ping_interval"] = websockets.ping_s if websockets.ping_s > 0 else None
         settings |= {"proxy_headers": False, "server_header": False}
         # On h11, because the other one takes a path or headers of any length.
         limits = {"_most": most_connections, "_most_head_bytes": most_head_bytes}

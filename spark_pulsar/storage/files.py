@@ -20,8 +20,10 @@ from spark_pulsar.ledger.storage import OnDurable, RecoveryReport, StorageError,
 from spark_pulsar.storage.checkpoint.checkpoint import Checkpoint, CommitUncertain, JournalMark
 from spark_pulsar.storage.checkpoint.copy import CheckpointCopy
 from spark_pulsar.storage.disk.disk import Disk
-from spark_pulsar.storage.disk.layout import Layout, take_lock
+from spark_pulsar.storage.disk.held import HeldDirectory, Identity, take_lock
+from spark_pulsar.storage.disk.layout import Layout
 from spark_pulsar.storage.disk.threads import Background, Threads
+from spark_pulsar.storage.disk.underway import Underway, WatchedDisk
 from spark_pulsar.storage.journal.back_pressure import BackPressure
 from spark_pulsar.storage.journal.journal import Journal
 from spark_pulsar.storage.journal.reader import JournalReader
@@ -63,7 +65,7 @@ class FileStorage:
         self,
         layout: Layout,
         disk: Disk,
-        lock_fd: int,
+        held: HeldDirectory,
         on_failed: Callable[[StorageFailed], None] | None,
         on_trouble: Callable[[Exception], None] | None,
         on_disk_full: Callable[[str, bool], None] | None,
@@ -72,9 +74,13 @@ class FileStorage:
         self._layout = layout
         self._disk = disk
         self._opened = ExitStack()
-        self._opened.callback(os.close, lock_fd)
-        self._fail: Callable[[StorageFailed], None] = on_failed or _tell_nobody
-        self._trouble: Callable[[Exception], None] = on_trouble or _tell_nobody
+        self._opened.callback(held.close)
+        self._opened.callback(disk.hold, {})
+        disk.hold(held.directories)
+        self.identity = held.identity
+        """Identity of the data directory, for `open` to find the same one again."""
+        self._fail: Callable[[StorageFailed], None] = on_failed or _drop
+        self._trouble: Callable[[Exception], None] = on_trouble or _drop
         self._space = Space(on_disk_full)
         self._lock = threading.Lock()
         self._index = RunIndex()
@@ -125,29 +131,32 @@ class FileStorage:
         segment_bytes: int = SEGMENT_BYTES,
         disk: Disk | None = None,
         threads: Threads | None = None,
+        expected: Identity | None = None,
+        underway: Underway | None = None,
     ) -> tuple[Self, DurableState]:
         """Opens a data directory, making it if it does not exist, and recovers its state.
 
-        `on_failed` is told once when writing fails. `on_trouble` is told, by a thread, why a checkpoint failed: it is
-        tried again later. Of the lost entries of a StorageDamaged the shell should make TopicDamaged records, so that
-        the next one passes over them. `on_disk_full` is told by threads why there is no space for more of the journal,
-        and whether that holds up what was submitted; with an empty text when there is space again.
+        `on_failed` is called once when writing fails. `on_trouble` receives from a thread the reason why a checkpoint
+        failed: it is tried again later. Of the lost entries of a StorageDamaged the shell should make TopicDamaged
+        records, so that the next one passes over them. `on_disk_full` receives from threads the reason why there is no
+        space for more of the journal, and whether that holds up what was submitted; with an empty text when there is
+        space again. `underway` counts the operations of the disk.
 
         With `sync_data=False` (Pulsar's journalSyncData) records count as durable when the system has them: kill -9
         loses nothing, power loss loses the newest.
 
+        `expected` is the identity of the directory that this process had open before: another one is refused.
+
         Damage is noted in the topics it concerns (`TopicState.damages`), which are read-only until it is accepted.
-        Raises StorageLocked, StorageVersionUnknown, StorageDamaged when the checkpoint itself is damaged, or
-        StorageError when the directory cannot be used.
+        Raises StorageLocked, StorageVersionUnknown, StorageUnsafe when something in it is a link or the like,
+        StorageDamaged when the checkpoint itself is damaged, or StorageError when the directory cannot be used.
         """
         layout = Layout(Path(data_dir))
         disk = disk or Disk()
-        try:
-            layout.create()
-        except OSError as error:
-            raise StorageError(f"{layout.root}: the data directory cannot be made: {error.strerror}") from error
-        lock_fd = take_lock(layout)
-        storage = cls(layout, disk, lock_fd, on_failed, on_trouble, on_disk_full, threads or Threads())
+        if underway is not None:
+            disk = WatchedDisk(disk, underway)
+        held = take_lock(layout, expected)
+        storage = cls(layout, disk, held, on_failed, on_trouble, on_disk_full, threads or Threads())
         try:
             state = storage._recover(sync_data, segment_bytes)
         except BaseException as error:
@@ -420,5 +429,5 @@ class FileStorage:
             self._opened.close()
 
 
-def _tell_nobody(error: Exception) -> None:
-    """Drops an error that no caller asked for."""
+def _drop(error: Exception) -> None:
+    """Drops an error without a receiver."""

@@ -17,8 +17,8 @@ from typing import Any, Final, Literal
 from urllib.parse import quote, urlencode
 
 from spark_pulsar.model.names import PERSISTENT, TopicName, split_namespace
-from spark_pulsar.model.policy_columns import Level
-from spark_pulsar.model.policy_table import POLICIES
+from spark_pulsar.model.policies.policy_columns import Level
+from spark_pulsar.model.policies.policy_table import POLICIES
 
 TIMEOUT_S: Final = 60.0
 _PAUSE_S: Final = 0.05

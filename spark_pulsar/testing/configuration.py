@@ -27,7 +27,7 @@ def properties(conf: Mapping[str, object], base: Mapping[str, str]) -> str:
 
 def _meant(key: str) -> str:
     near = get_close_matches(key, [*KEYS, *PULSAR_KEYS], 1)
-    return f": did you mean {near[0]}?" if near else "; docs/broker.md lists the keys"
+    return f": did you mean {near[0]}?" if near else "; docs/broker-configuration.md lists the keys"
 
 
 def _text(key: str, value: object) -> str:

@@ -169,7 +169,7 @@ class BrokerProcess:
 
     @property
     def is_running(self) -> bool:
-        """Tells whether the process is alive now."""
+        """Returns whether the process is alive now."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -300,7 +300,7 @@ class _ReadyLine:
         self._settled.set()
 
     def wait(self, timeout_s: float) -> bool:
-        """Tells whether the line came within `timeout_s` seconds; false also when the output ended without it."""
+        """Returns whether the line came within `timeout_s` seconds; false also when the output ended without it."""
         self._settled.wait(timeout_s)
         return bool(self.urls)
 

@@ -1,4 +1,4 @@
-"""A secured broker process: its keys and certificates, and the options of the clients that may use it."""
+"""A secured broker process: its keys and certificates, and the options of the clients that may use it (SEC-84)."""
 
 from __future__ import annotations
 
@@ -108,12 +108,12 @@ class ProcessSecurity:
 
     @property
     def has_tokens(self) -> bool:
-        """Tells whether clients need a token."""
+        """Returns whether clients need a token."""
         return bool(self._key)
 
     @property
     def has_tls(self) -> bool:
-        """Tells whether the broker listens with TLS alone."""
+        """Returns whether the broker listens with TLS alone."""
         return self._authority is not None
 
     def token(self, role: str, lifetime_s: int | None = None) -> str:

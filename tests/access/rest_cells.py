@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from spark_pulsar.admin.app import ROUTES
+from spark_pulsar.admin.http.path_names import OLD_PATHS
 
 from .roles import ADMIN, PARTS, ROLES, SUBSCRIPTION, TOPIC, Rest
 
@@ -242,10 +243,10 @@ class RestCell:
 
 
 def rest_cells() -> list[RestCell]:
-    """The calls of all routes, those of each once."""
+    """The calls of all routes, those of each once; an old path has the rule of the one of today."""
     cells: dict[str, RestCell] = {}
     for route, methods in ROUTES:
-        for method in methods:
+        for method in methods if route not in OLD_PATHS else ():
             name = f"{method} /{route}"
             if name not in cells:
                 parts, before = _OWN.get((method, route), ({}, None))

@@ -1,4 +1,4 @@
-"""The table of configuration keys in docs/broker.md is the one that the keys make."""
+"""The table of configuration keys in docs/broker-configuration.md is the one that the keys make."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from spark_pulsar.server.config.tables import BEGIN, END, with_table
 from tests.architecture.sources import ROOT
 from tests.architecture.test_rules import RULES, rows_of
 
-PAGE = (ROOT / "docs" / "broker.md").read_text()
+PAGE = (ROOT / "docs" / "broker-configuration.md").read_text()
 
 
 def test_the_page_holds_the_table() -> None:

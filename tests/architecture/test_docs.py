@@ -8,7 +8,6 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from spark_pulsar.connector import tables
-from spark_pulsar.connector.columns import METADATA_COLUMNS, READ_COLUMNS, WRITE_COLUMNS
 from spark_pulsar.connector.options.table import OPTIONS
 from spark_pulsar.server.config.reading import KEYS
 from tests.architecture.sources import (
@@ -22,9 +21,11 @@ from tests.architecture.sources import (
     tracked_files,
 )
 
-BROKER = (ROOT / "docs" / "broker.md").read_text()
-CONNECTOR = (ROOT / "docs" / "connector.md").read_text()
+CONFIGURATION = (ROOT / "docs" / "broker-configuration.md").read_text()
 README_BYTES, README_LINE = 12_000, 400
+PAGE_BYTES, CODE_BY_LINE = 60_000, 25
+# The rules are one table.
+LONG_PAGES = {"rules.md"}
 # Link of a page; name of a file, alone or with its folders, perhaps with stars; name of a folder.
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 FILE = re.compile(r"(?<![\w/.:*-])\w[\w/.*-]*\.(?:py|md|conf|toml|yml|proto)\b")
@@ -70,17 +71,13 @@ def _is_local(path: object, name: str) -> bool:
 
 
 def test_every_option_and_column_is_written_down() -> None:
-    columns = [tables.columns_table(each) for each in (READ_COLUMNS, METADATA_COLUMNS, WRITE_COLUMNS)]
-    for table in (tables.options_table(), *columns):
-        for row in table.splitlines():
-            assert row in CONNECTOR, (
-                f"docs/connector.md: run `python -m spark_pulsar.connector.tables` and paste: {row}"
-            )
+    found = tables.read_pages(ROOT / "docs")
+    assert tables.with_tables(found) == found, "run `python -m spark_pulsar.connector.tables`"
     assert len({option.name for option in OPTIONS}) == len(OPTIONS)
 
 
 def test_every_key_of_the_broker_is_written_down() -> None:
-    assert not [key for key in KEYS if f"`{key}`" not in BROKER]
+    assert not [key for key in KEYS if f"`{key}`" not in CONFIGURATION]
 
 
 def pages() -> list[Path]:
@@ -97,6 +94,25 @@ def test_the_readme_is_short() -> None:
 def test_every_page_is_reached_from_the_readme() -> None:
     linked = {ROOT / target.partition("#")[0] for target in LINK.findall((ROOT / "README.md").read_text())}
     assert [page for page in (ROOT / "docs").glob("*.md") if page not in linked] == []
+
+
+def test_every_page_is_in_the_menu_of_the_site() -> None:
+    menu = re.findall(r": (\S+\.md)$", (ROOT / ".ci" / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert sorted(menu) == sorted(page.name for page in (ROOT / "docs").glob("*.md"))
+
+
+def test_a_page_with_code_opens_with_code() -> None:
+    late = []
+    for page in (ROOT / "docs").glob("*.md"):
+        before, fence, _ = page.read_text().partition("```")
+        if fence and before.count("\n") > CODE_BY_LINE:
+            late.append(page.name)
+    assert not late
+
+
+def test_no_page_is_too_long_to_read() -> None:
+    long_pages = {page.name for page in (ROOT / "docs").glob("*.md") if page.stat().st_size > PAGE_BYTES}
+    assert long_pages == LONG_PAGES
 
 
 def test_every_link_leads_somewhere() -> None:
@@ -156,10 +172,17 @@ def test_no_test_sleeps_to_let_time_pass() -> None:
     found = []
     for path in python_files():
         if path.is_relative_to(ROOT / "tests"):
-            for node in ast.walk(parsed(path)):
-                if isinstance(node, ast.Attribute | ast.Name) and _name(node) == "sleep":
+            nodes = list(ast.walk(parsed(path)))
+            yields = {call.func for call in nodes if isinstance(call, ast.Call) and _is_zero(call.args)}
+            for node in nodes:
+                if isinstance(node, ast.Attribute | ast.Name) and _name(node) == "sleep" and node not in yields:
                     found.append(f"{relative(path)}:{node.lineno}")
     assert not found
+
+
+def _is_zero(arguments: list[ast.expr]) -> bool:
+    """Returns whether a call's arguments are 0 alone: `sleep(0)` of asyncio only lets others run."""
+    return len(arguments) == 1 and isinstance(arguments[0], ast.Constant) and arguments[0].value == 0
 
 
 def _name(node: ast.Attribute | ast.Name) -> str:

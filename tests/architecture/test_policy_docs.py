@@ -7,8 +7,8 @@ from dataclasses import fields
 from spark_pulsar.admin.app import ROUTES
 from spark_pulsar.broker.turn.config import BrokerConfig
 from spark_pulsar.cli import tables
-from spark_pulsar.model.policies import EffectivePolicies
-from spark_pulsar.model.policy_table import BY_MEMBER, POLICIES
+from spark_pulsar.model.policies.effective_policies import EffectivePolicies
+from spark_pulsar.model.policies.policy_table import BY_MEMBER, POLICIES
 from tests.architecture.sources import ROOT
 
 
@@ -18,7 +18,7 @@ def test_docs_hold_the_table_of_policies() -> None:
 
 
 def test_docs_hold_the_tables_of_metrics() -> None:
-    page = (ROOT / "docs/broker.md").read_text()
+    page = (ROOT / "docs/broker-metrics.md").read_text()
     assert page == tables.with_metrics(page), "run `python -m spark_pulsar.cli.tables`"
 
 

@@ -1,14 +1,14 @@
 """Every rule that is cited is a row of docs/rules.md, once and in its place.
 
-An id is its family and a number: `KS-10` is of the family `KS`, `CMP-C1` of `CMP-C`. Families are those of the headings
-in docs/rules.md. The few without a hyphen (`A5`) look like names of anything, so they are looked for only where nothing
-but rules is named: after `# covers`, and in `ours_only`.
+Families are those of the headings in docs/rules.md. What an id looks like says `tests/citations.py`.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -17,22 +17,51 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.architecture.sources import ROOT, parsed, relative, tracked_files
+from tests.architecture.sources import PACKAGE, ROOT, parsed, relative, tracked_files
+from tests.citations import COVERS, ID, covered_by_test, existing, may_name, named_in, named_where_rules_are
 
 RULES = (ROOT / "docs" / "rules.md").read_text()
 BESIDE = (ROOT / "tests" / "spark" / "README.md").read_text()
 FOLDERS = {"spark_pulsar", "tests", "benchmarks", "jobs"}
 SUFFIXES = {".py", ".md", ".conf", ".go", ".xml", ".json"}
 
-HEADING = re.compile(r"## .+ \(([A-Z]{1,4}(?:-[A-Z])?)\)")
+HEADING = re.compile(r"## .+ \(([A-Z]{1,6}(?:-[A-Z])?)\)")
 ROW = re.compile(r"\| ([^ |]+) \| (\S.*\S) \|")
 HEADS = {"| Id | Rule |", "| --- | --- |"}
-ID = re.compile(r"\b([A-Z]{1,4}-[A-Z]?|[A-Z])(\d+)([a-z]?)\b")
-"""Head, number, letter. With a hyphen: anywhere."""
-HYPHENATED = re.compile(r"\b([A-Z]{1,4}-[A-Z]?)(\d+)([a-z]?)\b")
-BARE = re.compile(r"(?<![\w-])([A-Z])(\d{1,2})(?!\w)")
-STRETCH = re.compile(rf"{HYPHENATED.pattern}\s*(?:\.\.\.|…)[\s#]*{HYPHENATED.pattern}")
-COVERS = re.compile(r"# covers (.*(?:\n[ \t]*#.*)*)")
+OF_THE_CONNECTOR = {"READ", "OFFSET", "SINK", "ONCE", "TXN", "SCHEMA", "LETTER"}
+ELSEWHERE = re.compile(
+    r"\b(?:admin[-]rest|wire[-]protocol|broker[-]semantics|spark[-]connectors)\b|\bsections? \d|\brow \d+ of section"
+    r"|\brows? \d+\)|\brules? \d+\.\d|\bwire [\dA-Z]\d*\b"
+)
+"""Citations of documents that a reader of the repository does not have: numbered sections and rows."""
+UNCITED = {
+    "BAT-2": "the broker has no code that reads messages inside a batch, but for the exceptions, which are cited",
+    "NP-4": "nothing is dropped for a number of messages in progress",
+    "MT-1": "clients make a consumer on each topic",
+    "DED-10": "de-duplication has no cursor",
+    "CUR-20": "the flag is not read",
+    "SH-5": "nothing keeps an order, and KS-12 refuses nothing here",
+    "SH-10": "what every dispatcher does; tests/property/liveness.py judges it",
+    "KS-13": "follows from KS-14",
+    "ACK-6": "the error that an ack reports is not read",
+    "NACK-7": "follows from EX-3 and KS-13",
+    "TX-18": "entries in transactions go the way of all others",
+    "TX-20": "entries in transactions are entries as all others",
+    "TX-21": "there is no low watermark",
+    "TX-27": "there are no such topics",
+    "DUR-8": "nothing stores them",
+    "ST-4": "follows from the counts; broker/invariants.py checks them",
+    "T-11": "parameters that a path does not know are ignored",
+    "A12": "each command is handled when it comes; nothing waits for an answer",
+    "C15": "clients do it",
+    "READ-25": "filters are not pushed down",
+    "READ-29": "Spark runs the same classes",
+    "READ-30": "Spark runs the same classes",
+    "ONCE-8": "what ONCE-1 to ONCE-13 come to; tests/spark/crashes judges it",
+    "TXN-8": "what TXN-1 to TXN-7 come to; tests/spark/crashes judges it",
+}
+"""Rules that the package keeps and cites nowhere, each with the reason. Rules of the official clients ("Client: …") and
+those about descriptions of Apache Pulsar (X) need none."""
 NO_FAMILIES = {"UTF", "SHA", "RFC", "ISO", "CRC", "HTTP"}
 """What looks like an id and is none, wherever it stands."""
 
@@ -70,13 +99,9 @@ def rows_of(document: str) -> dict[str, list[Rule]]:
     return rules
 
 
-def named_in(text: str) -> Iterator[str]:
-    """Ids with a hyphen that a text names, those between the ends of `KS-1 ... KS-4` too."""
-    for found in HYPHENATED.finditer(text):
-        yield found[0]
-    for head, first, _, other_head, last, _ in STRETCH.findall(text):
-        if head == other_head:
-            yield from (f"{head}{number}" for number in range(int(first), int(last)))
+def named_at_all(text: str) -> Iterator[str]:
+    """Ids that a text names by themselves: `KS-1 ... KS-4` are two, so that each rule is found by its id."""
+    yield from (found[0] for found in ID.finditer(text))
 
 
 def wrong_anywhere(text: str, rules: dict[str, list[Rule]]) -> set[str]:
@@ -87,8 +112,9 @@ def wrong_anywhere(text: str, rules: dict[str, list[Rule]]) -> set[str]:
 
 def wrong_where_rules_are_named(text: str, rules: dict[str, list[Rule]]) -> set[str]:
     """What looks like an id and is not defined, whatever its family."""
-    looks_like_one = {*named_in(text), *(found[0] for found in BARE.finditer(text))}
-    return {each for each in looks_like_one if each not in rules and each.partition("-")[0] not in NO_FAMILIES}
+    return {
+        each for each in named_where_rules_are(text) if each not in rules and each.partition("-")[0] not in NO_FAMILIES
+    }
 
 
 def citations_of(path: Path, text: str) -> Iterator[str]:
@@ -118,11 +144,34 @@ def test_every_rule_that_is_cited_is_defined() -> None:
     assert not dangling, "docs/rules.md has no such row"
 
 
+def test_nothing_is_cited_that_is_not_in_the_repository() -> None:
+    """Comments and docstrings name a rule of docs/rules.md, or nothing."""
+    dead = [
+        f"{relative(path)}:{number}: {line.strip()}"
+        for path, text in files()
+        if path.suffix == ".py" and path != Path(__file__)
+        for number, line in enumerate(text.splitlines(), 1)
+        if ELSEWHERE.search(line)
+    ]
+    assert not dead, "cite a rule of docs/rules.md"
+
+
 def test_every_rule_of_the_connector_has_a_test_and_a_reason() -> None:
-    rules = {name for name in rows_of(RULES) if name.startswith("CONN-")}
+    rules = {name for name, (rule, *_) in rows_of(RULES).items() if rule.family in OF_THE_CONNECTOR}
     covered = {name for path, text in files() for cited in COVERS.findall(text) for name in named_in(cited)}
     assert not sorted(rules - covered), "no test says `# covers`"
     assert not sorted(rules - set(named_in(BESIDE))), "tests/spark/README.md does not say beside what"
+
+
+def test_every_rule_is_cited_where_the_package_keeps_it() -> None:
+    texts = [text for path, text in files() if path.is_relative_to(PACKAGE) and path.suffix == ".py"]
+    cited = {name for text in texts for name in named_at_all(text)}
+    due = {
+        name for name, (rule, *_) in rows_of(RULES).items() if rule.family != "X" and not rule.text.startswith("Client")
+    }
+    assert not sorted(due - cited - set(UNCITED)), "name the rule in the docstring of what keeps it"
+    assert not sorted(cited & set(UNCITED)), "cited by now: take it out of UNCITED"
+    assert not sorted(set(UNCITED) - due), "no such rule"
 
 
 def test_rules_refer_to_rules() -> None:
@@ -179,6 +228,66 @@ def test_what_is_wrong_where_rules_are_named(text: str, wrong: set[str]) -> None
     assert wrong_where_rules_are_named(text, SMALL) == wrong
 
 
+@pytest.mark.parametrize(
+    ("text", "is_dead"),
+    [
+        (f"(section {12})", True),
+        (f"never early (row {7})", True),
+        (f"# covers KS-10, wire {5.7}", True),
+        (f"wire{'-'}protocol", True),
+        (f"kept for long (rules {5.2})", True),
+        ("in row 12 of the task", False),
+        ("the wire format of KS-10", False),
+    ],
+)
+def test_what_is_cited_elsewhere(text: str, is_dead: bool) -> None:
+    assert bool(ELSEWHERE.search(text)) == is_dead
+
+
 def test_what_a_file_cites() -> None:
     text = f"def test() -> None:\n    {'#'} covers KS-1,\n    # KS-2: why\n    pass\n"
     assert list(citations_of(Path("test.txt"), text)) == ["KS-1,\n    # KS-2: why"]
+
+
+# ---- the tests of one rule ------------------------------------------------------------------------------------------
+
+
+def test_tests_of_a_rule(tmp_path: Path) -> None:
+    file = tmp_path / "test_keys.py"
+    covers = "# " + "covers"
+    file.write_text(
+        f"def test_one() -> None:\n    {covers} KS-1 ...\n    # KS-3, A5\n    pass\n\n"
+        f"@decorated(\n    1,  {covers} KS-4\n)\ndef test_two() -> None:\n    pass\n\n"
+        f"class TestKeys:\n    def test_three(self) -> None:\n        {covers} KS-1\n        pass\n"
+    )
+    assert covered_by_test(file) == {
+        "test_one": {"KS-1", "KS-2", KEY_3, "A5"},
+        "test_two": {KEY_4},
+        "TestKeys.test_three": {"KS-1"},
+    }
+    assert may_name(file, "KS-2")
+    assert not may_name(file, "KS-12")
+
+
+def test_a_rule_runs_its_tests_alone() -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "--co", "-p", "no:cacheprovider", "--rule=NACK-5", "tests"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    tests = {line.partition("[")[0] for line in listed.splitlines() if "::" in line}
+    assert tests
+    for test in tests:
+        name, _, function = test.partition("::")
+        assert "NACK-5" in covered_by_test(ROOT / name)[function.replace("::", ".")]
+
+
+def test_a_rule_that_does_not_exist_is_an_error() -> None:
+    existing("NACK-5")
+    with pytest.raises(pytest.UsageError, match="no such row"):
+        existing("TMO-" + "99")
+
+
+def test_make_runs_a_rule_without_checks_and_set_up() -> None:
+    command = ["make", "-n", "test", "RULE=TN-1"]
+    printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert "--rule=TN-1" in printed
+    for other in ("ruff", "mypy", "browser", "java"):
+        assert other not in printed

@@ -57,7 +57,7 @@ def test_both_languages_read_each_others_codecs(broker: Broker, go: GoClient, co
 
 
 def test_what_is_said_beside_a_message_arrives(broker: Broker, go: GoClient) -> None:
-    # covers section 2 (message fields)
+    # covers A10
     topic = broker.topic()
     consumer = go.consumer(topic)
     fields = {"Key": "k", "OrderingKey": "o", "Properties": {"p": "1"}, "EventTime": "2020-01-02T03:04:05Z"}
@@ -231,7 +231,7 @@ def test_a_terminated_topic_takes_no_more(broker: Broker, go: GoClient) -> None:
 
 
 def test_a_client_over_http_finds_topics(broker: Broker, clients: Clients) -> None:
-    # covers admin-rest 1.12, 1.4, 1.3.1 (what clients ask for over HTTP)
+    # covers ADM-70, ADM-68, ADM-64 (what clients ask for over HTTP)
     go = clients(broker, broker.admin_url)
     topic, partitioned = broker.topic(), broker.topic(partitions=2)
     for each in (topic, partitioned):

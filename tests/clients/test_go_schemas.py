@@ -100,7 +100,7 @@ def test_a_schema_that_does_not_fit_is_refused(broker: Broker, go: GoClient) -> 
 
 
 def test_schemas_are_found_over_http(broker: Broker, go: GoClient, clients: Clients) -> None:
-    # covers admin-rest 1.11, 1.12
+    # covers SC-12, ADM-70
     topic = broker.topic()
     kind = schema("JSON", CARRIER)
     go.producer(topic, Schema=kind, **IN_BATCHES).send({"Value": {"carrier": "UA"}, "As": "carrier"})

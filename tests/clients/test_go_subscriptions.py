@@ -239,7 +239,7 @@ def test_unsubscribing_forgets_the_subscription(broker: Broker, go: GoClient) ->
 
 
 def test_subscriptions_and_consumers_have_properties(broker: Broker, go: GoClient) -> None:
-    # covers CUR-19, admin-rest 1.5.2
+    # covers CUR-19, ST-6
     topic = broker.topic()
     go.consumer(topic, Name="me", Properties={"a": "1"}, SubscriptionProperties={"b": "2"})
     shown = stats(broker, topic)["subscriptions"]["s"]

@@ -15,9 +15,10 @@ IN_TRANSACTIONS = {"EnableTransaction": True}
 IN_SEND_ALONE = pytest.mark.ours_only("TX-11")
 
 
-@pytest.fixture
-def go(clients: Clients, broker: Broker) -> GoClient:
-    return clients(broker, **IN_TRANSACTIONS)
+@pytest.fixture(params=["binary", "http"])
+def go(request: pytest.FixtureRequest, clients: Clients, broker: Broker) -> GoClient:
+    """A client that looks up topics and coordinators by the binary protocol, or over HTTP."""
+    return clients(broker, broker.service_url if request.param == "binary" else broker.admin_url, **IN_TRANSACTIONS)
 
 
 def test_a_commit_shows_two_topics(broker: Broker, go: GoClient) -> None:

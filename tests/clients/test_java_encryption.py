@@ -31,7 +31,7 @@ def _reader(java: Java, pair: KeyPair) -> Any:
 def test_java_reads_what_the_sink_encrypts(
     broker: Broker, java: Java, client: JavaClient, pair: KeyPair, how: str
 ) -> None:
-    # covers CONN-44
+    # covers READ-13
     topic = broker.topic("encrypted")
     settings = {
         "batched": {"compressionType": "ZSTD"},
@@ -64,7 +64,7 @@ def test_java_reads_what_the_sink_encrypts(
 def test_the_source_reads_what_java_encrypts(
     broker: Broker, java: Java, client: JavaClient, pair: KeyPair, how: str
 ) -> None:
-    # covers CONN-44
+    # covers READ-13
     topic = broker.topic("encrypted")
     values = [*map(str, range(5)), "".join(map(str, range(4_000))), "end"]
     builder = client.client.newProducer(java.api.Schema.STRING).topic(topic).cryptoKeyReader(_reader(java, pair))

@@ -11,7 +11,7 @@ from tests.clients.java_client import Java, JavaClient
 
 @pytest.mark.parametrize("partitions", [0, 2])
 def test_letters_are_those_of_the_java_client(broker: Broker, java: Java, client: JavaClient, partitions: int) -> None:
-    # covers RLQ-1, RLQ-3, RLQ-4, DLQ-3, DLQ-4, CONN-70
+    # covers RLQ-1, RLQ-3, RLQ-4, DLQ-3, DLQ-4, LETTER-1
     topic = broker.topic("letters", partitions=partitions)
     unit = java.jvm.java.util.concurrent.TimeUnit.MILLISECONDS
     policy = java.api.DeadLetterPolicy.builder().maxRedeliverCount(1).build()

@@ -188,7 +188,7 @@ def test_a_schema_that_does_not_fit_is_refused(broker: Broker, java: Java, clien
 
 
 def test_schemas_are_found_over_http(broker: Broker, java: Java, client: JavaClient) -> None:
-    # covers admin-rest 1.11, 1.12
+    # covers SC-12, ADM-70
     topic = broker.topic()
     schema = _grown(java, "JSON", "carrier")
     client.producer(topic, schema).send(_flight(schema, number=1, carrier="UA"))

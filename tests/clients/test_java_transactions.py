@@ -18,9 +18,11 @@ QUIET_MS = 300
 CHUNK_BYTES = 1_000
 
 
-@pytest.fixture(scope="module")
-def client(java: Java, broker: Broker) -> Iterator[JavaClient]:
-    opened = java.client(broker.service_url, transactions=True)
+@pytest.fixture(scope="module", params=["binary", "http"])
+def client(request: pytest.FixtureRequest, java: Java, broker: Broker) -> Iterator[JavaClient]:
+    """A client that looks up topics and coordinators by the binary protocol, or over HTTP."""
+    url = broker.service_url if request.param == "binary" else broker.admin_url
+    opened = java.client(url, transactions=True)
     yield opened
     opened.client.close()
 

@@ -116,13 +116,13 @@ def _in_a_namespace(admin: Admin, rows: list[tuple[str, str | None]]) -> list[tu
 def test_commands_print_what_they_print_on_apache_pulsar(
     admin: Admin, rows: tuple[tuple[str, str | None], ...]
 ) -> None:
-    # covers admin-rest 5.2, 5.3
+    # covers ADM-71
     for done, printed in _in_a_namespace(admin, list(rows)):
         assert printed is None or done.printed == printed, done.command
 
 
 def test_refusals_print_their_reason(admin: Admin) -> None:
-    # covers admin-rest 5.1 (failure), RET-1, RET-3
+    # covers RET-1, RET-3, ADM-71 (failure)
     rows: list[tuple[str, str | None]] = [
         ("namespaces set-retention {ns} --size 10M --time 0", BOTH_OR_NONE),
         ("namespaces set-retention {ns} --size 0 --time 3h", BOTH_OR_NONE),
@@ -148,7 +148,7 @@ def test_refusals_print_their_reason(admin: Admin) -> None:
 
 
 def test_java_reads_our_answers(admin: Admin) -> None:
-    # covers admin-rest 1.3.2, 1.5.2, 1.5.3 (as Java's own classes read them)
+    # covers ADM-65, ST-6, ST-8 (as Java's own classes read them)
     rows: list[tuple[str, str | None]] = [
         ("topics create persistent://{ns}/t", None),
         ("topics create-partitioned-topic persistent://{ns}/p -p 2", None),
@@ -173,7 +173,7 @@ def test_java_reads_our_answers(admin: Admin) -> None:
 
 
 def test_topics_are_listed_with_system_topics(admin: Admin) -> None:
-    # covers admin-rest 5.2 (topics list)
+    # covers ADM-71 (topics list)
     rows: list[tuple[str, str | None]] = [
         ("topics create persistent://{ns}/t", NOTHING),
         ("topics list {ns} --include-system-topic", None),
@@ -185,9 +185,9 @@ def test_topics_are_listed_with_system_topics(admin: Admin) -> None:
         assert name.endswith("/ns/t")
 
 
-@pytest.mark.ours_only("admin-rest 5.1: three parts are no namespace; Apache Pulsar refuses them without a word")
+@pytest.mark.ours_only("ADM-71: three parts are no namespace; Apache Pulsar refuses them without a word")
 def test_a_topic_in_place_of_a_namespace_is_explained(admin: Admin) -> None:
-    # covers admin-rest 5.1 (the cookbook's slip)
+    # covers ADM-71 (the cookbook's slip)
     slip = (
         "namespaces set-backlog-quota {ns}/my-topic --limitTime 3600 --policy producer_request_hold --type message_age"
     )

@@ -1,4 +1,4 @@
-"""Jobs on a real Spark cluster, with the package brought to its executors by the commands of docs/connector.md."""
+"""Jobs on a real Spark cluster; the commands of docs/connector-operations.md bring the package to its executors."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ NOT_ARCHIVED = ("numba", "llvmlite")
 
 
 def commands(title: str) -> str:
-    """The commands of docs/connector.md that follow a bold title."""
+    """The commands of docs/connector-operations.md that follow a bold title."""
     [block] = re.findall(
-        rf"\*\*{title}\*\*.*?```bash\n(.*?)```", (ROOT / "docs" / "connector.md").read_text(), re.DOTALL
+        rf"\*\*{title}\*\*.*?```bash\n(.*?)```", (ROOT / "docs" / "connector-operations.md").read_text(), re.DOTALL
     )
     return str(block)
 

@@ -32,7 +32,7 @@ MISSING = [package or module for module, package in NEEDED.items() if not _is_th
 
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.skipif(bool(MISSING), reason=f"CONN-68, CONN-69: Spark Connect needs {', '.join(MISSING)}"),
+    pytest.mark.skipif(bool(MISSING), reason=f"READ-29, READ-30: Spark Connect needs {', '.join(MISSING)}"),
 ]
 
 
@@ -51,7 +51,7 @@ def finished(command: list[str], directory: Path) -> str:
 
 
 def test_reads_and_writes_over_spark_connect(broker: Broker, tmp_path: Path) -> None:
-    # covers CONN-68
+    # covers READ-29
     topic = broker.topic("connect", partitions=2)
     command = [sys.executable, "-m", "tests.cluster.over_connect", broker.service_url, topic, str(tmp_path)]
     seen = json.loads(finished(command, tmp_path).splitlines()[-1])
@@ -67,7 +67,7 @@ def test_reads_and_writes_over_spark_connect(broker: Broker, tmp_path: Path) -> 
 
 
 def test_a_declarative_pipeline_reads_and_writes(broker: Broker, tmp_path: Path) -> None:
-    # covers CONN-69
+    # covers READ-30
     flights, late = broker.topic("flights"), broker.topic("late")
     client = broker.client()
     producer = client.create_producer(flights)

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.connections.config import ClientConfig
 from spark_pulsar.connector.options.parsing import parse_options
 from spark_pulsar.connector.options.table import BATCH_READ, BATCH_WRITE
 from spark_pulsar.connector.planning.batch_read import plan_batch

@@ -280,7 +280,7 @@ def test_an_ack_set_of_more_than_a_word(broker: Broker) -> None:
 
 @pytest.mark.parametrize("fields", [{}, {"batch_index": 1}, {"ack_set": [0]}], ids=["none", "batch_index", "zero set"])
 def test_what_acks_the_whole_batch(broker: Broker, fields: dict[str, object]) -> None:
-    # covers wire 5.7 (batch_index without ack_set, ack_set [0])
+    # covers ACK-9 (batch_index without ack_set, ack_set [0])
     topic = broker.topic()
     raw = broker.raw()
     _send_batch(raw, topic, 5)
@@ -291,7 +291,7 @@ def test_what_acks_the_whole_batch(broker: Broker, fields: dict[str, object]) ->
 
 
 def test_an_ack_set_on_a_single_message_acks_nothing(broker: Broker) -> None:
-    # covers wire 5.7 (ack_set on an entry that is no batch)
+    # covers ACK-9 (ack_set on an entry that is no batch)
     topic = broker.topic()
     _filled(broker, topic, 1)
     raw = broker.raw()

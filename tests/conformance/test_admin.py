@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+import urllib.error
+import urllib.parse
 import urllib.request
 
 import pulsar
@@ -9,10 +12,11 @@ import pytest
 
 from tests.brokers import Broker, topic_path
 from tests.conformance.exchange import receive_texts, send_all
+from tests.conformance.test_namespaces import fresh
 
 
 def test_create_read_grow_and_delete_partitions(broker: Broker) -> None:
-    # covers TN-8, admin-rest 1.4
+    # covers TN-8, ADM-68
     topic = broker.topic()
     path = f"{topic_path(topic)}/partitions"
     assert broker.rest("GET", path)[0] == 404
@@ -27,7 +31,7 @@ def test_create_read_grow_and_delete_partitions(broker: Broker) -> None:
 
 
 def test_refusals_carry_a_reason(broker: Broker) -> None:
-    # covers TN-8, TN-6, admin-rest 1.4
+    # covers TN-8, TN-6, ADM-68
     topic = broker.topic(partitions=3)
     path = f"{topic_path(topic)}/partitions"
     plain = broker.topic()
@@ -47,7 +51,7 @@ def test_refusals_carry_a_reason(broker: Broker) -> None:
 
 
 def test_a_plain_topic_has_no_partitions(broker: Broker) -> None:
-    # covers admin-rest 1.4
+    # covers ADM-68
     topic = broker.topic()
     broker.client().create_producer(topic)
     status, answer = broker.rest("GET", f"{topic_path(topic)}/partitions")
@@ -65,15 +69,72 @@ def test_a_name_with_any_character(broker: Broker) -> None:
 
 @pytest.mark.parametrize("content_type", ["application/json", "text/plain", "application/json; charset=utf-8"])
 def test_the_count_is_taken_whatever_the_content_type(broker: Broker, content_type: str) -> None:
-    # covers admin-rest T-12
+    # covers T-12
     url = f"{broker.admin_url}{topic_path(broker.topic())}/partitions"
     request = urllib.request.Request(url, data=b"4", method="PUT", headers={"Content-Type": content_type})
     with urllib.request.urlopen(request, timeout=60) as answer:
         assert answer.status == 204
 
 
+def _http_address(broker: Broker) -> tuple[str, int]:
+    url = urllib.parse.urlsplit(broker.admin_url)
+    assert url.hostname is not None
+    assert url.port is not None
+    return url.hostname, url.port
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Content-Type": "text/plain"}, 415),
+        ({"Content-Type": "application/xml"}, 415),
+        ({"Content-Type": "application/json", "Accept": "text/html"}, 406),
+        ({"Content-Type": "application/json", "Accept": "text/html, */*;q=0.8"}, 204),
+        ({"Content-Type": "application/json;charset=UTF-8", "Accept": "application/*"}, 204),
+    ],
+)
+def test_media_types(broker: Broker, headers: dict[str, str], status: int) -> None:
+    # covers T-12
+    namespace = f"public/{fresh('media')}"
+    assert broker.rest("PUT", f"/admin/v2/namespaces/{namespace}")[0] == 204
+    url = f"{broker.admin_url}/admin/v2/namespaces/{namespace}/messageTTL"
+    request = urllib.request.Request(url, data=b"100", method="POST", headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            found = answer.status
+    except urllib.error.HTTPError as error:
+        found = error.code
+    assert found == status
+
+
+def test_methods_of_a_path_and_paths_of_the_first_version(broker: Broker) -> None:
+    # covers T-12
+    with urllib.request.urlopen(
+        urllib.request.Request(f"{broker.admin_url}/admin/v2/clusters/standalone", method="OPTIONS"), timeout=60
+    ) as answer:
+        assert set(answer.headers["Allow"].split(",")) == {"HEAD", "GET", "PUT", "POST", "DELETE", "OPTIONS"}
+        assert "Access-Control-Allow-Origin" not in answer.headers
+    for old, new in {"clusters": "clusters", "properties": "tenants", "namespaces/public": "namespaces/public"}.items():
+        assert broker.rest("GET", f"/admin/{old}") == broker.rest("GET", f"/admin/v2/{new}")
+    assert broker.rest("GET", "/admin/brokers/standalone")[0] == 200
+    with socket.create_connection(_http_address(broker), 20) as raw:
+        raw.sendall(b"GET //admin/v2/clusters HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        assert raw.recv(1000).split()[1] == b"404"
+
+
+def test_a_request_with_two_lengths_is_refused(broker: Broker) -> None:
+    # covers T-12
+    with socket.create_connection(_http_address(broker), 20) as raw:
+        raw.sendall(
+            b"POST /admin/v2/namespaces/public/default/messageTTL HTTP/1.1\r\nHost: localhost\r\n"
+            b"Content-Type: application/json\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n"
+        )
+        assert raw.recv(1000).split()[1] == b"400"
+        assert not raw.recv(1000).startswith(b"HTTP"), "and the connection ends"
+
+
 def test_deleting_needs_force_while_somebody_is_connected(broker: Broker) -> None:
-    # covers admin-rest 1.4 (412)
+    # covers ADM-68 (412)
     topic = broker.topic(partitions=2)
     path = f"{topic_path(topic)}/partitions"
     client = broker.client()
@@ -100,13 +161,13 @@ def test_a_topic_made_again_starts_anew(broker: Broker) -> None:
 
 
 def test_health(broker: Broker) -> None:
-    # covers admin-rest 1.13
+    # covers ADM-7
     status, answer = broker.rest("GET", "/admin/v2/brokers/health")
     assert (status, answer) == (200, "ok")
 
 
 def test_metrics_are_prometheus_text(broker: Broker) -> None:
-    # covers admin-rest (metrics)
+    # covers ADM-9
     with urllib.request.urlopen(f"{broker.admin_url}/metrics", timeout=60) as answer:
         text = answer.read().decode()
         assert answer.headers["Content-Type"].startswith("text/plain")
@@ -115,5 +176,5 @@ def test_metrics_are_prometheus_text(broker: Broker) -> None:
 
 
 def test_an_unknown_path_is_not_found(broker: Broker) -> None:
-    # covers admin-rest (errors)
+    # covers T-20
     assert broker.rest("GET", "/admin/v2/no-such-thing")[0] == 404

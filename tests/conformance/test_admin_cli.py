@@ -1,4 +1,4 @@
-"""`spark-pulsar admin` as a user types it, the commands of the retention cookbook first (admin-rest.md 5.2)."""
+"""`spark-pulsar admin` as a user types it, the commands of the retention cookbook first (ADM-71)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from spark_pulsar.cli.main import app
-from spark_pulsar.model.policy_table import POLICIES
+from spark_pulsar.model.policies.policy_table import POLICIES
 from tests.brokers import Broker
 from tests.conformance.exchange import send_all
 from tests.conformance.test_namespaces import fresh
@@ -64,7 +64,7 @@ def namespace(admin: Admin) -> str:
     ],
 )
 def test_retention_as_in_the_cookbook(admin: Admin, namespace: str, limits: str, size_mb: int, minutes: int) -> None:
-    # covers RET-1, admin-rest 5.1, 5.2
+    # covers RET-1, ADM-71
     assert admin(f"namespaces set-retention {namespace} {limits}") == ""
     shown = f'{{\n  "retentionTimeInMinutes" : {minutes},\n  "retentionSizeInMB" : {size_mb}\n}}\n'
     assert admin(f"namespaces get-retention {namespace}") == shown
@@ -73,7 +73,7 @@ def test_retention_as_in_the_cookbook(admin: Admin, namespace: str, limits: str,
 
 
 def test_quotas_as_in_the_cookbook(admin: Admin, namespace: str) -> None:
-    # covers BQ-1, BQ-2, admin-rest 5.2
+    # covers BQ-1, BQ-2, ADM-71
     admin(f"namespaces set-backlog-quota {namespace} --limit 2G --policy producer_request_hold")
     admin(
         f"namespaces set-backlog-quota {namespace} --limitTime 3600 --policy producer_request_hold --type message_age"
@@ -90,7 +90,7 @@ def test_quotas_as_in_the_cookbook(admin: Admin, namespace: str) -> None:
 
 
 def test_time_to_live_as_in_the_cookbook(admin: Admin, namespace: str) -> None:
-    # covers TTL-1, admin-rest 5.2
+    # covers TTL-1, ADM-71
     admin(f"namespaces set-message-ttl {namespace} --messageTTL 120")
     assert admin(f"namespaces get-message-ttl {namespace}") == "120\n"
     admin(f"namespaces set-message-ttl {namespace} -ttl 2m")
@@ -100,7 +100,7 @@ def test_time_to_live_as_in_the_cookbook(admin: Admin, namespace: str) -> None:
 
 
 def test_clearing_a_backlog_asks_first(broker: Broker, admin: Admin, namespace: str) -> None:
-    # covers CUR-14, admin-rest 5.2
+    # covers CUR-14, ADM-71
     topic = f"persistent://{namespace}/t"
     client = broker.client()
     client.subscribe(topic, "s").close()
@@ -127,7 +127,7 @@ def test_clearing_a_backlog_asks_first(broker: Broker, admin: Admin, namespace: 
 
 
 def test_topics_are_made_and_listed(broker: Broker, admin: Admin, namespace: str) -> None:
-    # covers admin-rest 5.2, 5.3
+    # covers ADM-71
     admin(f"topics create {namespace}/plain")
     admin(f"topics create-partitioned-topic {namespace}/parted -p 2")
     admin(f"topics update-partitioned-topic {namespace}/parted --partitions 3")
@@ -154,7 +154,7 @@ def test_topics_are_made_and_listed(broker: Broker, admin: Admin, namespace: str
 
 @pytest.mark.parametrize("group", ["topics", "topicPolicies"])
 def test_policies_of_a_topic(admin: Admin, namespace: str, group: str) -> None:
-    # covers admin-rest 1.9, 5.3
+    # covers ADM-67, ADM-71
     topic = f"persistent://{namespace}/t"
     admin(f"topics create {topic}")
     shown: list[tuple[str, str, Any]] = [
@@ -186,7 +186,7 @@ def test_policies_of_a_topic(admin: Admin, namespace: str, group: str) -> None:
 
 
 def test_delayed_delivery_of_a_namespace(admin: Admin, namespace: str) -> None:
-    # covers admin-rest 5.3, DEL-2
+    # covers ADM-71, DEL-2
     admin(f"namespaces set-delayed-delivery {namespace} -d -t 2s")
     found = json.loads(admin(f"namespaces get-delayed-delivery {namespace}"))
     assert (found["active"], found["tickTime"], found["maxDeliveryDelayInMillis"]) == (False, 2000, 0)
@@ -195,7 +195,7 @@ def test_delayed_delivery_of_a_namespace(admin: Admin, namespace: str) -> None:
 
 
 def test_other_policies_of_a_namespace(admin: Admin, namespace: str) -> None:
-    # covers admin-rest 5.3
+    # covers ADM-71
     shown: list[tuple[str, str, Any]] = [
         ("deduplication", "-e", True),
         ("deduplication-snapshot-interval", "-i 5", 5),
@@ -248,7 +248,7 @@ def test_other_policies_of_a_namespace(admin: Admin, namespace: str) -> None:
     ],
 )
 def test_limits(admin: Admin, namespace: str, group: str, name: str, words: str) -> None:
-    # covers admin-rest 5.3
+    # covers ADM-71
     about = namespace
     if group == "topicPolicies":
         about = f"persistent://{namespace}/t"
@@ -262,7 +262,7 @@ def test_limits(admin: Admin, namespace: str, group: str, name: str, words: str)
 
 
 def test_what_comes_into_being_by_itself(admin: Admin, namespace: str) -> None:
-    # covers admin-rest 5.3
+    # covers ADM-71
     admin(f"namespaces set-auto-topic-creation {namespace} -e -t partitioned -n 3")
     assert json.loads(admin(f"namespaces get-auto-topic-creation {namespace}"))["defaultNumPartitions"] == 3
     admin(f"namespaces set-auto-topic-creation {namespace} --disable")
@@ -277,7 +277,7 @@ def test_what_comes_into_being_by_itself(admin: Admin, namespace: str) -> None:
 
 
 def test_clusters_and_tenants(admin: Admin, namespace: str) -> None:
-    # covers admin-rest 5.3
+    # covers ADM-71
     tenant, cluster = namespace.partition("/")[0], fresh("cluster")
     assert tenant in admin("tenants list").split()
     admin(f"tenants update {tenant} -r ops,others -c standalone")

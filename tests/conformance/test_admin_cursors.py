@@ -60,7 +60,7 @@ def now_ms(broker: Broker) -> int:
 
 
 def test_a_subscription_is_made_at_the_end_unless_a_place_is_named(broker: Broker) -> None:
-    # covers CUR-9, admin-rest 1.6 PUT
+    # covers CUR-9, ADM-74
     topic, ids = filled(broker, 5)
     assert broker.rest("PUT", sub(topic, "latest"))[0] == 204
     assert broker.rest("PUT", sub(topic, "named-latest"), LATEST_ID)[0] == 204
@@ -79,7 +79,7 @@ def test_a_subscription_is_made_at_the_end_unless_a_place_is_named(broker: Broke
 
 
 def test_a_subscription_makes_its_topic(broker: Broker) -> None:
-    # covers TN-7, PT-7, admin-rest 1.6 PUT
+    # covers TN-7, PT-7, ADM-74
     topic = broker.topic()
     assert broker.rest("PUT", sub(topic))[0] == 204
     assert broker.rest("GET", f"{topic_path(topic)}/subscriptions") == (200, ["s"])
@@ -91,7 +91,7 @@ def test_a_subscription_makes_its_topic(broker: Broker) -> None:
 
 
 def test_a_reader_is_listed_too(broker: Broker) -> None:
-    # covers admin-rest 1.6, CUR-8
+    # covers ADM-74, CUR-8
     topic, _ = filled(broker, 1)
     reader = broker.client().create_reader(topic, pulsar.MessageId.earliest, reader_name="me")
     names = broker.rest("GET", f"{topic_path(topic)}/subscriptions")[1]
@@ -101,7 +101,7 @@ def test_a_reader_is_listed_too(broker: Broker) -> None:
 
 
 def test_a_subscription_is_deleted_unless_somebody_is_connected(broker: Broker) -> None:
-    # covers CUR-16, admin-rest 1.6 DELETE
+    # covers CUR-16, ADM-74
     topic, _ = filled(broker, 1)
     consumer = broker.client().subscribe(topic, "s")
     status, answer = broker.rest("DELETE", sub(topic))
@@ -114,7 +114,7 @@ def test_a_subscription_is_deleted_unless_somebody_is_connected(broker: Broker) 
 
 
 def test_what_is_missing_is_named(broker: Broker) -> None:
-    # covers admin-rest 0.6, 1.6
+    # covers ADM-74
     topic, _ = filled(broker, 1)
     parted = broker.topic(partitions=2)
     broker.client().subscribe(parted, "s", SHARED).close()
@@ -141,7 +141,7 @@ def test_what_is_missing_is_named(broker: Broker) -> None:
 
 
 def test_properties_of_a_subscription(broker: Broker) -> None:
-    # covers CUR-19, admin-rest 1.6 properties
+    # covers CUR-19, ADM-74
     topic = broker.topic()
     client = broker.client()
     client.subscribe(topic, "s").close()
@@ -312,11 +312,44 @@ def test_expiring_by_age(broker: Broker) -> None:
     assert answer["reason"].startswith(f"Expire message by timestamp not issued on topic {topic} for subscription s")
 
 
+def test_expiring_where_nothing_is_old_enough(broker: Broker) -> None:
+    # covers TTL-8
+    topic, _ = filled(broker, 3)
+    parted = broker.topic(partitions=2)
+    client = broker.client()
+    connected = [client.subscribe(each, "s", SHARED) for each in (topic, parted)]
+    for path in (
+        f"{topic_path(topic)}/all_subscription",
+        sub(topic),
+        sub(parted),
+        f"{topic_path(parted)}/all_subscription",
+    ):
+        assert broker.rest("POST", f"{path}/expireMessages/100")[0] == 409, path
+    connected[0].close()
+    assert broker.rest("POST", f"{topic_path(topic)}/all_subscription/expireMessages/100") == (204, "")
+    status, answer = broker.rest("POST", f"{sub(parted)}/expireMessages/100")
+    assert (status, f"{parted}-partition-" in answer["reason"]) == (409, True)
+
+
+def test_a_subscription_of_some_partitions_is_deleted_and_reported(broker: Broker) -> None:
+    # covers CUR-16
+    parted = broker.topic(partitions=2)
+    broker.client().subscribe(f"{parted}-partition-0", "half").close()
+    for _ in range(2):
+        status, answer = broker.rest("DELETE", sub(parted, "half"))
+        assert (status, answer["reason"]) == (404, "Subscription not found")
+    assert broker.rest("GET", f"{topic_path(parted)}-partition-0/subscriptions") == (200, [])
+
+
 def test_expiring_to_a_position(broker: Broker) -> None:
     # covers TTL-8
     topic, ids = filled(broker, 6)
     _expire(broker, f"{sub(topic)}/expireMessages", id_of(ids[1]))
     eventually(lambda: backlog(broker, topic) == 4)
+    expired = broker.rest("GET", f"{topic_path(topic)}/stats")[1]["subscriptions"]["s"]
+    assert (expired["totalMsgExpired"], expired["lastExpireTimestamp"] > 0) == (2, True)
+    mark = broker.rest("GET", f"{topic_path(topic)}/internalStats")[1]["cursors"]["s"]["markDeletePosition"]
+    assert mark == f"{ids[1].ledger_id()}:{ids[1].entry_id()}"
     assert _rest(broker, topic) == ["2", "3", "4", "5"]
     status, answer = broker.rest("POST", f"{sub(topic)}/expireMessages", {**id_of(ids[0]), "entryId": 99})
     assert (status, "invalid message position provided" in answer["reason"]) == (409, True)
@@ -324,7 +357,7 @@ def test_expiring_to_a_position(broker: Broker) -> None:
 
 @pytest.mark.ours_only("TTL-8: 4.0.8 takes an excluded position for the one after it")
 def test_expiring_before_a_position(broker: Broker) -> None:
-    # covers TTL-8, admin-rest 1.6 (excluded)
+    # covers TTL-8
     topic, ids = filled(broker, 6)
     _expire(broker, f"{sub(topic)}/expireMessages", id_of(ids[4], excluded=True))
     assert backlog(broker, topic) == 2
@@ -335,11 +368,24 @@ def test_expiring_before_a_position(broker: Broker) -> None:
 # ---- names -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["a sub", "ü", "x/y"])
+@pytest.mark.parametrize("name", ["a sub", "ü", "x/y", "100%", "a%2Fb", "a+b"])
 def test_a_subscription_with_any_name(broker: Broker, name: str) -> None:
     # covers T-8, T-10
     topic, _ = filled(broker, 3, name)
-    path = sub(topic, urllib.parse.quote(name, safe=""))
+    once = urllib.parse.quote(name, safe="")
+    twice = sub(topic, urllib.parse.quote(once, safe=""))
+    path = twice if {"%", "+"} & set(name) else sub(topic, once)
     assert broker.rest("POST", f"{path}/skip/1") == (204, "")
     assert backlog(broker, topic, name) == 2
-    assert broker.rest("DELETE", path) == (204, "")
+    for escaped in (path, twice):
+        assert broker.rest("GET", f"{escaped}/position/1")[0] == 200
+    assert broker.rest("GET", f"{topic_path(topic)}/subscriptions") == (200, [name])
+    assert broker.rest("DELETE", twice) == (204, "")
+    assert broker.rest("GET", f"{topic_path(topic)}/subscriptions") == (200, [])
+
+
+def test_a_topic_with_a_space(broker: Broker) -> None:
+    # covers T-9
+    topic = f"{broker.topic()} of mine"
+    assert broker.rest("PUT", topic_path(topic).replace("%20", "+")) == (204, "")
+    assert broker.rest("GET", f"{topic_path(topic)}/stats")[0] == 200

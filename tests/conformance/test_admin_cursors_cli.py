@@ -44,7 +44,7 @@ def topic(broker: Broker) -> str:
 
 
 def test_subscriptions_are_created_listed_and_deleted(broker: Broker, topic: str) -> None:
-    # covers CUR-9, CUR-16, CUR-19, admin-rest 5.3
+    # covers CUR-9, CUR-16, CUR-19, ADM-71
     assert admin(broker, "create-subscription", topic, "-s", "all", "-m", "earliest", "-p", "k=v") == ""
     assert admin(broker, "create-subscription", topic, "-s", "new") == ""
     assert sorted(admin(broker, "subscriptions", topic).split()) == ["all", "new", "s"]
@@ -79,7 +79,7 @@ def test_a_subscription_is_moved(broker: Broker, topic: str) -> None:
 
 
 def test_messages_are_shown(broker: Broker, topic: str) -> None:
-    # covers CUR-15, admin-rest 5.1 (peek-messages)
+    # covers CUR-15, ADM-71 (peek-messages)
     send_batched(broker.client(), topic, ["batch a", "batch b"])
     shown = admin(broker, "peek-messages", topic, "-s", "s", "-n", "9")
     assert [f"|{number}|" in shown for number in range(5)] == [True] * 5

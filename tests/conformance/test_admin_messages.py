@@ -6,6 +6,7 @@ import urllib.error
 import urllib.request
 
 import pulsar
+import pytest
 
 from tests.brokers import Broker, topic_path
 from tests.conformance.exchange import receive, send_batched
@@ -26,7 +27,7 @@ def _get(broker: Broker, path: str) -> tuple[int, dict[str, str], bytes]:
 
 
 def test_peeking_moves_nothing(broker: Broker) -> None:
-    # covers CUR-15, admin-rest 1.7 position
+    # covers CUR-15, ADM-69
     topic, ids = filled(broker, 4)
     consumer = broker.client().subscribe(topic, "s", SHARED)
     consumer.acknowledge(receive(consumer, 4)[1])
@@ -44,15 +45,16 @@ def test_peeking_moves_nothing(broker: Broker) -> None:
     assert backlog(broker, topic) == 3
 
 
-def test_peeking_with_a_name_that_nobody_knows_makes_the_subscription(broker: Broker) -> None:
-    # covers admin-rest 1.7 position
+@pytest.mark.ours_only("CUR-15")
+def test_peeking_makes_no_subscription(broker: Broker) -> None:
     topic, _ = filled(broker, 2)
-    assert _get(broker, f"{sub(topic, 'new')}/position/2")[2] == b"1"
-    assert backlog(broker, topic, "new") == 2
+    assert broker.rest("GET", f"{sub(topic, 'new')}/position/1")[0] == 404
+    assert broker.rest("GET", f"{topic_path(topic)}/examinemessage")[0] == 200
+    assert broker.rest("GET", f"{topic_path(topic)}/subscriptions") == (200, ["s"])
 
 
 def test_what_a_message_is_shown_with(broker: Broker) -> None:
-    # covers admin-rest 1.7 (headers)
+    # covers ADM-69 (headers)
     topic = broker.topic()
     client = broker.client()
     client.subscribe(topic, "s").close()
@@ -70,7 +72,7 @@ def test_what_a_message_is_shown_with(broker: Broker) -> None:
 
 
 def test_a_batch_is_shown_as_one(broker: Broker) -> None:
-    # covers admin-rest 1.7 (batches)
+    # covers ADM-69 (batches)
     topic = broker.topic()
     client = broker.client()
     client.subscribe(topic, "s").close()
@@ -84,7 +86,7 @@ def test_a_batch_is_shown_as_one(broker: Broker) -> None:
 
 
 def test_a_message_by_its_id(broker: Broker) -> None:
-    # covers admin-rest 1.7 ledger/entry
+    # covers ADM-69
     topic, ids = filled(broker, 3)
     ledger = ids[1].ledger_id()
     status, headers, body = _get(broker, f"{topic_path(topic)}/ledger/{ledger}/entry/{ids[1].entry_id()}")
@@ -96,7 +98,7 @@ def test_a_message_by_its_id(broker: Broker) -> None:
 
 
 def test_examining(broker: Broker) -> None:
-    # covers admin-rest 1.7 examinemessage
+    # covers ADM-69
     topic, _ = filled(broker, 4)
     path = f"{topic_path(topic)}/examinemessage"
     for query, expected in [
@@ -115,7 +117,7 @@ def test_examining(broker: Broker) -> None:
 
 
 def test_an_id_by_time_and_the_last_id(broker: Broker) -> None:
-    # covers admin-rest 1.7 messageid, lastMessageId; CUR-12, RD-3
+    # covers ADM-69, CUR-12, RD-3
     topic, ids = filled(broker, 3)
     ledger, entry = ids[0].ledger_id(), ids[0].entry_id()
     status, answer = broker.rest("GET", f"{topic_path(topic)}/messageid/1")
@@ -130,5 +132,22 @@ def test_an_id_by_time_and_the_last_id(broker: Broker) -> None:
     assert (answer["entryId"], answer["batchIndex"]) == (ids[2].entry_id() + 1, 2)
     empty = broker.topic()
     broker.client().subscribe(empty, "s").close()
-    assert broker.rest("GET", f"{topic_path(empty)}/lastMessageId")[1]["entryId"] == -1
+    answer = broker.rest("GET", f"{topic_path(empty)}/lastMessageId")[1]
+    assert (answer["ledgerId"] >= 0, answer["entryId"]) == (True, -1)
+    confirmed = broker.rest("GET", f"{topic_path(empty)}/internalStats")[1]["lastConfirmedEntry"]
+    assert confirmed == f"{answer['ledgerId']}:-1"
     assert broker.rest("GET", f"{topic_path(topic)}/messageid/nonsense")[0] == 404
+
+
+def test_the_last_id_of_a_trimmed_topic_is_that_of_none(broker: Broker) -> None:
+    # covers RD-3, TRIM-2
+    topic, ids = filled(broker, 2)
+    last = f"{ids[1].ledger_id()}:{ids[1].entry_id()}"
+    assert broker.rest("POST", f"{sub(topic)}/skip_all")[0] == 204
+    assert broker.rest("PUT", f"{topic_path(topic)}/unload")[0] == 204
+    broker.client().create_producer(topic).close()
+    eventually(lambda: broker.rest("GET", f"{topic_path(topic)}/internalStats")[1]["numberOfEntries"] == 0)
+    answer = broker.rest("GET", f"{topic_path(topic)}/lastMessageId")[1]
+    assert (answer["ledgerId"], answer["entryId"]) == (-1, -1)
+    stats = broker.rest("GET", f"{topic_path(topic)}/internalStats")[1]
+    assert (stats["lastConfirmedEntry"], stats["cursors"]["s"]["markDeletePosition"]) == (last, last)

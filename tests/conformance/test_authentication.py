@@ -141,7 +141,7 @@ def _all(raw: RawConnection) -> list[tuple[str, Mapping[str, Any]]]:
     ],
 )
 def test_handshake_without_good_credentials_is_refused(closed_broker: Broker, fields: Mapping[str, Any]) -> None:
-    # covers AU-1, AU-2, wire 5.1, 5.15
+    # covers AU-1, AU-2
     assert _all(_handshake(closed_broker, **fields)) == [("ERROR", REFUSED)]
 
 
@@ -209,7 +209,7 @@ def _answer(raw: RawConnection, token: bytes) -> None:
 
 
 def test_expired_token_is_asked_for_again(closed_broker: Broker) -> None:
-    # covers AU-3, wire 5.15
+    # covers AU-3
     fresh, twice, bad, other, silent = (_expiring(closed_broker) for _ in range(5))
     unable = _expiring(closed_broker, refresh=False)
     challenge = {"auth_method_name": "token", "auth_data": b"PulsarAuthRefresh".hex()}

@@ -251,7 +251,7 @@ def test_roles_with_a_star(team: Team) -> None:
 
 
 def test_commands_grant_show_and_revoke(team: Team) -> None:
-    # covers AU-9, admin-rest 1.3.4
+    # covers AU-9
     def admin(words: str) -> str:
         options = ["admin", "--admin-url", team.broker.admin_url, "--auth-plugin", _PLUGIN]
         done = CliRunner().invoke(app, [*options, "--auth-params", f"token:{TOKENS[ADMIN]}", *words.split()])
@@ -311,3 +311,30 @@ def test_a_role_uses_and_ends_its_own_transactions(team: Team) -> None:
     assert "error" not in ended.fields
     path = f"admin/v3/transactions/abortTransaction/0/{mine}"
     assert team.rest.call("app", "POST", path)[0] == 401
+
+
+def test_a_transaction_behind_a_proxy_is_its_clients(team: Team) -> None:
+    # covers TX-25, AU-10
+    for role in ("proxy", "app", "app-1"):
+        team.grant(role, "produce", "consume")
+    alice, bob = (team.raw("proxy", original_principal=role) for role in ("app", "app-1"))
+    directly, admin_behind = team.raw("app"), team.raw("proxy", original_principal=ADMIN)
+    team.raw(ADMIN).request("LOOKUP", topic="persistent://pulsar/system/transaction_coordinator_assign-partition-0")
+    for each in (alice, bob, directly, admin_behind):
+        assert "error" not in each.request("TC_CLIENT_CONNECT_REQUEST", tc_id=0).fields
+    opened = alice.request("NEW_TXN", txn_ttl_millis=60_000, tc_id=0)
+    ids = {"txnid_most_bits": 0, "txnid_least_bits": opened.fields.get("txnid_least_bits", 0)}
+    added = {"subscription": [{"topic": team.topic, "subscription": "s"}]}
+    for client, role in ((bob, "app-1"), (admin_behind, ADMIN)):
+        for answer in (
+            client.request("ADD_PARTITION_TO_TXN", partitions=[team.topic], **ids),
+            client.request("ADD_SUBSCRIPTION_TO_TXN", **added, **ids),
+            client.request("END_TXN", txn_action="ABORT", **ids),
+        ):
+            assert (answer["error"], f"Client ({role}) is neither" in answer["message"]) == (
+                "TransactionNotFound",
+                True,
+            )
+    assert "error" not in alice.request("ADD_PARTITION_TO_TXN", partitions=[team.topic], **ids).fields
+    assert "error" not in directly.request("ADD_SUBSCRIPTION_TO_TXN", **added, **ids).fields
+    assert "error" not in alice.request("END_TXN", txn_action="COMMIT", **ids).fields

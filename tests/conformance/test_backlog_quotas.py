@@ -36,7 +36,7 @@ def test_a_full_backlog_keeps_producers_out_until_it_shrinks(space: Space, polic
     refusal = eventually(space.refused)
     assert refusal["error"] == code
     assert "Cannot create producer on topic with backlog quota exceeded" in refusal["message"]
-    if space.broker.kind == "ours":  # row 16 of section 21
+    if space.broker.kind == "ours":  # BQ-8
         assert "subscription 'slow'" in refusal["message"]
     for message in receive(consumer, 20):
         consumer.acknowledge(message)
@@ -125,11 +125,9 @@ def test_without_its_slowest_subscription_the_door_is_open(space: Space, policy:
     assert eventually(space.is_open)
 
 
-@pytest.mark.ours_only(
-    "row 17 of section 21: 4.0.8 may go on evicting without progress, and then serves nobody on the topic"
-)
+@pytest.mark.ours_only("BQ-6: 4.0.8 may go on evicting without progress, and then serves nobody on the topic")
 def test_eviction_ends_where_it_makes_no_progress(space: Space) -> None:
-    # covers BQ-6, section 21 row 17
+    # covers BQ-6
     space.subscribe()
     producer = space.broker.client().create_producer(space.topic)
     for _ in range(20):

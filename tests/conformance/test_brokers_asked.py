@@ -1,4 +1,4 @@
-"""What tools ask of a cluster's brokers (admin-rest.md 1.2, 1.10): the same questions, the same answers."""
+"""What tools ask of a cluster's brokers (ADM-7): the same questions, the same answers."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_bundle_is_unloaded_and_only_one_that_there_is(broker: Broker) -> None
     assert broker.rest("PUT", f"/admin/v2/namespaces/public/nope/{bundle}/unload")[0] == 404
 
 
-@pytest.mark.ours_only("admin-rest 1.10: as they are now; Apache Pulsar tells those of its last round, a minute ago")
+@pytest.mark.ours_only("ADM-72: as they are now; Apache Pulsar tells those of its last round, a minute ago")
 def test_statistics_of_all_topics(broker: Broker) -> None:
     topic = broker.topic()
     client = broker.client()

@@ -98,9 +98,9 @@ def test_large_messages_of_the_official_client_are_shared_out(broker: Broker) ->
     assert {len(text) for texts in got for text in texts} == {len(large) + 1}
 
 
-@pytest.mark.ours_only("section 21 row 25: chunks of a consumer that left go to another, which gets the rest too")
+@pytest.mark.ours_only("CHK-6: chunks of a consumer that left go to another, which gets the rest too")
 def test_an_unfinished_message_of_a_consumer_that_left_is_finished_by_another(broker: Broker) -> None:
-    # covers CHK-6, section 21 row 25
+    # covers CHK-6
     topic = broker.topic()
     first = broker.client().subscribe(topic, "s", SHARED)
     feeder = Feeder(broker, topic)
@@ -118,9 +118,9 @@ def _sent(broker: Broker, topic: str) -> int:
     return sum(int(each["msgOutCounter"]) for each in stats["subscriptions"]["s"]["consumers"])
 
 
-@pytest.mark.ours_only("section 21 row 25: redelivery of a chunk brings all chunks of its message along")
+@pytest.mark.ours_only("CHK-6: redelivery of a chunk brings all chunks of its message along")
 def test_a_large_message_that_is_refused_comes_again_whole(broker: Broker) -> None:
-    # covers CHK-3, section 21 row 25
+    # covers CHK-3
     topic = broker.topic()
     client = broker.client()
     consumer = client.subscribe(topic, "s", SHARED, negative_ack_redelivery_delay_ms=100)
@@ -139,7 +139,7 @@ def test_a_large_message_that_is_refused_comes_again_whole(broker: Broker) -> No
 
 @pytest.mark.ours_only("CHK-6: an orphan chunk goes to anybody; Apache Pulsar holds back what follows it")
 def test_a_chunk_without_its_first_holds_nothing_up(broker: Broker) -> None:
-    # covers CHK-6, section 21 row 25
+    # covers CHK-6
     topic = broker.topic()
     consumers = [broker.client().subscribe(topic, "s", SHARED) for _ in range(2)]
     feeder = Feeder(broker, topic)

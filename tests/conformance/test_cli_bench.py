@@ -63,6 +63,13 @@ def test_messages_that_are_refused_are_counted(broker: Broker) -> None:
     assert (done.exit_code, "TooBig" in done.stderr) == (1, True)
 
 
+def test_reading_makes_no_topic(broker: Broker) -> None:
+    topic = broker.topic()
+    done = bench(broker, "read", topic)
+    assert (done.exit_code, "not found" in done.stderr) == (1, True), done.stderr
+    assert topic not in broker.rest("GET", "/admin/v2/persistent/public/default")[1]
+
+
 def test_options_that_do_not_fit(broker: Broker) -> None:
     for words, said in (
         (("consume", "t", "--consumers", "2"), "--type Shared"),

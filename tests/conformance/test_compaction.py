@@ -107,7 +107,7 @@ def test_behind_the_horizon_everything_comes(broker: Broker) -> None:
 
 
 def test_a_deleted_key_is_gone_and_a_reader_does_not_wait_for_it(broker: Broker) -> None:
-    # covers CMP-C1, RD-4, section 21 row 27, X16
+    # covers CMP-C1, RD-4, X16
     topic, client = _topic(broker), broker.client()
     producer = client.create_producer(topic)
     _send(producer, ("k", "old"))
@@ -266,7 +266,7 @@ def test_the_table_view_of_the_official_client(broker: Broker) -> None:
 
 
 def test_commands_of_compaction(broker: Broker) -> None:
-    # covers admin-rest.md 5.2
+    # covers ADM-71
     topic = _topic(broker)
 
     def admin(command: str) -> str:
@@ -282,7 +282,7 @@ def test_commands_of_compaction(broker: Broker) -> None:
 
 
 def test_status_and_refusals_over_rest(broker: Broker) -> None:
-    # covers CMP-C6, admin-rest.md 1.8
+    # covers CMP-C6
     topic = _topic(broker)
     assert broker.rest("GET", f"{topic_path(topic)}/compaction") == (200, {"status": "NOT_RUN", "lastError": ""})
     missing = topic_path(broker.topic("missing"))
@@ -297,7 +297,7 @@ def test_status_and_refusals_over_rest(broker: Broker) -> None:
 
 
 def test_numbers_about_compaction(broker: Broker) -> None:
-    # covers admin-rest.md 1.5
+    # covers ADM-73
     topic, client = _topic(broker), broker.client()
     producer = client.create_producer(topic)
     _send(producer, ("a", "a1"), ("a", "a2"), ("b", "b1"))

@@ -13,7 +13,7 @@ TOGETHER = 4
 
 
 def test_a_compaction_is_refused_while_one_runs(broker: Broker) -> None:
-    # covers CMP-C6, admin-rest 1.8
+    # covers CMP-C6
     topic = broker.topic()
     path = f"{topic_path(topic)}/compaction"
     client = broker.client()

@@ -76,11 +76,9 @@ def test_one_limit_of_zero_lets_go_whatever_the_other_is(configured_broker: Brok
     assert eventually(lambda: _stored(configured_broker, topic) <= 5)
 
 
-@pytest.mark.ours_only(
-    "section 21 row 12: an idle topic frees its last ledger in seconds; 4.0.8 kept it for over 30 s here"
-)
+@pytest.mark.ours_only("ML-3: an idle topic frees its last ledger in seconds; 4.0.8 kept it for over 30 s here")
 def test_an_idle_topic_without_subscription_lets_go_of_its_last_ledger(configured_broker: Broker) -> None:
-    # covers ML-3, section 21 row 12
+    # covers ML-3
     topic = _not_deduplicated(configured_broker)
     client = configured_broker.client()
     send_all(client.create_producer(topic), ["a", "b", "c"])

@@ -21,7 +21,7 @@ PATIENCE_S = 180
 
 
 def test_a_topic_that_wants_more_copies_is_not_created(broker: Broker) -> None:
-    # covers admin-rest 1.3.3 (persistence)
+    # covers ADM-75
     space = Space(broker)
     producer = broker.client().create_producer(space.topic)
     assert broker.rest("POST", f"{space.path}/persistence", THREE) == (204, "")

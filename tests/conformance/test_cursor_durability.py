@@ -42,7 +42,7 @@ def _subscribe(raw: RawConnection, topic: str) -> None:
 
 @pytest.mark.ours_only("CUR-4: 4.0.8 writes acks once a second at most; a crash brings the last of them back")
 def test_acks_without_a_receipt_are_on_disk_within_100_ms(own_broker: Broker) -> None:
-    # covers CUR-4, DUR-6, section 21 row 9
+    # covers CUR-4, DUR-6
     topic, _ = _topic(own_broker, 50)
     consumer = _client(own_broker).subscribe(topic, "s", SHARED)
     for message in receive(consumer, 50):
@@ -84,7 +84,7 @@ def test_twenty_thousand_holes_outlive_a_kill(own_broker: Broker) -> None:
 
 @pytest.mark.ours_only("CUR-6: 4.0.8 forgets acks inside a batch in a crash")
 def test_acks_inside_a_batch_outlive_a_kill(own_broker: Broker) -> None:
-    # covers CUR-3, CUR-6, section 21 row 10
+    # covers CUR-3, CUR-6
     topic = own_broker.topic()
     client = _client(own_broker)
     consumer = client.subscribe(topic, "s", SHARED, initial_position=EARLIEST, batch_index_ack_enabled=True)
@@ -104,7 +104,7 @@ def test_acks_inside_a_batch_outlive_a_kill(own_broker: Broker) -> None:
 
 @pytest.mark.ours_only("RC-3: 4.0.8 keeps redelivery counts in memory, and only while a consumer is connected")
 def test_redelivery_counts_outlive_a_kill(own_broker: Broker) -> None:
-    # covers RC-1, RC-3 (better), section 21 row 22
+    # covers RC-1, RC-3 (better)
     topic, _ = _topic(own_broker, 3)
     raw = own_broker.raw()
     _subscribe(raw, topic)

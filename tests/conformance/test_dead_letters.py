@@ -184,7 +184,7 @@ def test_retry_letters(broker: Broker) -> None:
         asked = time.monotonic()
         found = letters.reconsume_later(consumer, message, delay_ms=1_200, properties={"attempt": str(number)})
         assert found.is_dead == (number == 2)
-        if number and broker.kind == "ours":  # Apache Pulsar may be a tick too early (section 21, row 7)
+        if number and broker.kind == "ours":  # Apache Pulsar may be a tick too early (DEL-3)
             assert asked - before >= 1.15
         before = asked
     eventually(lambda: _backlog(broker, letters.dead_letter_topic, "kept") == 1)

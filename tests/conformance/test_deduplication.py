@@ -132,7 +132,7 @@ def test_receipts_of_what_was_stored_before(broker: Broker) -> None:
 
 
 def test_a_repeated_id_is_never_answered_before_its_first_copy(broker: Broker) -> None:
-    # covers DED-4, section 21 row 19
+    # covers DED-4
     topic = _deduplicating(broker)
     raw, _ = _opened(broker, topic)
     for _ in range(2):
@@ -179,9 +179,9 @@ def test_batches(broker: Broker) -> None:
     assert _stored(broker, topic) == [str(number) for number in range(15)]
 
 
-@pytest.mark.ours_only("section 21 row 20: Apache Pulsar drops the whole batch and answers that it is stored")
+@pytest.mark.ours_only("DED-13: Apache Pulsar drops the whole batch and answers that it is stored")
 def test_a_batch_of_old_and_new_messages_is_refused(broker: Broker) -> None:
-    # covers DED-13, section 21 row 20
+    # covers DED-13
     topic = _deduplicating(broker)
     client = broker.client()
     client.create_producer(topic, producer_name="p").send(b"14", sequence_id=14)
@@ -221,7 +221,7 @@ def test_a_chunked_message_is_judged_by_its_last_chunk(broker: Broker) -> None:
 
 
 def test_it_is_switched_on_and_off_on_a_live_topic(broker: Broker) -> None:
-    # covers DED-1, section 21 row 21
+    # covers DED-1
     topic = broker.topic()
     producer = broker.client().create_producer(topic, producer_name="p")
 
@@ -298,7 +298,7 @@ def test_ids_are_known_after_a_kill(own_broker: Broker) -> None:
 
 
 def test_a_producer_under_kills_stores_each_message_once(own_broker: Broker) -> None:
-    # covers DED-5, DED-7, DED-11, section 21 row 18
+    # covers DED-5, DED-7, DED-11
     topic = _deduplicating(own_broker)
     client = own_broker.client(operation_timeout_seconds=60)
     producer = client.create_producer(topic, producer_name="p", send_timeout_millis=0, block_if_queue_full=True)

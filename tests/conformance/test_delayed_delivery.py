@@ -18,7 +18,7 @@ from tests.raw import Frame
 EARLIEST = pulsar.InitialPosition.Earliest
 SHARED = pulsar.ConsumerType.Shared
 TICK_MS = 1_000
-"""How much too early Apache Pulsar may be (DEL-3); ours never is (section 21, row 7)."""
+"""How much too early Apache Pulsar may be; ours never is (DEL-3)."""
 POLICY = {"active": True, "tickTime": 1000, "maxDeliveryDelayInMillis": 60_000}
 
 
@@ -58,9 +58,9 @@ def test_a_delayed_message_comes_at_its_time_and_the_others_at_once(broker: Brok
     assert receive_texts(consumer, 1) == ["much later"]
 
 
-@pytest.mark.ours_only("section 21 row 7: never early; Apache Pulsar delivers what is due within a tick at once")
+@pytest.mark.ours_only("DEL-3: never early; Apache Pulsar delivers what is due within a tick at once")
 def test_a_short_delay_is_kept_too(broker: Broker) -> None:
-    # covers DEL-3, section 21 row 7
+    # covers DEL-3
     topic = broker.topic()
     client = broker.client()
     consumer = client.subscribe(topic, "s", SHARED)
@@ -113,7 +113,7 @@ def test_what_waits_is_backlog_and_not_unacked(broker: Broker) -> None:
 
 
 def test_what_comes_due_while_nobody_is_there_waits(broker: Broker) -> None:
-    # covers DEL-11, section 21 row 28
+    # covers DEL-11
     topic = broker.topic()
     client = broker.client()
     consumer = client.subscribe(topic, "s", SHARED)
@@ -139,7 +139,7 @@ def test_a_negative_ack_of_a_delayed_message_does_not_wait_again(broker: Broker)
 
 
 def test_times_survive_a_crash(own_broker: Broker) -> None:
-    # covers DEL-7, section 21 row 8
+    # covers DEL-7
     topic = own_broker.topic()
     client = own_broker.client()
     consumer = client.subscribe(topic, "s", SHARED)
@@ -161,7 +161,7 @@ def test_times_survive_a_crash(own_broker: Broker) -> None:
 
 @pytest.mark.parametrize("level", ["namespace", "topic"])
 def test_the_policy_is_set_read_and_removed(broker: Broker, level: str) -> None:
-    # covers admin-rest 1.3.3, 1.9.2 (delayedDelivery)
+    # covers ADM-66, ADM-67 (delayedDelivery)
     namespace = f"/admin/v2/namespaces/public/{fresh('ns')}"
     assert broker.rest("PUT", namespace)[0] == 204
     topic = topic_path(f"persistent://public/{namespace.rpartition('/')[2]}/t")

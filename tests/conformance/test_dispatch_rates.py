@@ -100,7 +100,7 @@ def test_consumers_get_no_more_than_the_rate_allows(broker: Broker, member: str,
 
 
 def test_one_subscription_has_a_rate_of_its_own(broker: Broker) -> None:
-    # covers SUB-7, admin-rest 1.6
+    # covers SUB-7
     namespace = namespace_with(broker)
     topic = f"persistent://{namespace}/t"
     path = topic_path(topic)
@@ -126,7 +126,7 @@ def test_one_subscription_has_a_rate_of_its_own(broker: Broker) -> None:
 
 @pytest.mark.parametrize("name", ["dispatchRate", "subscriptionDispatchRate", "subscribeRate", "publishRate"])
 def test_rates_are_answered_as_they_were_written(broker: Broker, name: str) -> None:
-    # covers SUB-6, SUB-7, PR-14, admin-rest 1.3.3, 1.9.1
+    # covers SUB-6, SUB-7, PR-14, ADM-66, ADM-67
     namespace = namespace_with(broker)
     of_topic = topic_path(f"persistent://{namespace}/t")
     assert broker.rest("PUT", of_topic)[0] == 204
@@ -154,7 +154,7 @@ def test_rates_are_answered_as_they_were_written(broker: Broker, name: str) -> N
 
 @pytest.mark.parametrize("name", ["dispatchRate", "subscriptionDispatchRate"])
 def test_a_namespace_shows_its_rates_by_cluster(broker: Broker, name: str) -> None:
-    # covers SUB-7, admin-rest 1.3.3
+    # covers SUB-7, ADM-66
     path = f"/admin/v2/namespaces/{namespace_with(broker)}"
     shown = {"dispatchRate": ("topicDispatchRate", "clusterDispatchRate")}.get(name, (name,))
     assert broker.rest("POST", f"{path}/{name}", RATE)[0] == 204

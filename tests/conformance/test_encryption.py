@@ -53,7 +53,7 @@ def opened(broker: Broker, topic: str, **fields: Any) -> Any:
 
 
 def test_the_policy_over_rest(broker: Broker, namespace: str) -> None:
-    # covers PR-12, admin-rest 1.3.3
+    # covers PR-12, ADM-66
     path = f"/admin/v2/namespaces/public/{namespace}/encryptionRequired"
     assert broker.rest("GET", path) == (200, False)
     for sent, found in ((True, True), (False, False), ("true", True), (0, False)):
@@ -128,7 +128,7 @@ def test_producers_that_are_there_when_it_becomes_required(broker: Broker, names
 
 @pytest.mark.parametrize("how", ["single", "batched", "chunked"])
 def test_official_clients_that_encrypt(broker: Broker, namespace: str, keys: pulsar.CryptoKeyReader, how: str) -> None:
-    # covers PR-12, CHK-1, wire 4.4
+    # covers PR-12, CHK-1, A10
     require(broker, namespace)
     topic = f"persistent://public/{namespace}/t"
     client = broker.client()

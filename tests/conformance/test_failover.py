@@ -107,6 +107,21 @@ def test_topics_without_partitions_are_spread_on_a_ring(broker: Broker) -> None:
         assert _active_name(broker, topic) == wanted
 
 
+def test_of_two_consumers_of_one_name_the_later_one_is_active(broker: Broker) -> None:
+    # covers FO-4
+    topic = broker.topic()
+    first, second, third = (broker.raw() for _ in range(3))
+    _subscribe(first, topic, "same")
+    _expect_change(first, is_active=True)
+    _subscribe(second, topic, "same")
+    _expect_change(second, is_active=True)
+    _subscribe(third, topic, "same")
+    _expect_change(third, is_active=True)
+    third.close()
+    _expect_change(second, is_active=True)
+    _expect_change(first, is_active=False)
+
+
 def test_partitions_are_spread_over_the_consumers(broker: Broker) -> None:
     # covers FO-3, PT-1
     topic = broker.topic(partitions=3)
@@ -145,7 +160,7 @@ def test_the_client_hears_that_it_became_active_and_inactive(broker: Broker) -> 
 
 
 def test_a_crash_loses_nothing_and_keeps_the_order(broker: Broker) -> None:
-    # covers FO-1, FO-7, row 30
+    # covers FO-1, FO-7
     topic = broker.topic()
     standing_by = broker.client().subscribe(topic, "s", FAILOVER, consumer_name="b", initial_position=EARLIEST)
     raw = broker.raw()

@@ -11,7 +11,7 @@ from tests.raw import command_bytes, frame_bytes
 
 
 def test_connected_says_who_and_how_large(broker: Broker) -> None:
-    # covers wire 5.1, 7.2
+    # covers A15, J1
     raw = broker.unconnected()
     connected = raw.connect()
     assert connected["server_version"]
@@ -21,14 +21,14 @@ def test_connected_says_who_and_how_large(broker: Broker) -> None:
 
 @pytest.mark.parametrize("version", [15, 19, 20])
 def test_an_older_client_is_answered_with_its_own_version(broker: Broker, version: int) -> None:
-    # covers wire 5.1
+    # covers A15
     raw = broker.unconnected()
     raw.send("CONNECT", client_version="old", protocol_version=version)
     assert raw.expect("CONNECTED")["protocol_version"] == version
 
 
 def test_ping_is_answered_before_and_after_the_handshake(broker: Broker) -> None:
-    # covers wire 5.1, 5.12, A3
+    # covers A3, A15
     raw = broker.unconnected()
     raw.send("PING")
     assert raw.expect("PONG").type == "PONG"
@@ -38,7 +38,7 @@ def test_ping_is_answered_before_and_after_the_handshake(broker: Broker) -> None
 
 
 def test_frames_split_and_joined_anywhere_are_the_same_frames(broker: Broker) -> None:
-    # covers wire 1.1, W9
+    # covers W9
     raw = broker.unconnected()
     connect = frame_bytes(command_bytes("CONNECT", {"client_version": "slow", "protocol_version": 21}))
     ping = frame_bytes(command_bytes("PING", {}))
@@ -53,14 +53,14 @@ def test_frames_split_and_joined_anywhere_are_the_same_frames(broker: Broker) ->
 
 
 def test_another_first_command_closes_the_connection(broker: Broker) -> None:
-    # covers wire 5.1
+    # covers A15
     raw = broker.unconnected()
     raw.send("LOOKUP", topic=broker.topic(), request_id=1)
     raw.expect_closed()
 
 
 def test_a_second_connect_closes_the_connection(broker: Broker) -> None:
-    # covers wire 5.1
+    # covers A15
     raw = broker.raw()
     raw.send("CONNECT", client_version="again", protocol_version=21)
     raw.expect_closed()
@@ -78,7 +78,7 @@ MALFORMED = {
 
 @pytest.mark.parametrize("data", MALFORMED.values(), ids=MALFORMED.keys())
 def test_a_malformed_frame_closes_its_connection_only(broker: Broker, data: bytes) -> None:
-    # covers wire 1.3, section 19
+    # covers A16
     other = broker.raw()
     raw = broker.raw()
     raw.send_bytes(data)
@@ -87,14 +87,14 @@ def test_a_malformed_frame_closes_its_connection_only(broker: Broker, data: byte
 
 
 def test_a_command_that_only_a_broker_may_send_closes_the_connection(broker: Broker) -> None:
-    # covers section 19 (unknown command)
+    # covers A16
     raw = broker.raw()
     raw.send("SEND_RECEIPT", producer_id=1, sequence_id=1)
     raw.expect_closed()
 
 
 def test_many_connections_come_and_go(broker: Broker) -> None:
-    # covers wire A6
+    # covers A6
     for _ in range(50):
         raw = broker.raw()
         raw.close()

@@ -7,7 +7,7 @@ from typing import Any
 import pulsar
 import pytest
 
-from spark_pulsar.wire.hashes import murmur3_32, range_hash
+from spark_pulsar.wire.keys.hashes import murmur3_32, range_hash
 from tests.brokers import Broker, topic_path
 from tests.conformance.exchange import expect_nothing, receive, send_all, texts
 from tests.eventually import eventually
@@ -171,7 +171,7 @@ def test_batches_by_key(broker: Broker) -> None:
 
 
 def test_a_key_that_moves_waits_until_the_old_owner_acked(broker: Broker) -> None:
-    # covers KS-10, KS-1, row 1, row 2
+    # covers KS-10, KS-1
     topic = broker.topic()
     first, second = broker.raw(), broker.raw()
     _subscribe(first, topic, "c1")
@@ -192,9 +192,9 @@ def test_a_key_that_moves_waits_until_the_old_owner_acked(broker: Broker) -> Non
     eventually(lambda: _consumer(broker, topic, "c1")["drainingHashesClearedTotal"] == 1)
 
 
-@pytest.mark.ours_only("KS-15, section 21 row 4: Apache Pulsar 4.0.8 still held the key back after 30 s")
+@pytest.mark.ours_only("KS-15: Apache Pulsar 4.0.8 still held the key back after 30 s")
 def test_a_key_goes_on_when_what_blocks_it_is_skipped(broker: Broker) -> None:
-    # covers KS-15, row 4
+    # covers KS-15
     topic = broker.topic()
     first, second = broker.raw(), broker.raw()
     _subscribe(first, topic, "c1")
@@ -224,7 +224,7 @@ def test_a_consumer_that_leaves_releases_its_keys(broker: Broker) -> None:
 
 
 def test_a_slow_consumer_blocks_only_its_own_keys(broker: Broker) -> None:
-    # covers KS-10, row 2
+    # covers KS-10
     topic = broker.topic()
     slow, quick = broker.raw(), broker.raw()
     _subscribe(slow, topic, "c1", permits=1)

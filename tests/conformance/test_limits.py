@@ -129,7 +129,7 @@ def test_more_partitions_than_allowed(limited_broker: Broker) -> None:
 
 
 def test_a_silent_client_is_pinged_and_then_closed(limited_broker: Broker) -> None:
-    # covers wire 5.12, SUB-10
+    # covers SUB-10
     began = time.monotonic()
     raw = limited_broker.raw()
     raw.answers_pings = False
@@ -139,7 +139,7 @@ def test_a_silent_client_is_pinged_and_then_closed(limited_broker: Broker) -> No
 
 
 def test_a_client_that_answers_stays(limited_broker: Broker) -> None:
-    # covers wire 5.12
+    # covers SUB-10
     raw = limited_broker.raw()
     assert raw.next_frame(5) is None
     raw.barrier()

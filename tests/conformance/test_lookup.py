@@ -16,14 +16,14 @@ BAD_NAMES = ["foo://a/b/c", "n/a", "t/c/n/a", "persistent://a b/n/t", "persisten
 
 
 def test_lookup_answers_the_address_the_client_used(broker: Broker) -> None:
-    # covers wire 5.2, A4
+    # covers A4
     found = broker.raw().request("LOOKUP", topic=broker.topic(), authoritative=False)
     assert (found.type, found["response"], found["authoritative"]) == ("LOOKUP_RESPONSE", "Connect", True)
     assert found["brokerServiceUrl"] == broker.service_url
 
 
 def test_lookup_does_not_create_the_topic(broker: Broker) -> None:
-    # covers TN-7, wire 5.2
+    # covers TN-7
     topic = broker.topic()
     raw = broker.raw()
     assert raw.request("LOOKUP", topic=topic)["response"] == "Connect"
@@ -49,7 +49,7 @@ def test_a_bad_name_is_refused(broker: Broker, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["foo://a/b/c", "n/a", "persistent://a b/n/t"])
 def test_a_bad_name_is_refused_on_producer_and_subscribe(broker: Broker, name: str) -> None:
-    # covers TN-1, section 19
+    # covers TN-1
     raw = broker.raw()
     produce = raw.request("PRODUCER", topic=name, producer_id=1)
     subscribe = raw.request("SUBSCRIBE", topic=name, subscription="s", subType="Exclusive", consumer_id=1)
@@ -109,7 +109,7 @@ def test_a_topic_comes_to_be_by_a_producer_or_a_subscription(broker: Broker) -> 
 
 
 def test_metadata_of_a_partitioned_topic_and_of_its_partitions(broker: Broker) -> None:
-    # covers TN-5, TN-6, TN-8, wire 5.3
+    # covers TN-5, TN-6, TN-8
     topic = broker.topic(partitions=3)
     raw = broker.raw()
     assert raw.request("PARTITIONED_METADATA", topic=topic)["partitions"] == 3
@@ -156,7 +156,7 @@ def test_partitions_only_grow(broker: Broker) -> None:
 
 
 def test_the_topics_of_a_namespace_by_name(broker: Broker) -> None:
-    # covers MT-2, wire 5.13
+    # covers MT-2
     plain, parted = broker.topic("list"), broker.topic("list", partitions=2)
     raw = broker.raw()
     raw.request("LOOKUP", topic=plain)

@@ -7,7 +7,7 @@ import urllib.parse
 import pulsar
 import pytest
 
-from tests.brokers import Broker
+from tests.brokers import Broker, topic_path
 from tests.conformance.exchange import receive_texts, send_all
 from tests.conformance.test_namespaces import fresh
 
@@ -18,7 +18,7 @@ def _path(topic: str) -> str:
 
 @pytest.mark.parametrize("partitions", [0, 2])
 def test_a_lookup_answers_where_the_broker_is(broker: Broker, partitions: int) -> None:
-    # covers admin-rest 1.12
+    # covers ADM-70
     topic = broker.topic(partitions=partitions)
     status, found = broker.rest("GET", _path(topic))
     assert status == 200
@@ -28,7 +28,7 @@ def test_a_lookup_answers_where_the_broker_is(broker: Broker, partitions: int) -
 
 
 def test_a_lookup_over_http_creates_nothing(broker: Broker) -> None:
-    # covers TN-7, admin-rest 1.12
+    # covers TN-7, ADM-70
     topic = broker.topic()
     assert broker.rest("GET", _path(topic))[0] == 200
     assert broker.rest("GET", f"{_path(topic)}/bundle")[0] == 200
@@ -36,7 +36,7 @@ def test_a_lookup_over_http_creates_nothing(broker: Broker) -> None:
 
 
 def test_what_cannot_be_there_is_not_found(broker: Broker) -> None:
-    # covers admin-rest 1.12
+    # covers ADM-70
     assert broker.rest("GET", _path("persistent://public/no-such-ns/t")) == (404, {"reason": "Namespace not found"})
     namespace = f"public/{fresh('ns')}"
     assert broker.rest("PUT", f"/admin/v2/namespaces/{namespace}")[0] == 204
@@ -47,8 +47,46 @@ def test_what_cannot_be_there_is_not_found(broker: Broker) -> None:
     assert (status, answer["reason"]) == (404, f"Topic not found {topic}")
 
 
+@pytest.mark.parametrize("may_create", [False, True])
+def test_both_ways_answer_the_same_number_of_partitions(broker: Broker, may_create: bool) -> None:
+    # covers TN-7, TX-2
+    namespace = f"public/{fresh('ns')}"
+    assert broker.rest("PUT", f"/admin/v2/namespaces/{namespace}")[0] == 204
+    partitioned = {"allowAutoTopicCreation": True, "topicType": "partitioned", "defaultNumPartitions": 3}
+    names = ["plain", "orders", "orders-s-DLQ", "orders-s-RETRY", "orders-dlq", "DLQ", "orders-partition-1"]
+    raw = broker.raw()
+    broker.client().create_producer(f"persistent://{namespace}/plain").close()
+    assert broker.rest("POST", f"/admin/v2/namespaces/{namespace}/autoTopicCreation", partitioned)[0] == 204
+    by_frame: dict[str, int | None] = {}
+    by_path: dict[str, int | None] = {}
+    # Each way comes to half of the names first.
+    for index, name in enumerate([*names, *(f"{name}-2" for name in names[1:])]):
+        topic = f"persistent://{namespace}/{name}"
+        for way in ("frame", "path") if index % 2 else ("path", "frame"):
+            if way == "frame":
+                found = raw.request("PARTITIONED_METADATA", topic=topic, metadata_auto_creation_enabled=may_create)
+                by_frame[name] = found["partitions"] if found["response"] == "Success" else None
+            else:
+                path = f"{topic_path(topic)}/partitions?checkAllowAutoCreation={str(may_create).lower()}"
+                status, answer = broker.rest("GET", path)
+                by_path[name] = answer["partitions"] if status == 200 else None
+    assert by_frame == by_path
+    if may_create:
+        assert [by_path[name] for name in names[:6]] == [0, 3, 0, 0, 3, 3]
+    else:
+        assert set(by_path.values()) == {0, None}
+
+
+def test_coordinators_are_found_over_http(broker: Broker) -> None:
+    # covers TX-2
+    topic = "persistent://pulsar/system/transaction_coordinator_assign"
+    count = broker.raw().request("PARTITIONED_METADATA", topic=topic)["partitions"]
+    for query in ("", "?checkAllowAutoCreation=true", "?checkAllowAutoCreation=false"):
+        assert broker.rest("GET", f"{topic_path(topic)}/partitions{query}")[1]["partitions"] == count >= 1
+
+
 def test_a_topic_is_in_the_bundle_of_its_hash(broker: Broker) -> None:
-    # covers admin-rest 1.12
+    # covers ADM-70
     namespace = f"public/{fresh('ns')}"
     assert broker.rest("PUT", f"/admin/v2/namespaces/{namespace}", {"bundles": {"numBundles": 2}})[0] == 204
     edges = broker.rest("GET", f"/admin/v2/namespaces/{namespace}/bundles")[1]["boundaries"]
@@ -58,7 +96,7 @@ def test_a_topic_is_in_the_bundle_of_its_hash(broker: Broker) -> None:
 
 @pytest.mark.parametrize("partitions", [0, 2])
 def test_the_official_client_works_by_http_lookups(broker: Broker, partitions: int) -> None:
-    # covers admin-rest 1.12, 1.4 (partitions, as clients ask over HTTP)
+    # covers ADM-70, ADM-68 (partitions, as clients ask over HTTP)
     topic = broker.topic(partitions=partitions)
     client = pulsar.Client(broker.admin_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Warn))
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import zlib
+from pathlib import Path
 from typing import Any
 
 import pulsar
@@ -12,6 +13,7 @@ import pytest
 
 from tests.brokers import Broker, topic_path
 from tests.conformance.exchange import receive_up_to, send_all
+from tests.conftest import started
 from tests.eventually import eventually
 
 _numbers = itertools.count()
@@ -45,7 +47,7 @@ def reason(answer: tuple[int, Any]) -> tuple[int, str]:
 
 
 def test_clusters_come_and_go(broker: Broker) -> None:
-    # covers admin-rest 1.1
+    # covers ADM-63
     name = fresh("cluster")
     path = f"/admin/v2/clusters/{name}"
     assert "standalone" in broker.rest("GET", "/admin/v2/clusters")[1]
@@ -64,7 +66,7 @@ def test_clusters_come_and_go(broker: Broker) -> None:
 
 
 def test_clusters_are_refused(broker: Broker) -> None:
-    # covers admin-rest 1.1
+    # covers ADM-63
     path = f"/admin/v2/clusters/{fresh('cluster')}"
     illegal = "Illegal service url, example: http://pulsar.example.com:8080"
     assert reason(broker.rest("PUT", path, {"serviceUrl": "nonsense"})) == (400, illegal)
@@ -73,7 +75,7 @@ def test_clusters_are_refused(broker: Broker) -> None:
 
 
 def test_the_own_cluster_tells_where_it_is(broker: Broker) -> None:
-    # covers admin-rest 1.1
+    # covers ADM-63
     status, data = broker.rest("GET", "/admin/v2/clusters/standalone")
     assert status == 200
     assert data["serviceUrl"].rpartition(":")[2] == broker.admin_url.rpartition(":")[2]
@@ -81,7 +83,7 @@ def test_the_own_cluster_tells_where_it_is(broker: Broker) -> None:
 
 
 def test_tenants_come_and_go(broker: Broker) -> None:
-    # covers admin-rest 1.2
+    # covers ADM-63
     name = fresh("tenant")
     path = f"/admin/v2/tenants/{name}"
     info = {"adminRoles": ["ops"], "allowedClusters": ["standalone"]}
@@ -103,7 +105,7 @@ def test_tenants_come_and_go(broker: Broker) -> None:
 
 
 def test_tenants_are_refused(broker: Broker, tenant: str) -> None:
-    # covers admin-rest 1.2
+    # covers ADM-63
     path = f"/admin/v2/tenants/{fresh('tenant')}"
     refused = [
         (broker.rest("PUT", path), 412, "TenantInfo is null"),
@@ -122,7 +124,7 @@ def test_tenants_are_refused(broker: Broker, tenant: str) -> None:
 
 
 def test_namespaces_come_and_go(broker: Broker, tenant: str) -> None:
-    # covers admin-rest 1.3.1
+    # covers ADM-64
     name = f"{tenant}/ns"
     path = f"/admin/v2/namespaces/{name}"
     assert broker.rest("GET", f"/admin/v2/namespaces/{tenant}") == (200, [])
@@ -141,7 +143,7 @@ def test_namespaces_come_and_go(broker: Broker, tenant: str) -> None:
 
 
 def test_namespaces_are_refused(broker: Broker, tenant: str, namespace: str) -> None:
-    # covers admin-rest 1.3.1, 0.6
+    # covers ADM-64
     missing = f"/admin/v2/namespaces/{fresh('tenant')}/ns"
     refused = [
         (broker.rest("PUT", missing), 404, "Tenant does not exist"),
@@ -177,7 +179,7 @@ def test_namespaces_are_refused(broker: Broker, tenant: str, namespace: str) -> 
 
 
 def test_a_fresh_namespace_shows_these_policies(broker: Broker, namespace: str) -> None:
-    # covers admin-rest 1.3.2
+    # covers ADM-65
     status, policies = broker.rest("GET", f"/admin/v2/namespaces/{namespace}")
     assert status == 200
     assert policies["replication_clusters"] == ["standalone"]
@@ -191,7 +193,7 @@ def test_a_fresh_namespace_shows_these_policies(broker: Broker, namespace: str) 
 
 
 def test_a_namespace_is_made_with_policies(broker: Broker, tenant: str) -> None:
-    # covers B-4, admin-rest 1.3.2
+    # covers B-4, ADM-65
     path = f"/admin/v2/namespaces/{tenant}/made"
     body = {
         "bundles": {"numBundles": 8},
@@ -208,7 +210,7 @@ def test_a_namespace_is_made_with_policies(broker: Broker, tenant: str) -> None:
 
 
 def test_lists_of_topics_by_mode(broker: Broker, namespace: str) -> None:
-    # covers admin-rest 1.3.1
+    # covers ADM-64
     path = f"/admin/v2/namespaces/{namespace}/topics"
     parted = f"persistent://{namespace}/parted"
     assert broker.rest("PUT", f"{topic_path(parted)}/partitions", 2)[0] == 204
@@ -220,7 +222,7 @@ def test_lists_of_topics_by_mode(broker: Broker, namespace: str) -> None:
 
 
 def test_properties_of_a_namespace(broker: Broker, namespace: str) -> None:
-    # covers admin-rest 1.3.3 (properties)
+    # covers ADM-66 (properties)
     path = f"/admin/v2/namespaces/{namespace}"
     assert broker.rest("GET", f"{path}/properties") == (200, {})
     assert broker.rest("PUT", f"{path}/properties", {"a": "1", "b": "2"}) == (204, "")
@@ -234,7 +236,7 @@ def test_properties_of_a_namespace(broker: Broker, namespace: str) -> None:
 
 
 def test_clients_come_back_after_unload(broker: Broker, namespace: str) -> None:
-    # covers admin-rest 1.3.1 (unload)
+    # covers ADM-64 (unload)
     topic = f"persistent://{namespace}/t"
     client = broker.client()
     consumer = client.subscribe(topic, "s")
@@ -246,7 +248,7 @@ def test_clients_come_back_after_unload(broker: Broker, namespace: str) -> None:
 
 
 def test_backlog_of_a_namespace_is_cleared(broker: Broker, namespace: str) -> None:
-    # covers admin-rest 1.3.1 (clearBacklog), CUR-14
+    # covers ADM-64 (clearBacklog), CUR-14
     path = f"/admin/v2/namespaces/{namespace}"
     client = broker.client()
     topics = [f"persistent://{namespace}/{name}" for name in ("one", "two")]
@@ -268,7 +270,7 @@ def test_backlog_of_a_namespace_is_cleared(broker: Broker, namespace: str) -> No
 
 
 def test_backlog_of_a_bundle_is_cleared(broker: Broker, namespace: str) -> None:
-    # covers admin-rest 1.3.1 (clearBacklog of a bundle), 5.2
+    # covers ADM-64 (clearBacklog of a bundle)
     path = f"/admin/v2/namespaces/{namespace}"
     client = broker.client()
     topics = [f"persistent://{namespace}/t{number}" for number in range(8)]
@@ -290,7 +292,7 @@ def test_backlog_of_a_bundle_is_cleared(broker: Broker, namespace: str) -> None:
     assert left() == set()
 
 
-@pytest.mark.ours_only("admin-rest 1.3.1: a range that is none; Apache Pulsar looks for its owner first")
+@pytest.mark.ours_only("ADM-64: a range that is none; Apache Pulsar looks for its owner first")
 def test_a_bundle_that_is_none_is_refused(broker: Broker, namespace: str) -> None:
     client = broker.client()
     client.subscribe(f"persistent://{namespace}/t", "s").close()
@@ -299,7 +301,7 @@ def test_a_bundle_that_is_none_is_refused(broker: Broker, namespace: str) -> Non
 
 
 def test_a_subscription_of_a_whole_namespace_goes(broker: Broker, namespace: str) -> None:
-    # covers admin-rest 1.3.1 (unsubscribe)
+    # covers ADM-64 (unsubscribe)
     path = f"/admin/v2/namespaces/{namespace}/unsubscribe"
     topic = f"persistent://{namespace}/t"
     consumer = broker.client().subscribe(topic, "s", consumer_type=pulsar.ConsumerType.Shared)
@@ -311,9 +313,30 @@ def test_a_subscription_of_a_whole_namespace_goes(broker: Broker, namespace: str
 
 
 def test_replication_stays_at_home(broker: Broker, namespace: str) -> None:
-    # covers admin-rest 1.3.3 (replication)
+    # covers ADM-51, ADM-66
     path = f"/admin/v2/namespaces/{namespace}/replication"
     assert broker.rest("GET", path) == (200, ["standalone"])
     assert broker.rest("POST", path, ["standalone"]) == (200, "")
     assert reason(broker.rest("POST", path, ["nope"])) == (403, "Invalid cluster id: nope")
     assert reason(broker.rest("POST", path, [])) == (412, "ClusterIds should not be null or empty")
+
+
+@pytest.mark.parametrize("kind", ["namespaces", "tenants"])
+def test_forced_deletion(broker_kind: str, tmp_path: Path, kind: str) -> None:
+    # covers TN-15
+    allowed = {"forceDeleteNamespaceAllowed": True, "forceDeleteTenantAllowed": True}
+    with started(broker_kind, tmp_path, allowed) as own:
+        tenant = {"adminRoles": [], "allowedClusters": ["standalone"]}
+        assert own.rest("PUT", "/admin/v2/tenants/acme", tenant)[0] == 204
+        assert own.rest("PUT", "/admin/v2/namespaces/acme/sales")[0] == 204
+        client = own.client()
+        assert own.rest("PUT", "/admin/v2/persistent/acme/sales/parted/partitions", 3)[0] == 204
+        for topic in ("acme/sales/plain", "acme/sales/parted"):
+            client.subscribe(topic, "s").close()
+            client.create_producer(topic).send(b"x")
+        path = "/admin/v2/namespaces/acme/sales" if kind == "namespaces" else "/admin/v2/tenants/acme"
+        assert own.rest("DELETE", path)[0] == 409
+        client.close()
+        assert own.rest("DELETE", f"{path}?force=true")[0] == 204
+        assert own.rest("GET", path)[0] == 404
+        own.close_since(0)

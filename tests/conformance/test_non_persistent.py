@@ -157,7 +157,7 @@ def test_partitions(broker: Broker) -> None:
 
 
 def test_lists_show_what_is_in_use(broker: Broker) -> None:
-    # covers admin-rest 1.10
+    # covers NP-9
     namespace = f"public/{fresh('ns')}"
     assert broker.rest("PUT", f"/admin/v2/namespaces/{namespace}")[0] == 204
     listing = f"/admin/v2/non-persistent/{namespace}"
@@ -177,7 +177,7 @@ def test_lists_show_what_is_in_use(broker: Broker) -> None:
 
 
 def test_what_needs_stored_messages_is_refused(broker: Broker) -> None:
-    # covers admin-rest 1.10
+    # covers NP-9
     topic = _topic(broker)
     path = topic_path(topic)
     broker.client().subscribe(topic, "s", SHARED)
@@ -195,9 +195,9 @@ def test_what_needs_stored_messages_is_refused(broker: Broker) -> None:
     assert (status, internal["numberOfEntries"], list(internal["cursors"])) == (200, 0, ["s"])
 
 
-@pytest.mark.ours_only("admin-rest 1.10: Apache Pulsar answers 500 with the text of a class cast")
+@pytest.mark.ours_only("NP-9: Apache Pulsar answers 500 with the text of a class cast")
 def test_what_moves_a_position_is_refused_with_a_reason(broker: Broker) -> None:
-    # covers admin-rest 1.10
+    # covers NP-9
     topic = _topic(broker)
     path = topic_path(topic)
     broker.client().subscribe(topic, "s", SHARED)

@@ -8,7 +8,7 @@ import pytest
 from tests.brokers import Broker
 from tests.conformance.exchange import receive_texts, send_all
 
-NOT_YET = "issue 3, section 3: what is not built yet answers its request id with a clear error"
+NOT_YET = "ADM-8: what is not built yet answers its request id with a clear error"
 
 
 @pytest.mark.ours_only(NOT_YET)
@@ -16,7 +16,6 @@ NOT_YET = "issue 3, section 3: what is not built yet answers its request id with
     "path",
     [
         "/admin/v2/namespaces/public/default/scanOffloadedLedgers",
-        "/admin/v2/schemas/public/default/t/metadata",
     ],
 )
 def test_a_rest_call_that_is_not_offered_says_so(broker: Broker, path: str) -> None:
@@ -26,7 +25,7 @@ def test_a_rest_call_that_is_not_offered_says_so(broker: Broker, path: str) -> N
 
 
 def test_an_unencoded_client_with_a_schema_still_works(broker: Broker) -> None:
-    # covers wire 5.14 (a plain client sends no schema)
+    # covers SC-7
     topic = broker.topic()
     client = broker.client()
     consumer = client.subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest)

@@ -11,9 +11,9 @@ import pulsar
 import pytest
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.connections.config import ClientConfig
 from spark_pulsar.model.errors import ConsumerBusy, TopicNotFound
-from spark_pulsar.model.ids import MessageId
+from spark_pulsar.model.positions.ids import MessageId
 from tests.brokers import Broker
 from tests.conformance.exchange import receive
 

@@ -9,10 +9,10 @@ import pulsar
 import pytest
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.connections.config import ClientConfig
 from spark_pulsar.client.errors import MessageTooLarge
 from spark_pulsar.model.errors import ProducerBusy
-from spark_pulsar.model.ids import EARLIEST_ID
+from spark_pulsar.model.positions.ids import EARLIEST_ID
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata, SingleMessageMetadata
 from tests.brokers import Broker
 from tests.conformance.exchange import expect_nothing, receive

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.connections.config import ClientConfig
 from spark_pulsar.client.errors import EndNotReached
-from spark_pulsar.client.fetch import Fetch
-from spark_pulsar.client.positions import after_entry
+from spark_pulsar.client.reading.fetch import Fetch
+from spark_pulsar.client.reading.positions import after_entry
 from spark_pulsar.model.errors import InvalidTopicName, TopicNotFound
-from spark_pulsar.model.ids import EARLIEST_ID, MessageId
-from spark_pulsar.wire.entries import Checksum, parse_entry
-from spark_pulsar.wire.entry_blocks import EntryBlock, message_count_of
+from spark_pulsar.model.positions.ids import EARLIEST_ID, MessageId
+from spark_pulsar.wire.entries.entry_blocks import EntryBlock, message_count_of
+from spark_pulsar.wire.entries.entry_bytes import Checksum, parse_entry
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests.brokers import Broker
 from tests.eventually import eventually

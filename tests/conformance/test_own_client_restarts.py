@@ -7,11 +7,11 @@ from collections.abc import Iterable
 import pytest
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.connections.config import ClientConfig
 from spark_pulsar.client.errors import OperationTimeout
-from spark_pulsar.model.ids import EARLIEST_ID, MessageId
-from spark_pulsar.wire.entries import parse_entry
-from spark_pulsar.wire.entry_blocks import EntryBlock
+from spark_pulsar.model.positions.ids import EARLIEST_ID, MessageId
+from spark_pulsar.wire.entries.entry_blocks import EntryBlock
+from spark_pulsar.wire.entries.entry_bytes import parse_entry
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests.brokers import Broker
 

@@ -8,7 +8,7 @@ import pulsar
 import pytest
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.connections.config import ClientConfig
 from spark_pulsar.model.errors import IncompatibleSchema, TopicNotFound
 from spark_pulsar.model.schemas import Schema, SchemaType
 from tests.brokers import Broker

@@ -36,7 +36,7 @@ def test_a_batch_is_one_entry_with_an_index_per_message(broker: Broker) -> None:
 
 
 def test_messages_of_a_batch_keep_their_own_keys_and_properties(broker: Broker) -> None:
-    # covers BAT-1, wire 4.1
+    # covers BAT-1
     topic = broker.topic()
     client = broker.client()
     consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
@@ -105,7 +105,7 @@ def test_a_chunked_message_of_twelve_megabytes(broker: Broker) -> None:
 
 
 def test_chunks_of_two_messages_interleaved(broker: Broker) -> None:
-    # covers CHK-7, wire 4.5
+    # covers CHK-1, CHK-7
     topic = broker.topic()
     consumer = broker.client().subscribe(topic, "s", initial_position=EARLIEST)
     raw = broker.raw()
@@ -136,7 +136,7 @@ def _key_pair(directory: Path) -> tuple[str, str]:
 
 @pytest.mark.parametrize("batching", [False, True], ids=["single", "batch"])
 def test_encrypted_messages_arrive_and_need_the_key(broker: Broker, tmp_path: Path, batching: bool) -> None:
-    # covers wire 4.4, A10
+    # covers A10
     topic = broker.topic()
     client = broker.client()
     keys = pulsar.CryptoKeyReader(*_key_pair(tmp_path))

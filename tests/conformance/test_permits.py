@@ -45,7 +45,7 @@ def test_nothing_is_sent_without_a_permit(broker: Broker, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["Exclusive", "Shared"])
 def test_a_batch_goes_out_whole_and_costs_each_of_its_messages(broker: Broker, kind: str) -> None:
-    # covers SUB-4 (negative permits), wire 5.6
+    # covers SUB-4 (negative permits)
     topic = broker.topic()
     raw = broker.raw()
     _subscribe(raw, topic, subType=kind)
@@ -64,7 +64,7 @@ def test_a_batch_goes_out_whole_and_costs_each_of_its_messages(broker: Broker, k
 
 
 def test_a_flow_of_nobody_is_ignored_and_a_flow_of_nothing_closes(broker: Broker) -> None:
-    # covers SUB-4, section 19
+    # covers SUB-4
     raw = broker.raw()
     raw.send("FLOW", consumer_id=77, messagePermits=5)
     raw.barrier()
@@ -87,7 +87,7 @@ def test_every_queue_size_receives_everything(broker: Broker, size: int, kind: p
 
 
 def test_a_queue_of_nothing_asks_for_each_message(broker: Broker) -> None:
-    # covers SUB-4, wire 5.6 (queue size 0: one permit per receive)
+    # covers SUB-4 (queue size 0: one permit per receive)
     topic = broker.topic()
     consumer = broker.client().subscribe(topic, "s", SHARED, initial_position=EARLIEST, receiver_queue_size=0)
     _filled(broker, topic, 10)

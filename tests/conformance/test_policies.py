@@ -55,7 +55,7 @@ def topic(broker: Broker, namespace: str) -> str:
 def test_a_namespace_policy_is_set_read_and_removed(
     broker: Broker, namespace: str, name: str, verb: str, value: Any
 ) -> None:
-    # covers admin-rest 1.3.3, T-3, T-4, T-5
+    # covers ADM-66, T-3, T-4, T-5
     path = f"{namespace}/{name}"
     assert broker.rest("GET", path) == (200, "")
     assert broker.rest(verb, path, value) == (204, "")
@@ -66,7 +66,7 @@ def test_a_namespace_policy_is_set_read_and_removed(
 
 
 def test_the_snapshot_interval_is_removed_by_null(broker: Broker, namespace: str) -> None:
-    # covers admin-rest 1.3.3
+    # covers ADM-66
     path = f"{namespace}/deduplicationSnapshotInterval"
     assert broker.rest("GET", path) == (200, "")
     assert broker.rest("POST", path, 10) == (204, "")
@@ -86,7 +86,7 @@ def test_the_snapshot_interval_is_removed_by_null(broker: Broker, namespace: str
     ],
 )
 def test_a_topic_policy_is_set_read_and_removed(broker: Broker, topic: str, name: str, verb: str, value: Any) -> None:
-    # covers admin-rest 1.9
+    # covers ADM-67
     path = f"{topic}/{name}"
     assert broker.rest("GET", path) == (200, "")
     assert broker.rest(verb, path, value) == (204, "")
@@ -96,7 +96,7 @@ def test_a_topic_policy_is_set_read_and_removed(broker: Broker, topic: str, name
 
 
 def test_the_ttl_of_a_topic_stands_in_the_query(broker: Broker, topic: str) -> None:
-    # covers admin-rest 1.9.1
+    # covers ADM-67
     path = f"{topic}/messageTTL"
     assert broker.rest("GET", path) == (200, "")
     assert broker.rest("POST", f"{path}?messageTTL=30") == (204, "")
@@ -111,7 +111,7 @@ def test_the_ttl_of_a_topic_stands_in_the_query(broker: Broker, topic: str) -> N
 
 
 def test_what_is_applied_to_a_topic(broker: Broker, namespace: str, topic: str) -> None:
-    # covers admin-rest 1.9 (applied)
+    # covers ADM-67 (applied)
     none = {"limit": -1, "limitSize": -1, "limitTime": -1, "policy": "producer_request_hold"}
     for name, default, on_namespace in (
         ("retention", {"retentionTimeInMinutes": 0, "retentionSizeInMB": 0}, RETENTION),
@@ -132,7 +132,7 @@ def test_what_is_applied_to_a_topic(broker: Broker, namespace: str, topic: str) 
 
 
 def test_a_policy_for_all_clusters_is_another_one(broker: Broker, topic: str) -> None:
-    # covers admin-rest 1.9 (isGlobal)
+    # covers ADM-67 (isGlobal)
     path = f"{topic}/messageTTL"
     assert broker.rest("POST", f"{path}?messageTTL=30&isGlobal=true") == (204, "")
     assert broker.rest("GET", path) == (200, "")
@@ -140,7 +140,7 @@ def test_a_policy_for_all_clusters_is_another_one(broker: Broker, topic: str) ->
 
 
 def test_policies_of_a_partitioned_topic_are_its_own(broker: Broker) -> None:
-    # covers admin-rest 1.9
+    # covers ADM-67
     path = topic_path(broker.topic(partitions=2))
     assert broker.rest("POST", f"{path}/retention", RETENTION) == (204, "")
     assert broker.rest("GET", f"{path}/retention") == (200, RETENTION)
@@ -150,7 +150,7 @@ def test_policies_of_a_partitioned_topic_are_its_own(broker: Broker) -> None:
 
 
 def test_policies_of_what_is_not_there(broker: Broker) -> None:
-    # covers admin-rest 1.9, 0.6
+    # covers ADM-67
     topic = broker.topic()
     path = topic_path(topic)
     missing = (404, f"Topic {topic} not found")
@@ -162,7 +162,7 @@ def test_policies_of_what_is_not_there(broker: Broker) -> None:
 @pytest.mark.parametrize("kind", ["destination_storage", "message_age"])
 @pytest.mark.parametrize("level", ["namespace", "topic"])
 def test_backlog_quotas(broker: Broker, request: pytest.FixtureRequest, level: str, kind: str) -> None:
-    # covers BQ-1, BQ-2 (REST), admin-rest 1.3.3, 1.9.1
+    # covers BQ-1, BQ-2 (REST), ADM-66, ADM-67
     path = request.getfixturevalue(level)
     assert broker.rest("GET", f"{path}/backlogQuotaMap") == (200, {})
     assert broker.rest("POST", f"{path}/backlogQuota?backlogQuotaType={kind}", QUOTA) == (204, "")
@@ -173,7 +173,7 @@ def test_backlog_quotas(broker: Broker, request: pytest.FixtureRequest, level: s
 
 
 def test_old_forms_of_a_quota(broker: Broker, namespace: str) -> None:
-    # covers admin-rest 1.3.3, T-16
+    # covers ADM-66, T-16
     path = f"{namespace}/backlogQuota"
     assert broker.rest("POST", path, {"limit": "10240", "policy": "producer_request_hold"}) == (204, "")
     shown = broker.rest("GET", f"{namespace}/backlogQuotaMap")[1]["destination_storage"]
@@ -220,7 +220,7 @@ def test_retention_is_refused(broker: Broker, namespace: str, topic: str, body: 
 def test_values_are_refused(
     broker: Broker, namespace: str, name: str, verb: str, value: Any, status: int, text: str
 ) -> None:
-    # covers admin-rest 1.3.3
+    # covers ADM-66
     answer = broker.rest(verb, f"{namespace}/{name}", value)
     assert (answer[0], text in answer[1]["reason"]) == (status, True), answer
 
@@ -233,7 +233,7 @@ def test_values_are_refused(
     ],
 )
 def test_values_of_topics_are_refused(broker: Broker, topic: str, name: str, text: str) -> None:
-    # covers admin-rest 1.9.2
+    # covers ADM-67
     assert reason(broker.rest("POST", f"{topic}/{name}", -1)) == (412, text)
 
 
@@ -271,7 +271,7 @@ def test_retention_and_quota_must_fit(broker: Broker, request: pytest.FixtureReq
 
 
 def test_policies_show_in_the_whole(broker: Broker, namespace: str) -> None:
-    # covers admin-rest 1.3.2
+    # covers ADM-65
     assert broker.rest("POST", f"{namespace}/retention", RETENTION)[0] == 204
     assert broker.rest("POST", f"{namespace}/messageTTL", 60)[0] == 204
     assert broker.rest("POST", f"{namespace}/deduplication", True)[0] == 204
@@ -284,7 +284,7 @@ def test_policies_show_in_the_whole(broker: Broker, namespace: str) -> None:
 
 
 def test_policies_survive_a_restart(own_broker: Broker) -> None:
-    # covers DUR-7, admin-rest 1.3.3, 1.9 (durable)
+    # covers DUR-7, ADM-66, ADM-67 (durable)
     namespace = f"/admin/v2/namespaces/public/{fresh('ns')}"
     topic = topic_path(f"persistent://public/{namespace.rpartition('/')[2]}/t")
     assert own_broker.rest("PUT", namespace)[0] == 204

@@ -62,7 +62,7 @@ def test_limits(
     unset: int,
     default: int | str,
 ) -> None:
-    # covers admin-rest 1.3.3, 1.9.1, 1.9.2
+    # covers ADM-66, ADM-67
     path = f"{namespace}/{of_namespace}"
     assert broker.rest("GET", path) == (200, "")
     assert broker.rest("POST", path, 7) == (204, "")
@@ -93,7 +93,7 @@ def test_topics_of_a_namespace_are_limited(broker: Broker, namespace: str, topic
 
 
 def test_types_of_subscriptions(broker: Broker, namespace: str, topic: str) -> None:
-    # covers SUB-3, admin-rest 1.3.3
+    # covers SUB-3, ADM-66
     assert broker.rest("GET", f"{namespace}/subscriptionTypesEnabled") == (200, [])
     assert broker.rest("GET", f"{topic}/subscriptionTypesEnabled") == (204, "")
     assert broker.rest("POST", f"{topic}/subscriptionTypesEnabled", ["Shared"]) == (204, "")
@@ -143,7 +143,7 @@ BAD_CREATION = "Invalid configuration for autoTopicCreationOverride. the detail 
 
 
 def test_topics_come_into_being_as_the_namespace_says(broker: Broker, namespace: str) -> None:
-    # covers TN-7, admin-rest 1.3.3 (autoTopicCreation)
+    # covers TN-7, ADM-66 (autoTopicCreation)
     path, name = f"{namespace}/autoTopicCreation", f"persistent://public/{namespace.rpartition('/')[2]}"
     client = broker.client()
     assert broker.rest("GET", path) == (200, "")
@@ -154,8 +154,14 @@ def test_topics_come_into_being_as_the_namespace_says(broker: Broker, namespace:
     plain = {"allowAutoTopicCreation": True, "topicType": "non-partitioned"}
     assert broker.rest("POST", path, plain) == (204, "")
     assert broker.rest("GET", path) == (200, plain)
-    assert broker.rest("POST", path, {"allowAutoTopicCreation": False}) == (204, "")
-    assert broker.rest("GET", path)[1]["allowAutoTopicCreation"] is False
+    for closed in (
+        {"allowAutoTopicCreation": False, "topicType": "partitioned", "defaultNumPartitions": 2},
+        {"allowAutoTopicCreation": False, "topicType": "anything"},
+        {"allowAutoTopicCreation": False, "defaultNumPartitions": -2},
+        {"allowAutoTopicCreation": False},
+    ):
+        assert broker.rest("POST", path, closed) == (204, "")
+        assert broker.rest("GET", path) == (200, closed)
     with pytest.raises(pulsar.PulsarException):
         _hasty(broker).create_producer(f"{name}/never")
     assert broker.rest("DELETE", path) == (204, "")
@@ -179,7 +185,7 @@ def test_topics_come_into_being_as_the_namespace_says(broker: Broker, namespace:
     ],
 )
 def test_creation_is_refused(broker: Broker, namespace: str, body: dict[str, Any], detail: str) -> None:
-    # covers admin-rest 1.3.3 (autoTopicCreation)
+    # covers ADM-66 (autoTopicCreation)
     assert reason(broker.rest("POST", f"{namespace}/autoTopicCreation", body)) == (412, BAD_CREATION + detail)
 
 
@@ -187,7 +193,7 @@ def test_creation_is_refused(broker: Broker, namespace: str, body: dict[str, Any
 def test_subscriptions_come_into_being_when_they_may(
     broker: Broker, request: pytest.FixtureRequest, topic: str, namespace: str, level: str
 ) -> None:
-    # covers TN-9, admin-rest 1.3.3, 1.9.1
+    # covers TN-9, ADM-66, ADM-67
     path = f"{request.getfixturevalue(level)}/autoSubscriptionCreation"
     name = f"persistent://public/{namespace.rpartition('/')[2]}/t"
     assert broker.rest("GET", path) == (200, "")
@@ -207,7 +213,7 @@ INACTIVE = {
 
 
 def test_policies_of_inactive_topics(broker: Broker, namespace: str, topic: str) -> None:
-    # covers TN-11, admin-rest 1.3.3, 1.9.1
+    # covers TN-11, ADM-66, ADM-67
     off = {**INACTIVE, "maxInactiveDurationSeconds": 60, "deleteWhileInactive": False}
     assert broker.rest("GET", f"{topic}/inactiveTopicPolicies?applied=true") == (200, off)
     for path in (f"{namespace}/inactiveTopicPolicies", f"{topic}/inactiveTopicPolicies"):

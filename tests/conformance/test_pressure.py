@@ -70,7 +70,7 @@ def test_a_consumer_that_does_not_read_holds_up_nobody_and_loses_nothing(broker:
 
 
 def test_a_frame_that_breaks_off_is_not_stored(broker: Broker) -> None:
-    # covers PR-12, wire 1.1
+    # covers PR-12
     topic = broker.topic()
     raw = broker.raw()
     raw.request("LOOKUP", topic=topic)
@@ -89,7 +89,7 @@ def test_a_frame_that_breaks_off_is_not_stored(broker: Broker) -> None:
 
 
 def test_a_good_frame_before_a_malformed_one_is_served(broker: Broker) -> None:
-    # covers wire 1.3, A2
+    # covers A2, A16
     topic = broker.topic()
     raw = broker.raw()
     raw.request("LOOKUP", topic=topic)

@@ -17,7 +17,7 @@ MAX_MESSAGE_SIZE = 5 * 1024 * 1024
 
 
 def test_a_message_arrives_with_everything_it_carries(broker: Broker) -> None:
-    # covers PR-11, message fields of section 2
+    # covers PR-11, A10
     topic = broker.topic()
     client = broker.client()
     consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
@@ -46,7 +46,7 @@ def test_a_message_arrives_with_everything_it_carries(broker: Broker) -> None:
 
 
 def test_empty_and_null_values_stay_different(broker: Broker) -> None:
-    # covers RD-5 (null value), wire 4.6
+    # covers RD-5 (null value)
     topic = broker.topic()
     client = broker.client()
     consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
@@ -96,7 +96,7 @@ def test_the_same_producer_id_is_answered_from_the_existing_producer(broker: Bro
 
 
 def test_a_producer_that_comes_back_under_its_name_replaces_the_dead_one(broker: Broker) -> None:
-    # covers PR-2 (old connection gone), wire A6
+    # covers PR-2 (old connection gone), A6
     topic = broker.topic()
     gone = broker.raw()
     gone.request("LOOKUP", topic=topic)
@@ -112,7 +112,7 @@ def test_a_producer_that_comes_back_under_its_name_replaces_the_dead_one(broker:
 
 
 def test_ten_thousand_async_messages_keep_their_order(broker: Broker) -> None:
-    # covers PR-9, wire A2, A5
+    # covers PR-9, A2, A5
     topic = broker.topic()
     client = broker.client()
     consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
@@ -139,7 +139,7 @@ def test_ten_thousand_async_messages_keep_their_order(broker: Broker) -> None:
 
 
 def test_pipelined_sends_of_two_producers_on_one_connection_get_their_receipts_in_order(broker: Broker) -> None:
-    # covers PR-9, wire 5.5, A12
+    # covers PR-9, A2, A12
     topic = broker.topic()
     raw = broker.raw()
     raw.request("LOOKUP", topic=topic)
@@ -157,7 +157,7 @@ def test_pipelined_sends_of_two_producers_on_one_connection_get_their_receipts_i
 
 
 def test_a_receipt_echoes_the_highest_sequence_id(broker: Broker) -> None:
-    # covers wire 5.5, 7.2, J4
+    # covers A2, J1, J4
     topic = broker.topic()
     raw = broker.raw()
     raw.request("LOOKUP", topic=topic)
@@ -187,7 +187,7 @@ def test_what_the_client_may_send_at_most(broker: Broker) -> None:
 
 
 def test_an_oversized_frame_closes_the_connection_and_nothing_else(broker: Broker) -> None:
-    # covers PR-10, wire 1.3
+    # covers PR-10
     topic = broker.topic()
     raw, other = broker.raw(), broker.raw()
     other.request("LOOKUP", topic=topic)
@@ -250,14 +250,14 @@ def test_what_a_producer_that_starts_again_knows(broker: Broker) -> None:
 
 
 def test_a_send_on_an_unknown_producer_closes_the_connection(broker: Broker) -> None:
-    # covers wire 5.4 (SEND for an id that is not open), section 19
+    # covers A16
     raw = broker.raw()
     raw.send_message(9, 0, b"x")
     raw.expect_closed()
 
 
 def test_receipts_of_sends_come_before_the_answer_to_close(broker: Broker) -> None:
-    # covers wire 5.4 (client close)
+    # covers A18
     topic = broker.topic()
     raw = broker.raw()
     raw.request("LOOKUP", topic=topic)

@@ -269,7 +269,7 @@ def test_a_token_of_an_issuer(closed: Closed) -> None:
 
 
 def test_one_connection_too_many_is_answered_and_closed(closed: Closed) -> None:
-    # covers SEC-24, wire 5.1
+    # covers SEC-24
     opened: list[RawConnection] = []
 
     def refusal() -> tuple[str, Mapping[str, Any]] | None:

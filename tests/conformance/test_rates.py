@@ -30,7 +30,7 @@ def _metrics(broker: Broker, topic: str) -> dict[str, float]:
 
 
 def test_rates_of_a_topic_and_of_what_is_connected_to_it(configured_broker: Broker) -> None:
-    # covers admin-rest 1.5.2, 7.1, 7.2 (rates), section 17
+    # covers ST-7, ADM-9
     topic = configured_broker.topic()
     client = configured_broker.client()
     consumer = client.subscribe(topic, "s")
@@ -75,7 +75,7 @@ def test_rates_of_a_topic_and_of_what_is_connected_to_it(configured_broker: Brok
 
 
 def test_chunks_have_a_rate_of_their_own(configured_broker: Broker) -> None:
-    # covers admin-rest 1.5.2 (chunkedMessageRate)
+    # covers ST-7 (chunkedMessageRate)
     topic = configured_broker.topic()
     configured_broker.client().subscribe(topic, "s", pulsar.ConsumerType.Shared)
     feeder = Feeder(configured_broker, topic)
@@ -111,7 +111,7 @@ def test_rates_of_partitions_are_summed(configured_broker: Broker) -> None:
 
 
 def test_times_of_a_subscription(broker: Broker) -> None:
-    # covers admin-rest 1.5.2 (time stamps)
+    # covers ST-9
     topic = broker.topic()
     client = broker.client()
     consumer = client.subscribe(topic, "s")

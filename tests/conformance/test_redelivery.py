@@ -91,7 +91,7 @@ def test_a_negative_ack_brings_back_the_whole_batch(broker: Broker) -> None:
 
 
 def test_a_negative_ack_after_batch_index_acks(broker: Broker) -> None:
-    # covers NACK-6, ACK-9, section 21 row 11
+    # covers NACK-6, ACK-9
     topic = broker.topic()
     client = broker.client()
     consumer = client.subscribe(
@@ -157,7 +157,7 @@ def test_redelivery_of_what_is_not_held_is_ignored(broker: Broker) -> None:
 
 
 def test_redelivery_waits_for_permits_and_goes_before_new_messages(broker: Broker) -> None:
-    # covers SH-3, SUB-4, wire 5.8
+    # covers SH-3, SUB-4
     topic = broker.topic()
     _filled(broker, topic, 4)
     raw = broker.raw()
@@ -185,7 +185,7 @@ def test_redelivery_on_exclusive_rewinds(broker: Broker) -> None:
 
 
 def test_the_consumer_epoch_is_echoed(broker: Broker) -> None:
-    # covers wire 5.8
+    # covers A19
     topic = broker.topic()
     _filled(broker, topic, 2)
     raw = broker.raw()
@@ -197,7 +197,7 @@ def test_the_consumer_epoch_is_echoed(broker: Broker) -> None:
 
 @pytest.mark.parametrize("kind", [pulsar.ConsumerType.Exclusive, SHARED], ids=["exclusive", "shared"])
 def test_redeliver_unacknowledged_messages_by_the_client(broker: Broker, kind: pulsar.ConsumerType) -> None:
-    # covers NACK-2, wire 5.8
+    # covers NACK-2
     topic = broker.topic()
     client = broker.client()
     consumer = client.subscribe(topic, "s", kind, initial_position=EARLIEST)
@@ -225,7 +225,7 @@ def test_counts_survive_a_hand_over_but_a_close_does_not_count(broker: Broker) -
 
 
 def test_what_is_asked_for_twice_comes_once(broker: Broker) -> None:
-    # covers NACK-5, RC-1, section 21 row 23: a negative ack, and then the ack time-out of the same message
+    # covers NACK-5, RC-1: a negative ack, and then the ack time-out of the same message
     topic = broker.topic()
     _filled(broker, topic, 2)
     raw = broker.raw()

@@ -114,7 +114,7 @@ def test_topics_partitions_and_subscriptions_outlive_a_restart(own_broker: Broke
 
 @pytest.mark.ours_only("CUR-4, CUR-6, ACK-4: an ack that was answered is on disk; 4.0.8 loses the last second of them")
 def test_receipts_and_acks_outlive_a_kill(own_broker: Broker) -> None:
-    # covers ACK-4, CUR-4, CUR-6, DUR-6, section 21 row 9
+    # covers ACK-4, CUR-4, CUR-6, DUR-6
     topic = own_broker.topic()
     raw = own_broker.raw()
     raw.request("LOOKUP", topic=topic)
@@ -224,7 +224,7 @@ def test_what_was_receipted_without_a_sync_outlives_a_kill(unsynced_broker: Brok
 
 
 def test_a_stop_in_order_answers_what_was_sent(own_broker: Broker) -> None:
-    # covers wire 5.4, DUR-1: every receipt given before the stop is true after it
+    # covers DUR-1: every receipt given before the stop is true after it
     topic = _kept_topic(own_broker)
     client = _client(own_broker)
     producer = client.create_producer(topic, max_pending_messages=5_000, send_timeout_millis=AFTER_RESTART_MS)

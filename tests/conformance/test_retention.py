@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from datetime import timedelta
+from pathlib import Path
 
 import pulsar
 import pytest
@@ -13,6 +14,7 @@ from spark_pulsar.client.clock import wall_ms
 from tests.brokers import Broker, topic_path
 from tests.conformance.exchange import expect_nothing, receive, receive_texts, send_all
 from tests.conformance.space import EXPIRY_S, HOUR_MS, Space, publish_at
+from tests.conftest import started
 from tests.eventually import eventually
 
 # Statistics that are -1 for "none".
@@ -137,8 +139,27 @@ def test_consumed_messages_are_kept_and_can_be_sought(space: Space) -> None:
     assert receive_texts(consumer, 25) == values
 
 
+def test_what_all_consumed_of_the_open_ledger_can_be_read(broker_kind: str, tmp_path: Path) -> None:
+    # covers TRIM-2, TRIM-4
+    with started(broker_kind, tmp_path, {"journalMaxSizeMB": 1}) as own:
+        client, topic = own.client(), own.topic()
+        consumer = client.subscribe(topic, "s")
+        values = [str(number) for number in range(1000)]
+        send_all(client.create_producer(topic), values)
+        consumer.acknowledge_cumulative(receive(consumer, 1000)[-1])
+        assert eventually(
+            lambda: own.rest("GET", f"{topic_path(topic)}/stats")[1]["subscriptions"]["s"]["msgBacklog"] == 0
+        )
+        other = client.create_producer(own.topic())
+        for _ in range(40):
+            other.send(bytes(100_000))
+        reader = client.create_reader(topic, pulsar.MessageId.earliest)
+        assert receive_texts(reader, 1000) == values
+        own.close_since(0)
+
+
 def test_retention_by_size_leaves_at_least_its_limit(space: Space) -> None:
-    # covers RET-1, RET-4, section 21 row 13
+    # covers RET-1, RET-4
     space.retain(-1, 1)
     producer = space.broker.client().create_producer(space.topic)
     for number in range(101):
@@ -237,7 +258,7 @@ def test_no_unexpired_message_goes_with_expired_ones(space: Space) -> None:
 
 @pytest.mark.ours_only("TTL-5: a connected consumer is no exception; TTL-2: looked at when it is time")
 def test_expiry_is_not_late(space: Space) -> None:
-    # covers TTL-2 (better), TTL-5 (better), row 6 of section 21
+    # covers TTL-2 (better), TTL-5 (better)
     space.expire(1)
     client = space.broker.client()
     client.subscribe(space.topic, "s")
@@ -251,7 +272,7 @@ def test_expiry_is_not_late(space: Space) -> None:
 
 @pytest.mark.ours_only("TTL-2: expired messages are not delivered")
 def test_no_expired_message_is_delivered(space: Space) -> None:
-    # covers TTL-2 (better), row 6 of section 21
+    # covers TTL-2 (better)
     space.expire(60)
     client = space.broker.client()
     consumer = client.subscribe(space.topic, "s", consumer_type=pulsar.ConsumerType.Shared)

@@ -1,4 +1,4 @@
-"""Which schema may follow which (rules section 14)."""
+"""Which schema may follow which (SC-3 ... SC-5)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ FITTING = {
 
 @pytest.mark.parametrize("strategy", FITTING)
 def test_what_each_strategy_allows(broker: Broker, schemas: Schemas, namespace: str, strategy: str) -> None:
-    # covers SC-3, SC-4, SC-5, admin-rest 1.3.3
+    # covers SC-3, SC-4, SC-5, ADM-66
     set_policy(broker, namespace, "schemaCompatibilityStrategy", strategy)
     fitting = set()
     for change, (data, type_) in CHANGES.items():

@@ -1,4 +1,4 @@
-"""Schemas through the official client, single frames and REST (rules section 14)."""
+"""Schemas through the official client, single frames and REST (SC-1 ... SC-12)."""
 
 from __future__ import annotations
 
@@ -153,6 +153,19 @@ def test_versions(broker: Broker, schemas: Schemas) -> None:
     assert schemas.get(topic, 2)["error_code"] == "TopicNotFound"
 
 
+def test_places_of_versions(broker: Broker, schemas: Schemas) -> None:
+    # covers SC-1
+    topic = broker.topic()
+    path = f"{topic_path(topic).replace('/persistent/', '/schemas/')}/metadata"
+    assert broker.rest("GET", path) == (200, "")
+    for version, data in enumerate((record(A), record(A, B_WITH_DEFAULT))):
+        assert schemas.produce(topic, data) == version
+    status, answer = broker.rest("GET", path)
+    assert (status, [each["version"] for each in answer["index"]]) == (200, [0, 1])
+    assert answer["info"] == answer["index"][1]
+    assert {"ledgerId", "entryId"} < set(answer["info"])
+
+
 def test_partitions_share_schemas(broker: Broker, schemas: Schemas) -> None:
     # covers SC-1
     topic = broker.topic(partitions=2)
@@ -261,7 +274,7 @@ def test_enforced_schemas(broker: Broker, schemas: Schemas, namespace: str) -> N
 
 
 def test_a_strategy_of_one_topic(broker: Broker, schemas: Schemas) -> None:
-    # covers SC-4, admin-rest 1.9.1
+    # covers SC-4, ADM-67
     topic = broker.topic()
     assert schemas.produce(topic, record(A)) == 0
     path = f"{topic_path(topic)}/schemaCompatibilityStrategy"
@@ -275,7 +288,7 @@ def test_a_strategy_of_one_topic(broker: Broker, schemas: Schemas) -> None:
 
 
 def test_the_strategy_under_its_old_name(broker: Broker, schemas: Schemas, namespace: str) -> None:
-    # covers admin-rest 1.3.3
+    # covers ADM-66
     old = f"{namespace}/schemaAutoUpdateCompatibilityStrategy"
     assert broker.rest("GET", old)[0] == 204
     assert broker.rest("GET", f"{namespace}/schemaCompatibilityStrategy") == (200, "UNDEFINED")
@@ -291,7 +304,7 @@ def test_the_strategy_under_its_old_name(broker: Broker, schemas: Schemas, names
 
 
 def test_schemas_over_rest(broker: Broker, schemas: Schemas) -> None:
-    # covers admin-rest 1.11
+    # covers SC-12
     topic = broker.topic()
     path = of_topic(topic)
     first = {"type": "JSON", "schema": record(A).decode(), "properties": {"k": "v"}}
@@ -321,7 +334,7 @@ def test_schemas_over_rest(broker: Broker, schemas: Schemas) -> None:
 
 
 def test_what_rest_refuses(broker: Broker) -> None:
-    # covers admin-rest 1.11
+    # covers SC-12
     path = of_topic(broker.topic())
     assert broker.rest("POST", f"{path}/schema", {"type": "AVRO", "schema": "{", "properties": {}})[0] == 422
     assert broker.rest("POST", f"{path}/schema", {"type": "AUTO_CONSUME", "schema": "", "properties": {}})[0] == 422
@@ -332,9 +345,9 @@ def test_what_rest_refuses(broker: Broker) -> None:
     assert broker.rest("GET", f"{missing}/schema") == (404, {"reason": "Schema not found"})
 
 
-@pytest.mark.ours_only("admin-rest 1.11: what does not fit is an answer, not an internal error")
+@pytest.mark.ours_only("SC-12: what does not fit is an answer, not an internal error")
 def test_what_does_not_fit_is_an_answer(broker: Broker) -> None:
-    # covers admin-rest 1.11
+    # covers SC-12
     path = of_topic(broker.topic())
     broker.rest("POST", f"{path}/schema", {"type": "STRING", "schema": "", "properties": {}})
     body = {"type": "INT32", "schema": "", "properties": {}}

@@ -1,4 +1,4 @@
-"""`spark-pulsar admin schemas` and the policies of schemas, as a user types them (admin-rest.md 5.3)."""
+"""`spark-pulsar admin schemas` and the policies of schemas, as a user types them (ADM-71)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def payload(folder: Path, *fields: dict[str, object]) -> str:
 
 
 def test_schemas(admin: Admin, broker: Broker, topic: str, tmp_path: Path) -> None:
-    # covers admin-rest 1.11, 5.3
+    # covers SC-12, ADM-71
     first, second = payload(tmp_path, A), payload(tmp_path, A, B_WITH_DEFAULT)
     assert run(broker, f"schemas get {topic}").exit_code == 1
     assert admin(f"schemas upload {topic} --filename", first) == "0\n"
@@ -48,14 +48,14 @@ def test_schemas(admin: Admin, broker: Broker, topic: str, tmp_path: Path) -> No
 
 
 def test_a_file_that_holds_no_json_is_said_so(broker: Broker, topic: str, tmp_path: Path) -> None:
-    # covers admin-rest 5.3
+    # covers ADM-71
     (tmp_path / "text").write_text("nothing")
     refused = run(broker, f"schemas upload {topic} -f", str(tmp_path / "text"))
     assert (refused.exit_code, "JSON" in refused.stderr) == (2, True)
 
 
 def test_policies_of_namespaces(admin: Admin, topic: str) -> None:
-    # covers admin-rest 1.3.3, 5.3
+    # covers ADM-66, ADM-71
     name = topic.partition("://")[2].rpartition("/")[0]
     assert admin(f"namespaces get-schema-compatibility-strategy {name}") == "UNDEFINED\n"
     assert admin(f"namespaces set-schema-compatibility-strategy {name} -c FORWARD") == ""
@@ -70,7 +70,7 @@ def test_policies_of_namespaces(admin: Admin, topic: str) -> None:
 
 
 def test_policies_of_topics(admin: Admin, broker: Broker) -> None:
-    # covers admin-rest 1.9.1, 5.3
+    # covers ADM-67, ADM-71
     topic = broker.topic()
     admin(f"topics create {topic}")
     assert admin(f"topicPolicies get-schema-compatibility-strategy {topic}") == "null\n"

@@ -17,7 +17,7 @@ from spark_pulsar.client.encryption.data_keys import load_private_key, unseal
 from spark_pulsar.client.errors import EncryptionKeyError
 from spark_pulsar.connector.errors import UnreadableMessageError
 from spark_pulsar.model.errors import PulsarError
-from spark_pulsar.wire.compression import decompress
+from spark_pulsar.wire.entries.compression import decompress
 from spark_pulsar.wire.pulsar_api_pb2 import ZSTD
 from tests.brokers import Broker
 from tests.conformance.connector_tasks import read, write
@@ -95,7 +95,7 @@ def texts(found: list[dict[str, object]]) -> list[str]:
 def test_holders_of_any_private_key_read_what_the_sink_encrypts(
     broker: Broker, pair: KeyPair, other: KeyPair, settings: dict[str, str]
 ) -> None:
-    # covers CONN-44
+    # covers READ-13
     topic = broker.topic("encrypted")
     places = f'{{"a": "{pair.public}", "b": "file://{other.public}"}}'
     write(broker, topic, rows(VALUES), encryptionKeys="a, b", encryptionPublicKeys=places, **settings)
@@ -106,7 +106,7 @@ def test_holders_of_any_private_key_read_what_the_sink_encrypts(
 
 @pytest.mark.parametrize("how", ["batched", "single", "chunked"])
 def test_the_source_reads_what_the_official_client_encrypts(broker: Broker, pair: KeyPair, how: str) -> None:
-    # covers CONN-44
+    # covers READ-13
     topic = broker.topic("encrypted")
     values = VALUES if how != "chunked" else ["".join(map(chr, range(33, 127))) * 130_000, "end"]
     write(broker, topic, rows(["plain"]))
@@ -120,7 +120,7 @@ def test_the_source_reads_what_the_official_client_encrypts(broker: Broker, pair
 def test_messages_that_cannot_be_decrypted(
     broker: Broker, pair: KeyPair, other: KeyPair, caplog: pytest.LogCaptureFixture
 ) -> None:
-    # covers CONN-45
+    # covers READ-14
     topic = broker.topic("encrypted")
     send(broker, topic, pair, ["a", "b"])
     write(broker, topic, rows(["plain"]))
@@ -146,7 +146,7 @@ def test_messages_that_cannot_be_decrypted(
 
 
 def test_a_public_key_that_cannot_be_used(broker: Broker, pair: KeyPair, tmp_path: Path) -> None:
-    # covers CONN-46
+    # covers SINK-9
     topic = broker.topic("encrypted")
     empty = tmp_path / "empty.pem"
     empty.write_text("nothing")
@@ -159,7 +159,7 @@ def test_a_public_key_that_cannot_be_used(broker: Broker, pair: KeyPair, tmp_pat
 
 
 def test_a_namespace_that_requires_encryption(broker: Broker, pair: KeyPair) -> None:
-    # covers CONN-44, PR-12
+    # covers READ-13, PR-12
     name = fresh("secret")
     assert broker.rest("PUT", f"/admin/v2/namespaces/public/{name}", {"encryption_required": True})[0] == 204
     topic = f"persistent://public/{name}/t"

@@ -12,10 +12,12 @@ import pyarrow as pa
 import pytest
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.connections.config import ClientConfig
 from spark_pulsar.client.errors import OperationTimeout, SequenceIdForgotten
 from spark_pulsar.connector.errors import DeliveryGuaranteeError, OptionError, SchemaError
-from spark_pulsar.connector.once.attempt import ROWS_OF_A_BATCH, TaskAttempt
+from spark_pulsar.connector.once.attempt import TaskAttempt
+from spark_pulsar.connector.once.outcomes import TaskOutcome
+from spark_pulsar.connector.once.running_ids import place_of
 from spark_pulsar.connector.options.parsing import parse_options
 from spark_pulsar.connector.options.table import BATCH_READ, STREAM_WRITE
 from spark_pulsar.connector.planning.batch_read import plan_batch
@@ -56,7 +58,7 @@ class Sink:
         """Writes as a task of a worker of its own does."""
         parsed = parse_options(self.raw | self.more | options).for_write(STREAM_WRITE)
         with PulsarClient(replace(self.config, operation_timeout_ms=parsed.operation_timeout_ms)) as client:
-            return publish(client, parsed, batches, None, attempt)
+            return publish(client, parsed, batches, None, None if attempt is None else TaskOutcome(attempt))
 
     def stored(self) -> list[list[tuple[int, int]]]:
         """Value and sequence id of each message, by partition."""
@@ -87,6 +89,11 @@ def rows_of(count: int, cut: int, lost_after: int | None = None, **columns: Any)
         raise RuntimeError("lost")
 
 
+def named(writer: str, batch_id: int) -> TaskAttempt:
+    """An attempt of a query's first task, whose rows name their ids."""
+    return TaskAttempt(writer, batch_id, 0, has_sequence_ids=True, is_of_query=True)
+
+
 def last_sequence_id(client: PulsarClient, topic: str, name: str) -> int:
     with client.publisher(topic, name=name, deduplicated=True) as publisher:
         return publisher.last_sequence_id
@@ -96,7 +103,7 @@ def last_sequence_id(client: PulsarClient, topic: str, name: str) -> int:
 def test_an_attempt_leaves_out_what_another_one_has_written(
     broker: Broker, deduplicating: str, has_keys: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # covers CONN-32, CONN-34, DED-13
+    # covers ONCE-1, ONCE-3, DED-13
     sink = Sink(broker, deduplicating, partitions=3)
     monkeypatch.setattr(writing, "GATHER_ROWS", 40)
     keys = {"__key": [f"k{number % 11}" for number in range(300)]} if has_keys else {}
@@ -109,24 +116,26 @@ def test_an_attempt_leaves_out_what_another_one_has_written(
         assert sink.write(attempt, rows_of(300, 300, **keys)) == 300
         assert sink.values() == sorted([*range(300)] * (batch_id + 1))
     for rows in sink.stored():
-        of_a_batch = len(rows) // 2 if has_keys else sum(1 for _, sequence_id in rows if sequence_id <= ROWS_OF_A_BATCH)
-        first, second = rows[:of_a_batch], rows[of_a_batch:]
-        assert [value for value, _ in first] == sorted(value for value, _ in first)
-        assert [sequence_id for _, sequence_id in first] == [*range(1, len(first) + 1)]
-        assert [sequence_id - ROWS_OF_A_BATCH for _, sequence_id in second] == [*range(1, len(second) + 1)]
+        places = [place_of(sequence_id) for _, sequence_id in rows]
+        for batch_id in (0, 1):
+            own = [at for at, place in enumerate(places) if place.number == batch_id]
+            values = [rows[at][0] for at in own]
+            assert values == sorted(values)
+            assert [places[at].rows for at in own] == [*range(1, len(own) + 1)]
 
 
 def test_tasks_micro_batches_and_sinks_have_names_of_their_own(broker: Broker, deduplicating: str) -> None:
-    # covers CONN-32
+    # covers ONCE-1
     sink = Sink(broker, deduplicating)
     attempts = [TaskAttempt(name, batch_id, task) for batch_id in (0, 7) for name in ("a", "b") for task in (0, 1)]
-    for attempt in attempts * 2:
-        sink.write(attempt, rows_of(10, 10))
+    for attempt in attempts:
+        for _ in range(2):
+            sink.write(attempt, rows_of(10, 10))
     assert sink.values() == sorted([*range(10)] * len(attempts))
 
 
 def test_a_topic_that_does_not_deduplicate_is_refused(broker: Broker) -> None:
-    # covers CONN-33
+    # covers ONCE-2
     sink = Sink(broker, "public/default", partitions=2)
     with pytest.raises(DeliveryGuaranteeError, match=r"does not de-duplicate.*set-deduplication --enable public/def"):
         sink.write(TaskAttempt("copy", 0, 0), rows_of(100, 10))
@@ -140,7 +149,7 @@ def test_a_topic_that_does_not_deduplicate_is_refused(broker: Broker) -> None:
 
 
 def test_deduplication_that_is_switched_off_is_noticed(broker: Broker) -> None:
-    # covers CONN-33
+    # covers ONCE-2
     namespace = "public/switched"
     policy = f"/admin/v2/namespaces/{namespace}/deduplication"
     assert broker.rest("PUT", f"/admin/v2/namespaces/{namespace}", {})[0] in (204, 409)
@@ -160,7 +169,7 @@ def test_deduplication_that_is_switched_off_is_noticed(broker: Broker) -> None:
 
 
 def test_an_earlier_attempt_that_still_writes_is_waited_for(broker: Broker, deduplicating: str) -> None:
-    # covers CONN-35
+    # covers ONCE-4
     sink = Sink(broker, deduplicating)
     attempt = TaskAttempt("copy", 3, 1)
     begun, go_on = threading.Event(), threading.Event()
@@ -191,23 +200,23 @@ def test_an_earlier_attempt_that_still_writes_is_waited_for(broker: Broker, dedu
 
 
 def test_sequence_ids_that_rows_name_are_the_messages(broker: Broker, deduplicating: str) -> None:
-    # covers CONN-36
+    # covers ONCE-5
     sink = Sink(broker, deduplicating, partitions=2)
     ids = [3 * number + number % 2 for number in range(200)]
     columns = {"__sequenceId": pa.array(ids), "__key": [f"k{number % 5}" for number in range(200)]}
-    for attempt in (TaskAttempt("copy", 0, 0), TaskAttempt("copy", 1, 0)):
+    for attempt in (named("copy", 0), named("copy", 1)):
         with pytest.raises(RuntimeError, match="lost"):
             sink.write(attempt, rows_of(200, 30, 90, **columns))
-    sink.write(TaskAttempt("copy", 5, 0), rows_of(200, 200, **columns))
+    sink.write(named("copy", 5), rows_of(200, 200, **columns))
     assert sink.values() == [*range(200)]
     assert all(sequence_id == ids[value] for rows in sink.stored() for value, sequence_id in rows)
     with pytest.raises(SchemaError, match="__sequenceId is 597 after 597"):
-        sink.write(TaskAttempt("double", 0, 0), rows_of(2, 1, __sequenceId=pa.array([597, 597]), __key=["k", "k"]))
+        sink.write(named("double", 0), rows_of(2, 1, __sequenceId=pa.array([597, 597]), __key=["k", "k"]))
     shuffled = Sink(broker, deduplicating)
     for seed in (1, 2):
         order = random.Random(seed).sample(range(200), 200)
         columns = {"value": [str(number) for number in order], "__sequenceId": [ids[number] for number in order]}
-        shuffled.write(TaskAttempt("copy", 0, 0), iter(pa.table(columns).to_batches(max_chunksize=30)))
+        shuffled.write(named("copy", 0), iter(pa.table(columns).to_batches(max_chunksize=30)))
     assert shuffled.stored() == [[(number, ids[number]) for number in range(200)]]
     plain = Sink(broker, "public/default", deliveryGuarantee="at-least-once")
     plain.write(None, rows_of(200, 60, __sequenceId=pa.array(ids)))
@@ -225,7 +234,7 @@ def test_sequence_ids_that_rows_name_are_the_messages(broker: Broker, deduplicat
     ],
 )
 def test_sequence_ids_that_do_not_grow_are_refused(broker: Broker, ids: list[int | None], message: str) -> None:
-    # covers CONN-36
+    # covers ONCE-5
     sink = Sink(broker, "public/default", deliveryGuarantee="at-least-once")
     with pytest.raises(SchemaError, match=message):
         sink.write(None, rows_of(3, 3, __sequenceId=pa.array(ids, pa.int64())))

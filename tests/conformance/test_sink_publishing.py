@@ -11,9 +11,14 @@ import pulsar
 import pyarrow as pa
 import pytest
 
+from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.clock import wall_ms
+from spark_pulsar.client.connections.config import ClientConfig
 from spark_pulsar.client.errors import MessageTooLarge
-from spark_pulsar.connector.writing.task_writing import GATHER_ROWS
+from spark_pulsar.connector.options.parsing import parse_options
+from spark_pulsar.connector.options.table import BATCH_WRITE
+from spark_pulsar.connector.writing.task_writing import GATHER_ROWS, publish
+from spark_pulsar.model.errors import PulsarError
 from tests.brokers import Broker, topic_path
 from tests.conformance.connector_tasks import write
 from tests.conformance.exchange import receive_texts
@@ -46,7 +51,7 @@ def shape(messages: list[pulsar.Message]) -> list[list[str]]:
 
 
 def test_rows_with_a_delivery_time_are_delivered_then_and_the_others_at_once(broker: Broker) -> None:
-    # covers CONN-40, DEL-1
+    # covers SINK-5, DEL-1
     topic = broker.topic("delayed")
     consumer = broker.client().subscribe(topic, "s", pulsar.ConsumerType.Shared, initial_position=EARLIEST)
     at_ms, large = wall_ms() + 3_000, random.Random(3).randbytes(40_000).hex()
@@ -72,7 +77,7 @@ def test_rows_with_a_delivery_time_are_delivered_then_and_the_others_at_once(bro
 
 
 def test_a_large_row_goes_out_in_chunks_between_batches(broker: Broker) -> None:
-    # covers CONN-42, CHK-1
+    # covers SINK-7, CHK-1
     topic = broker.topic("chunks")
     large = random.Random(1).randbytes(250_000)
     values = [b"a", b"b", large, b"c", b"z" * 90_000, b"d"]
@@ -92,7 +97,7 @@ def test_a_large_row_goes_out_in_chunks_between_batches(broker: Broker) -> None:
 
 
 def test_a_row_that_no_entry_holds(broker: Broker) -> None:
-    # covers CONN-42
+    # covers SINK-7
     topic = broker.topic("large")
     value = random.Random(2).randbytes(6 << 20)
     small = {"chunkMaxMessageSize": "6500"}  # the key is in each chunk
@@ -106,7 +111,7 @@ def test_a_row_that_no_entry_holds(broker: Broker) -> None:
 
 
 def test_batches_by_key_are_shared_out_whole(broker: Broker) -> None:
-    # covers CONN-43
+    # covers SINK-8
     topic = broker.topic("keyed")
     client = broker.client()
     consumers = [client.subscribe(topic, "s", pulsar.ConsumerType.KeyShared) for _ in range(2)]
@@ -135,7 +140,7 @@ def test_batches_by_key_are_shared_out_whole(broker: Broker) -> None:
 
 
 def test_producers_tell_their_properties(broker: Broker) -> None:
-    # covers CONN-41
+    # covers SINK-6
     topic = broker.topic("properties")
     seen: list[Any] = []
 
@@ -147,3 +152,36 @@ def test_producers_tell_their_properties(broker: Broker) -> None:
 
     assert write(broker, topic, batches(), producerProperties='{"team": "flights", "ü": ""}') == GATHER_ROWS + 1
     assert seen == [{"team": "flights", "ü": ""}]
+
+
+def test_rows_of_many_topics_in_turn_keep_their_order_on_each(broker: Broker) -> None:
+    # covers SINK-18
+    topics = [broker.topic(f"in-turn-{i}", partitions=3 if i % 5 == 0 else 0) for i in range(20)]
+    names = [topics[i % 20] for i in range(2_000)]
+    batches = rows(value=[str(i) for i in range(2_000)], __topic=names, __key=[f"k{i // 20 % 4}" for i in range(2_000)])
+    options = parse_options({"service.url": broker.service_url}).for_write(BATCH_WRITE)
+    with PulsarClient(ClientConfig(broker.service_url)) as client:
+        assert publish(client, options, iter([*batches, *batches])) == 4_000
+        every = {topic: client.partitions_of(topic) for topic in topics}
+    for first, topic in enumerate(topics):
+        expected = [str(i) for i in [*range(first, 2_000, 20)] * 2]
+        entries = [shape(stored(broker, name)) for name in every[topic]]
+        assert max(map(len, entries)) == 1
+        found = [text for texts in entries for text in texts]
+        for part in found:
+            of_keys = {int(text) // 20 % 4 for text in part}
+            assert part == [text for text in expected if int(text) // 20 % 4 in of_keys]
+        assert sorted(text for part in found for text in part) == sorted(expected)
+
+
+def test_no_row_is_written_where_one_of_its_topics_cannot_be_opened(broker: Broker) -> None:
+    # covers SINK-18
+    topics = [broker.topic("there"), "persistent://public/no-such-namespace/t", broker.topic("there-too")]
+    options = parse_options({"service.url": broker.service_url}).for_write(BATCH_WRITE)
+    batches = rows(value=["a", "b", "c"], __topic=topics)
+    with (
+        PulsarClient(ClientConfig(broker.service_url)) as client,
+        pytest.raises(PulsarError, match="no-such-namespace"),
+    ):
+        publish(client, options, iter(batches))
+    assert stored(broker, topics[0]) == stored(broker, topics[2]) == []

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.connections.config import ClientConfig
 from spark_pulsar.connector.errors import SchemaError
 from spark_pulsar.connector.options.options import Options
 from spark_pulsar.connector.options.parsing import parse_options
@@ -54,8 +54,7 @@ def refusal(client: PulsarClient, topic: str, rows: RowSchema) -> str:
 # Rows that follow a topic with a: int, b: long or null. What each strategy refuses tells the fields.
 CASES: list[tuple[str, dict[str, str], str]] = [
     ("BACKWARD", {"a": "integer", "b": "long?", "c": "string"}, "c (string, no default) is in the DataFrame"),
-    ("FORWARD", {"b": "long?"}, "a (int, no default) is on the topic, but not in the DataFrame"),
-    ("FULL", {"a": "integer?", "b": "long?"}, "a is not null on the topic, but may be null in the DataFrame"),
+    ("FULL", {"a": "integer", "b": "long?", "c": "string"}, "c (string, no default) is in the DataFrame"),
     ("FULL_TRANSITIVE", {"a": "string", "b": "long?"}, "a is int on the topic, but string in the DataFrame"),
     ("ALWAYS_INCOMPATIBLE", {"a": "integer", "b": "long?", "c": "string?"}, "c (string or null, default null)"),
 ]
@@ -79,6 +78,19 @@ def test_what_a_strategy_refuses_is_told(
     found = client.schema_of(topic)
     assert found is not None
     assert found.schema.data == first.schema.data
+
+
+@pytest.mark.parametrize("strategy", ["BACKWARD", "FORWARD", "ALWAYS_COMPATIBLE"])
+def test_a_required_column_that_is_missing_is_named_under_every_strategy(
+    broker: Broker, client: PulsarClient, strategy: str
+) -> None:
+    # covers SCHEMA-6
+    namespace = fresh_namespace(broker)
+    topic = topic_in(namespace)
+    set_policy(broker, namespace, "schemaCompatibilityStrategy", strategy)
+    client.publisher(topic, schema=rows_of(broker, topic, {"a": "integer", "b": "long?"}).schema).close()
+    text = refusal(client, topic, rows_of(broker, topic, {"b": "long?"}))
+    assert "a (int, no default) is on the topic, but not in the DataFrame" in text
 
 
 def test_an_older_version_that_stands_in_the_way_is_told(broker: Broker, client: PulsarClient) -> None:

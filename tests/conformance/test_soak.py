@@ -141,9 +141,9 @@ class Soak:
             assert time.monotonic() < progress + STALLED_S, f"{name} stands still, seed {SEED}: {missing[:20]}"
 
 
-@pytest.mark.ours_only("section 21 rows 24 and 30: Apache Pulsar's subscriptions stand still now and then")
+@pytest.mark.ours_only("SH-10: Apache Pulsar's subscriptions stand still now and then")
 def test_no_subscription_stands_still(broker: Broker) -> None:
-    # covers SUB-4, SUB-10, FO-1, SH-4, SH-10, KS-10, row 24, row 30
+    # covers SUB-4, SUB-10, FO-1, SH-4, SH-10, KS-10
     soak = Soak(broker)
     end = time.monotonic() + SOAK_S
     unload = time.monotonic() + SOAK_S / 2

@@ -47,7 +47,7 @@ def stats_of(broker: Broker, topic: str, query: str = "getPreciseBacklog=true") 
 
 
 def test_all_members_are_there(broker: Broker) -> None:
-    # covers ST-1, T-6, T-7, admin-rest 1.5.2
+    # covers ST-1, T-6, T-7, ST-6
     topic = broker.topic()
     client = broker.client()
     consumer = client.subscribe(topic, "s", properties={"who": "me"})
@@ -100,7 +100,7 @@ def test_sizes_are_those_of_what_is_stored(broker: Broker) -> None:
 
 
 def test_clients_are_left_out_when_asked(broker: Broker) -> None:
-    # covers admin-rest 1.5.2 (exclude)
+    # covers ST-6 (exclude)
     topic = broker.topic(partitions=2)
     client = broker.client()
     client.subscribe(topic, "s")
@@ -114,7 +114,7 @@ def test_clients_are_left_out_when_asked(broker: Broker) -> None:
 
 
 def test_partitions_are_summed(broker: Broker) -> None:
-    # covers ST-5, admin-rest 1.5.2
+    # covers ST-5, ST-6
     topic = broker.topic(partitions=3)
     client = broker.client()
     consumer = client.subscribe(topic, "s")
@@ -181,7 +181,7 @@ def test_quotas_and_ttl_show_as_limits(broker: Broker) -> None:
 
 
 def test_ledgers_and_cursors(broker: Broker) -> None:
-    # covers admin-rest 1.5.3
+    # covers ST-8
     topic = broker.topic()
     client = broker.client()
     consumer = client.subscribe(topic, "s", consumer_type=pulsar.ConsumerType.Shared)
@@ -211,7 +211,7 @@ def test_ledgers_and_cursors(broker: Broker) -> None:
 
 
 def test_internal_stats_of_partitions(broker: Broker) -> None:
-    # covers admin-rest 1.5.1
+    # covers ST-6
     topic = broker.topic(partitions=2)
     path = topic_path(topic)
     status, stats = broker.rest("GET", f"{path}/partitioned-internalStats")
@@ -222,7 +222,7 @@ def test_internal_stats_of_partitions(broker: Broker) -> None:
 
 
 def test_properties_of_topics(broker: Broker) -> None:
-    # covers admin-rest 1.4 (properties)
+    # covers ADM-68 (properties)
     for partitions in (0, 2):
         topic = broker.topic(partitions=partitions)
         path = topic_path(topic)
@@ -237,7 +237,7 @@ def test_properties_of_topics(broker: Broker) -> None:
 
 
 def test_clients_come_back_after_unloading_a_topic(broker: Broker) -> None:
-    # covers admin-rest 1.4 (unload)
+    # covers ADM-68 (unload)
     topic = broker.topic()
     client = broker.client()
     consumer = client.subscribe(topic, "s")
@@ -252,7 +252,7 @@ def test_clients_come_back_after_unloading_a_topic(broker: Broker) -> None:
 
 @pytest.mark.parametrize("of", ["topic", "partitions", "namespace"])
 def test_what_comes_after_an_unload_is_in_a_ledger_of_its_own(broker: Broker, of: str) -> None:
-    # covers ML-1, admin-rest 1.3.1 and 1.4 (unload)
+    # covers ML-1, ADM-64, ADM-68 (unload)
     namespace = f"public/unload-{os.urandom(4).hex()}"
     assert broker.rest("PUT", f"/admin/v2/namespaces/{namespace}") == (204, "")
     base = f"persistent://{namespace}/t"
@@ -285,7 +285,7 @@ def test_what_comes_after_an_unload_is_in_a_ledger_of_its_own(broker: Broker, of
 
 
 def test_the_oldest_of_each_backlog_when_asked(broker: Broker) -> None:
-    # covers admin-rest 1.5.1, 1.5.2 (getEarliestTimeInBacklog)
+    # covers ST-6 (getEarliestTimeInBacklog)
     topic, client = broker.topic(), broker.client()
     earliest = pulsar.InitialPosition.Earliest
     consumer = client.subscribe(topic, "ahead", initial_position=earliest)
@@ -311,7 +311,7 @@ def test_the_oldest_of_each_backlog_when_asked(broker: Broker) -> None:
 
 
 def test_the_oldest_of_the_backlogs_of_all_partitions(broker: Broker) -> None:
-    # covers admin-rest 1.5.1, 1.5.2 (getEarliestTimeInBacklog)
+    # covers ST-6 (getEarliestTimeInBacklog)
     topic, client = broker.topic(partitions=2), broker.client()
     consumer = client.subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest)
     for index in (1, 0):
@@ -326,7 +326,7 @@ def test_the_oldest_of_the_backlogs_of_all_partitions(broker: Broker) -> None:
 
 
 def test_quota_and_its_use_are_metrics(broker: Broker) -> None:
-    # covers BQ-10, admin-rest 7.1
+    # covers BQ-10, ADM-9
     topic = broker.topic()
     client = broker.client()
     client.subscribe(topic, "s").close()

@@ -1,4 +1,4 @@
-"""What is stored of topics and subscriptions, over REST and the CLI (admin-rest.md 1.5, 1.6)."""
+"""What is stored of topics and subscriptions, over REST and the CLI (ADM-73)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def filled(broker: Broker, topic: str) -> list[pulsar.Message]:
 
 
 def test_a_backlog_is_analyzed(broker: Broker) -> None:
-    # covers admin-rest 1.6
+    # covers ADM-73
     topic = broker.topic()
     ledger = filled(broker, topic)[0].message_id().ledger_id()
     of = f"{topic_path(topic)}/subscription/s/analyzeBacklog"
@@ -88,7 +88,7 @@ def test_a_backlog_that_cannot_be_analyzed(broker: Broker) -> None:
 
 
 def test_what_is_stored_of_a_topic(broker: Broker) -> None:
-    # covers admin-rest 1.5
+    # covers ADM-73
     topic = broker.topic()
     first = filled(broker, topic)[0].message_id().ledger_id()
     of = topic_path(topic)
@@ -125,7 +125,7 @@ def test_what_is_stored_of_partitions(broker: Broker) -> None:
     assert all(each["cursors"].keys() == {"s"} for each in info["partitions"].values())
 
 
-@pytest.mark.ours_only("admin-rest 1.5: 4.0.8 answers 500 with a page about an error")
+@pytest.mark.ours_only("ADM-73: 4.0.8 answers 500 with a page about an error")
 def test_nothing_is_stored_of_what_is_not_there(broker: Broker) -> None:
     of = topic_path(broker.topic())
     assert broker.rest("GET", f"{of}/internal-info")[0] == 404
@@ -151,7 +151,7 @@ def test_the_backlog_of_a_topic_that_is_not_there(broker: Broker) -> None:
     )
 
 
-@pytest.mark.ours_only("admin-rest 1.5: 4.0.8 takes a minute for a topic with subscriptions, and tells zeros then")
+@pytest.mark.ours_only("ADM-73: 4.0.8 takes a minute for a topic with subscriptions, and tells zeros then")
 def test_the_backlog_of_a_topic(broker: Broker) -> None:
     topic = broker.topic()
     ledger = filled(broker, topic)[0].message_id().ledger_id()

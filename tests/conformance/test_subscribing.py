@@ -112,7 +112,7 @@ def test_a_second_exclusive_consumer_is_refused_until_the_first_leaves(broker: B
 
 
 def test_an_exclusive_consumer_whose_connection_is_gone_makes_room(broker: Broker) -> None:
-    # covers EX-1, wire A6
+    # covers EX-1, A6
     topic = broker.topic()
     gone = broker.raw()
     _subscribe(gone, topic, subType="Exclusive")
@@ -127,7 +127,7 @@ def test_an_exclusive_consumer_whose_connection_is_gone_makes_room(broker: Broke
 
 
 def test_the_same_consumer_id_again_is_no_second_consumer(broker: Broker) -> None:
-    # covers wire 5.6
+    # covers A17
     topic = broker.topic()
     raw = broker.raw()
     _subscribe(raw, topic, subType="Exclusive")
@@ -177,8 +177,8 @@ def test_a_name_is_durable_or_not(broker: Broker) -> None:
     _subscribe(raw, topic, subscription="durable")
     _subscribe(raw, topic, subscription="reader", consumer_id=2, durable=False)
     refused = [
-        raw.request("SUBSCRIBE", topic=topic, subscription=name, subType="Shared", consumer_id=9, durable=durable)
-        for name, durable in (("durable", False), ("reader", True))
+        raw.request("SUBSCRIBE", topic=topic, subscription=name, subType="Shared", consumer_id=id, durable=durable)
+        for id, name, durable in ((8, "durable", False), (9, "reader", True))
     ]
     assert [(answer.type, answer["error"]) for answer in refused] == [("ERROR", "NotAllowedError")] * 2
     assert refused[0]["message"] == "Durable subscription with the same name already exists."
@@ -316,7 +316,7 @@ def test_unsubscribe_drops_the_backlog(broker: Broker) -> None:
 
 
 def test_closing_what_is_not_there_succeeds(broker: Broker) -> None:
-    # covers wire 5.4, 5.6, A13
+    # covers A13
     raw = broker.raw()
     assert raw.request("CLOSE_CONSUMER", consumer_id=77).type == "SUCCESS"
     assert raw.request("CLOSE_PRODUCER", producer_id=77).type == "SUCCESS"

@@ -131,7 +131,7 @@ def test_what_cannot_be_ended(broker: Broker) -> None:
     assert broker.rest("POST", f"{volatile}/terminate")[0] in (404, 405, 406)
 
 
-@pytest.mark.ours_only("wire 5.16: the C++ and Python clients drop their connection on it, so they are not told")
+@pytest.mark.ours_only("TN-13: the C++ and Python clients drop their connection on it, so they are not told")
 def test_a_client_that_does_not_know_the_end_keeps_its_connection(broker: Broker) -> None:
     topic, other = broker.topic(), broker.topic()
     client = broker.client()

@@ -177,7 +177,7 @@ def test_the_admin_api_over_tls(secured: Secured) -> None:
 
 
 def test_the_official_client_looks_up_over_https(secured: Secured) -> None:
-    # covers SEC-46, admin-rest 4
+    # covers SEC-46, ADM-70
     client = pulsar.Client(
         f"https://localhost:{secured.https_port}",
         authentication=pulsar.AuthenticationTLS(*map(str, secured.client_files)),

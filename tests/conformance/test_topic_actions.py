@@ -53,6 +53,10 @@ def test_partitions_that_are_missing_are_created(broker: Broker) -> None:
     _, listed = broker.rest("GET", "/admin/v2/persistent/public/default")
     assert {f"{topic}-partition-{number}" for number in range(3)} <= set(listed)
     assert broker.rest("POST", f"{topic_path(broker.topic())}/createMissedPartitions")[0] == 404
+    plain = topic_path(broker.topic())
+    assert broker.rest("PUT", plain)[0] == 204
+    assert broker.rest("POST", f"{plain}/createMissedPartitions")[0] == 404
+    assert broker.rest("DELETE", f"{plain}/permissions/nobody") == (204, ""), "none are set"
 
 
 @pytest.mark.ours_only("our own command line")

@@ -52,7 +52,7 @@ def told(raw: RawConnection, news: int, gone: int = 0) -> tuple[set[str], set[st
 
 
 def test_a_watcher_is_told_what_matches_and_then_what_comes_and_goes(broker: Broker) -> None:
-    # covers MT-2, wire 5.13
+    # covers MT-2, A20
     stem, pattern = stem_of(broker)
     make(broker, f"{stem}-a")
     raw = broker.raw()
@@ -73,7 +73,7 @@ def test_a_watcher_is_told_what_matches_and_then_what_comes_and_goes(broker: Bro
 
 
 def test_a_client_that_knows_the_names_is_not_told_them_again(broker: Broker) -> None:
-    # covers MT-2, wire 5.13
+    # covers MT-2, A20
     stem, pattern = stem_of(broker)
     make(broker, f"{stem}-a")
     raw = broker.raw()
@@ -87,7 +87,7 @@ def test_a_client_that_knows_the_names_is_not_told_them_again(broker: Broker) ->
 
 
 def test_a_watcher_that_was_closed_hears_nothing(broker: Broker) -> None:
-    # covers MT-2, wire 5.13
+    # covers MT-2, A20
     stem, pattern = stem_of(broker)
     raw, other = broker.raw(), broker.raw()
     watch(raw, pattern)
@@ -101,7 +101,7 @@ def test_a_watcher_that_was_closed_hears_nothing(broker: Broker) -> None:
 
 
 def test_what_is_no_pattern_to_watch(broker: Broker) -> None:
-    # covers MT-2, wire 5.13
+    # covers MT-2, A20
     raw = broker.raw()
     wrong = watch(raw, "[")
     assert (wrong.type, wrong["error"]) == ("ERROR", "InvalidTopicName")
@@ -115,6 +115,20 @@ def test_what_is_no_pattern_to_watch(broker: Broker) -> None:
     raw.barrier()
 
 
+@pytest.mark.parametrize("rest", ["(?!b).*", ".*(?<!b)", "(a)\\1*.*", "a*+.*", r"\p{javaLowerCase}+"])
+def test_a_pattern_of_java_alone_is_matched_by_whoever_can(broker: Broker, rest: str) -> None:
+    # covers MT-2
+    topic, raw = broker.topic(), broker.raw()
+    make(broker, topic)
+    pattern = f"public/default/{rest}"
+    listed = raw.request("GET_TOPICS_OF_NAMESPACE", namespace="public/default", topics_pattern=pattern)
+    assert listed.type == "GET_TOPICS_OF_NAMESPACE_RESPONSE"
+    assert listed["filtered"] == (broker.kind != "ours")
+    assert broker.kind != "ours" or topic in listed["topics"]
+    watched = watch(raw, pattern)
+    assert watched.type == ("ERROR" if broker.kind == "ours" else "WATCH_TOPIC_LIST_SUCCESS")
+
+
 def test_a_tenant_that_is_not_there_has_no_list(broker: Broker) -> None:
     # covers MT-2: who mistypes a tenant is told so
     tenant = broker.topic("tenant").rpartition("/")[2]
@@ -124,21 +138,21 @@ def test_a_tenant_that_is_not_there_has_no_list(broker: Broker) -> None:
 
 
 def test_a_pattern_is_for_names_without_partition(broker: Broker) -> None:
-    # covers MT-2, wire 5.13
+    # covers MT-2, A20
     stem, _ = stem_of(broker)
     assert broker.rest("PUT", f"{topic_path(stem)}/partitions", 2)[0] == 204
     _, names = hash_of(broker, stem.removeprefix("persistent://"))
     assert sorted(names) == [f"{stem}-partition-0", f"{stem}-partition-1"]
 
 
-@pytest.mark.ours_only("section 1, system topics: hidden from watchers too")
+@pytest.mark.ours_only("TN-14: system topics are hidden from watchers too")
 def test_system_topics_are_hidden_from_watchers(broker: Broker) -> None:
     raw = broker.raw()
     found = watch(raw, "public/default/__.*")
     assert found.fields.get("topic", []) == []
 
 
-@pytest.mark.ours_only("section 1, system topics: refused, their names are the broker's own")
+@pytest.mark.ours_only("TN-14: system topics are refused, their names are the broker's own")
 @pytest.mark.parametrize("name", ["__change_events", "__transaction_buffer_snapshot", "t-s__transaction_pending_ack"])
 def test_system_topics_are_not_for_clients(broker: Broker, name: str) -> None:
     client = broker.client()

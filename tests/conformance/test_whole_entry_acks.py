@@ -59,7 +59,7 @@ def test_a_cumulative_ack_inside_a_batch_acks_what_is_before_it(plain_broker: Br
 
 
 def test_raw_bit_sets_are_ignored(plain_broker: Broker) -> None:
-    # covers ACK-9 (switch off: nothing is removed even when all bits were acked one by one), wire 5.7
+    # covers ACK-9 (switch off: nothing is removed even when all bits were acked one by one)
     client, topic, consumer = _subscribed(plain_broker, consumer_type=SHARED)
     consumer.close()
     (message_id, *_) = send_batched(client, topic, ABCD)

@@ -9,14 +9,14 @@ from contextlib import closing
 import pytest
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.connections.config import ClientConfig
 from spark_pulsar.client.errors import WrongPort
 from tests.brokers import Broker
 
 
 @pytest.mark.timeout(60)
 def test_the_admin_port_answers_http(broker: Broker) -> None:
-    # covers CONN-83
+    # covers READ-34
     where = broker.admin_url.partition("://")[2]
     config = ClientConfig(f"pulsar://{where}", operation_timeout_ms=60_000)
     with closing(PulsarClient(config)) as client, pytest.raises(WrongPort) as caught:

@@ -22,9 +22,9 @@ from spark_pulsar.ledger.records.delays import DelaysElapsed, EntriesDelayed
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.state.transactions import PendingAcks, sized
 from spark_pulsar.ledger.state.trimming import plan_trimming
-from spark_pulsar.model.ids import EARLIEST, TransactionId
-from spark_pulsar.model.policies import RetentionPolicy
-from spark_pulsar.model.singles import Singles
+from spark_pulsar.model.policies.effective_policies import RetentionPolicy
+from spark_pulsar.model.positions.ids import EARLIEST, TransactionId
+from spark_pulsar.model.positions.singles import Singles
 from tests.delayed_entries import delayed_entries
 from tests.entry_runs import run_of
 

@@ -16,7 +16,7 @@ from spark_pulsar.ledger.records.base import EntriesAppended, LedgersTrimmed, Re
 from spark_pulsar.ledger.records.cursors import CursorAcked, CursorCreated, CursorMarkDeleted
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.state.trimming import plan_trimming
-from spark_pulsar.model.policies import RetentionPolicy
+from spark_pulsar.model.policies.effective_policies import RetentionPolicy
 from spark_pulsar.storage.files import FileStorage
 from tests.entry_runs import run_of
 from tests.fault.failpoints import FailpointDisk

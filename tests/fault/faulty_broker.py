@@ -2,7 +2,8 @@
 
 `FAULTS` in the environment names the file. Its words switch faults on: `full` (no space for new files), `forbidden` (no
 permission to make or rename files), `sync` (the next durable write of a group is written and then fails, once),
-`commit` (the next commit of a checkpoint is done and then fails, once).
+`commit` (the next commit of a checkpoint is done and then fails, once), `hang` (no write of a group returns as long as
+the word is there).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -38,6 +40,8 @@ class FaultyDisk(Disk):
         super().rename(old, new)
 
     def write_durably(self, fd: int, buffers: Sequence[Buffer], offset: int) -> int:
+        while offset and "hang" in _faults():
+            threading.Event().wait(0.05)
         end = super().write_durably(fd, buffers, offset)
         if offset and _once("sync"):
             raise _error(errno.EIO)

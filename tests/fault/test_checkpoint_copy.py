@@ -15,9 +15,8 @@ from spark_pulsar.ledger.entries import EntryColumns
 from spark_pulsar.ledger.records.base import CounterSet, EntriesAppended, TopicCreated
 from spark_pulsar.ledger.records.cursors import CursorCreated, CursorMarkDeleted
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
-from spark_pulsar.storage.checkpoint.copy import database_files
 from spark_pulsar.storage.disk.disk import Disk
-from spark_pulsar.storage.disk.layout import Layout
+from spark_pulsar.storage.disk.layout import Layout, database_files
 from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.storage.offline.check import Severity, check
 from spark_pulsar.storage.offline.repair import repair

@@ -29,13 +29,6 @@ class FaultyBroker(BrokerProcess):
 
 
 @pytest.fixture
-def faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    path = tmp_path / "faults"
-    monkeypatch.setenv("FAULTS", str(path))
-    return path
-
-
-@pytest.fixture
 def process(tmp_path: Path, faults: Path) -> Iterator[BrokerProcess]:
     with FaultyBroker(tmp_path / "data", SMALL) as started:
         yield started

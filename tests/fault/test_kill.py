@@ -57,7 +57,7 @@ def crashing(tmp_path: Path) -> Iterator[Broker]:
 
 
 def test_no_receipt_and_no_ack_is_lost(crashing: Broker, tmp_path: Path) -> None:
-    # covers ACK-4, CUR-3, CUR-4, CUR-6, PR-9, A5, section 16
+    # covers ACK-4, CUR-3, CUR-4, CUR-6, PR-9, A5
     choices = random.Random(SEED)
     singles, batches = Promises(crashing.topic("singles")), Promises(crashing.topic("batches"))
     numbers = {"a": 0, "b": 0, "c": 0}

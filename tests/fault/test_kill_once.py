@@ -71,7 +71,7 @@ class _Burst(threading.Thread):
 
 
 def test_each_message_is_stored_once(deduplicating: Broker, tmp_path: Path) -> None:
-    # covers DED-5, DED-7, DED-11, CMP-C4, section 21 row 18
+    # covers DED-5, DED-7, DED-11, CMP-C4
     choices, topic = random.Random(SEED), deduplicating.topic()
     compaction = f"{topic_path(topic)}/compaction"
     with quiet_client(deduplicating) as client:

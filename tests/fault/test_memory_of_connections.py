@@ -95,7 +95,7 @@ def poured(scene: Scene, count: int, one: Callable[[int], None]) -> float:
 
 
 def test_halves_of_frames_stay_within_the_budget(scene: Scene) -> None:
-    # covers T-27
+    # covers SEC-30
     halves: list[RawConnection] = []
 
     def send_a_half(_number: int) -> None:
@@ -113,7 +113,7 @@ def test_halves_of_frames_stay_within_the_budget(scene: Scene) -> None:
 
 
 def test_large_messages_of_many_producers_wait_for_one_another(scene: Scene) -> None:
-    # covers T-27
+    # covers SEC-30
     producers = [scene.connect() for _ in range(10)]
     for number, producer in enumerate(producers):
         producer.request("PRODUCER", topic=f"{TOPIC}-{number}", producer_id=1)
@@ -130,7 +130,7 @@ def test_large_messages_of_many_producers_wait_for_one_another(scene: Scene) -> 
 
 
 def test_answers_that_are_not_read_stay_within_the_budget(scene: Scene) -> None:
-    # covers T-27, SH-9
+    # covers SEC-30, SH-9
     sender = scene.connect()
     for number in range(250):
         sender.request("PRODUCER", topic=f"{TOPIC}-{'x' * 180}-{number}", producer_id=number)
@@ -151,7 +151,7 @@ def topics_request(request_id: int) -> bytes:
 
 
 def test_halves_of_http_requests_stay_within_the_budget(scene: Scene) -> None:
-    # covers T-27
+    # covers SEC-30
     head = b"PUT /admin/v2/namespaces/public/default HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n"
 
     def send_a_half(_number: int) -> None:

@@ -15,13 +15,13 @@ from spark_pulsar.ledger.records.cursors import CursorAcked, CursorCreated, Curs
 from spark_pulsar.ledger.records.documents import TOPIC_POLICIES, DocumentSet
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
-from spark_pulsar.model.ids import Position
+from spark_pulsar.model.positions.ids import Position
 from spark_pulsar.storage.disk.disk import Disk
 from spark_pulsar.storage.disk.layout import Layout
 from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.storage.offline.check import Severity, check
 from spark_pulsar.storage.offline.repair import repair
-from spark_pulsar.wire.entries import build_entry
+from spark_pulsar.wire.entries.entry_bytes import build_entry
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests.contract.storages import SMALL_SEGMENT_BYTES, FileWorld
 from tests.entry_runs import run_of

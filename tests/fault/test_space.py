@@ -66,7 +66,7 @@ def retain(broker: Broker, minutes: int, megabytes: int) -> None:
 
 
 def test_what_a_subscription_consumed_leaves_the_disk(broker: Broker, data_dir: Path) -> None:
-    # covers TRIM-1, row 12 of section 21
+    # covers TRIM-1
     topic = broker.topic()
     consumer = broker.client().subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest)
     fill(broker, topic)

@@ -7,6 +7,7 @@ from typing import Final
 
 from tests.fuzz import values
 from tests.fuzz.commands import Memory
+from tests.fuzz.door import Door
 from tests.fuzz.peer import Finding, Peer
 from tests.fuzz.stories import CONNECT, WAIT, frame, steps
 from tests.raw import PROTOCOL_VERSION, command_bytes, frame_bytes
@@ -14,37 +15,38 @@ from tests.raw import PROTOCOL_VERSION, command_bytes, frame_bytes
 ANSWER_TIMEOUT_S: Final = 30.0
 """Longest time for the answer to a PING; a broker that takes longer stands still."""
 _READ_S: Final = 0.02
-_HELLO: Final = frame_bytes(
-    command_bytes(
-        CONNECT,
-        {
-            "client_version": "fuzz",
-            "protocol_version": PROTOCOL_VERSION,
-            "auth_method_name": "none",
-            "feature_flags": {"supports_auth_refresh": True, "supports_topic_watchers": True},
-        },
-    )
-)
 _PING: Final = frame_bytes(command_bytes("PING", {}))
 
 
-def attack(choices: Random, address: tuple[str, int]) -> None:
+def attack(choices: Random, door: Door) -> None:
     """Attacks once. Raises Finding when the broker misbehaves."""
-    peer = Peer(address)
+    peer = Peer(door)
     memory = Memory()
     try:
-        is_greeted = _begin(choices, peer, memory)
+        is_greeted = _begin(choices, peer, memory, _hello(door.token(choices)))
         is_whole = _play(choices, peer, memory)
         _end(choices, peer, is_greeted and is_whole)
     finally:
         peer.close()
 
 
-def _begin(choices: Random, peer: Peer, memory: Memory) -> bool:
+def _hello(token: str) -> bytes:
+    described = {
+        "client_version": "fuzz",
+        "protocol_version": PROTOCOL_VERSION,
+        "auth_method_name": "token" if token else "none",
+        "feature_flags": {"supports_auth_refresh": True, "supports_topic_watchers": True},
+    }
+    if token:
+        described["auth_data"] = token.encode().hex()
+    return frame_bytes(command_bytes(CONNECT, described))
+
+
+def _begin(choices: Random, peer: Peer, memory: Memory, hello: bytes) -> bool:
     """Greets the broker, tells whether properly."""
     way = choices.random()
     if way < 0.85:
-        peer.write(_HELLO)
+        peer.write(hello)
     elif way < 0.92:
         peer.write_in_pieces(choices, frame(choices, CONNECT, memory, 1.0))
     elif way < 0.95:

@@ -1,19 +1,22 @@
 """The canary: publishes and consumes a hundred messages a second in a namespace of its own, as a process of its own.
 
-    python -m tests.fuzz.canary HOST:PORT
+    python -m tests.fuzz.canary HOST:PORT [AUTHORITY.pem]
 
-It ends when its standard input does, and then prints one line of JSON: messages and their times, or its failure.
+The first line of its standard input is its token, empty for none. It ends when its standard input does, and then prints
+one line of JSON: messages and their times, or its failure.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
+import ssl
 import sys
 import threading
 import time
 from typing import Any, Final
 
+from tests.fuzz.door import Door
 from tests.raw import Frame, NoFrame, RawConnection
 
 TENANT: Final = "canary"
@@ -27,10 +30,11 @@ STALL_S: Final = 20.0
 _PERMITS: Final = 1_000
 
 
-def connect(address: tuple[str, int]) -> RawConnection:
+def connect(door: Door) -> RawConnection:
     """Opens a connection after its handshake."""
-    connection = RawConnection(*address)
-    connection.connect()
+    connection = RawConnection(*door.address, door.context)
+    token = door.admin_token
+    connection.connect(**({"auth_method_name": "token", "auth_data": token.encode().hex()} if token else {}))
     return connection
 
 
@@ -51,16 +55,16 @@ def number_in(message: Frame) -> int:
 class Canary:
     """The canary: one connection publishes at a fixed pace, whatever the broker does, another consumes."""
 
-    def __init__(self, address: tuple[str, int]) -> None:
+    def __init__(self, door: Door) -> None:
         self.end = threading.Event()
         self.times_ms: list[float] = []
         """Time of each message, counted from when it was due to be sent."""
         self._due_s: list[float] = []
         self._receipts = 0
-        self._publisher, self._consumer = connect(address), connect(address)
+        self._publisher, self._consumer = connect(door), connect(door)
         answer = self._publisher.request("PRODUCER", topic=TOPIC, producer_id=1)
         assert answer.type == "PRODUCER_SUCCESS", answer
-        keeper = connect(address)
+        keeper = connect(door)
         subscribe(keeper, KEEPER)
         keeper.close()
         subscribe(self._consumer, "s")
@@ -108,9 +112,9 @@ class Canary:
             self._receipts += 1
 
 
-def read_all(address: tuple[str, int], count: int) -> list[int]:
+def read_all(door: Door, count: int) -> list[int]:
     """Reads so many messages of the topic from its first one on, as its keeper has it, and one more if there is one."""
-    consumer = connect(address)
+    consumer = connect(door)
     subscribe(consumer, KEEPER)
     numbers: list[int] = []
     try:
@@ -129,8 +133,9 @@ def read_all(address: tuple[str, int], count: int) -> list[int]:
 def main() -> int:
     """Sings until standard input ends."""
     host, _, port = sys.argv[1].rpartition(":")
+    context = ssl.create_default_context(cafile=sys.argv[2]) if len(sys.argv) > 2 else None
     try:
-        canary = Canary((host, int(port)))
+        canary = Canary(Door((host, int(port)), context, admin_token=sys.stdin.readline().strip()))
         threading.Thread(target=lambda: (sys.stdin.read(), canary.end.set()), daemon=True).start()
         canary.sing()
         told: dict[str, Any] = {"times_ms": canary.times_ms}

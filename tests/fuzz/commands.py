@@ -10,7 +10,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from spark_pulsar.wire import pulsar_api_pb2 as api
-from spark_pulsar.wire.repeated_fields import is_repeated
+from spark_pulsar.wire.protocol.field_counts import is_repeated
 from tests.fuzz import values
 from tests.raw import Frame
 

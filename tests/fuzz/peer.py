@@ -11,9 +11,11 @@ from random import Random
 from typing import Final
 
 from spark_pulsar.wire import pulsar_api_pb2 as api
+from tests.fuzz.door import Door
 from tests.raw import Frame, command_bytes, fields_of, frame_bytes, parse_frame
 
-SEND_TIMEOUT_S: Final = 10.0
+_RECORD_S: Final = 0.02
+"""Time for the rest of a record of TLS whose beginning has come."""
 _MAX_KEPT: Final = 1_000
 
 
@@ -29,13 +31,13 @@ class Peer:
         received: The last frames that came, the oldest first.
     """
 
-    def __init__(self, address: tuple[str, int]) -> None:
+    def __init__(self, door: Door) -> None:
         self.closed = False
         self.received: deque[Frame] = deque(maxlen=_MAX_KEPT)
         self._bytes = bytearray()
         self._put_back = b""
-        self._socket = socket.create_connection(address, timeout=SEND_TIMEOUT_S)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = door.connect()
+        self._timeout_s = self._socket.gettimeout()
 
     def write(self, data: bytes) -> None:
         """Writes bytes; a broker that has closed, or that reads no more, is no error here."""
@@ -61,9 +63,15 @@ class Peer:
         if self.closed or not select.select([self._socket], [], [], wait_s)[0]:
             return b""
         try:
+            # What has come may be of TLS alone, or a part of a record.
+            self._socket.settimeout(max(wait_s, _RECORD_S))
             data = self._socket.recv(1 << 20)
+        except TimeoutError:
+            return b""
         except OSError:
             data = b""
+        finally:
+            self._socket.settimeout(self._timeout_s)
         self.closed = not data
         return data
 
@@ -105,7 +113,7 @@ class Peer:
     def half_close(self) -> None:
         """Says that nothing more is to come."""
         try:
-            self._socket.shutdown(socket.SHUT_WR)
+            socket.socket.shutdown(self._socket, socket.SHUT_WR)  # that of TLS would end reading, too
         except OSError:
             self.closed = True
 

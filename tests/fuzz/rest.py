@@ -13,9 +13,11 @@ from spark_pulsar import admin
 from spark_pulsar.admin.app import ROUTES
 from tests.fuzz import values
 from tests.fuzz.bodies import body
+from tests.fuzz.door import Door
 from tests.fuzz.http_bytes import Answer, broken_request, chunked, read_answer
 from tests.fuzz.peer import Finding, Peer
 
+_NO_METHODS: Final = ("FOO", "get", "M" * 300)
 _METHODS: Final = (
     "GET",
     "PUT",
@@ -26,9 +28,7 @@ _METHODS: Final = (
     "PATCH",
     "TRACE",
     "CONNECT",
-    "FOO",
-    "get",
-    "M" * 300,
+    *_NO_METHODS,
 )
 _CONTENT_TYPES: Final = (
     "application/json",
@@ -49,31 +49,32 @@ HELD_BACK: Final = {
 """Calls that are refused to attacks, with the reason. Of the canary's tenant no attack knows the name."""
 
 
-def attack(choices: Random, address: tuple[str, int]) -> None:
+def attack(choices: Random, door: Door) -> None:
     """Attacks once. Raises Finding when the broker misbehaves."""
-    peer = Peer(address)
+    peer = Peer(door)
+    token = door.token(choices)
     try:
         way = choices.random()
         if way < 0.72:
             for _ in range(choices.choice((1, 1, 2, 5))):
-                request, path = _request(choices)
+                request, path = _request(choices, token)
                 peer.write_in_pieces(choices, request)
                 if not _judge(peer, request, path):
                     break
         elif way < 0.8:
-            _pipeline(choices, peer)
+            _pipeline(choices, peer, token)
         else:
-            _break(choices, peer)
+            _break(choices, peer, token)
     finally:
         peer.close()
 
 
-def _judge(peer: Peer, request: bytes, path: str) -> bool:
+def _judge(peer: Peer, request: bytes, path: str, *, may_be_cut: bool = False) -> bool:
     """Reads the answer to a whole request, which must come, and must be no failure of the broker; tells whether another
     may follow."""
     answer = read_answer(peer, is_head=path.startswith("HEAD "))
     if answer is None:
-        if peer.closed and len(request) > _SMALL_BYTES:
+        if peer.closed and (may_be_cut or len(request) > _SMALL_BYTES):
             return False  # the answer to what the broker stops reading may be lost
         raise Finding(f"no answer to {path}; {'closed' if peer.closed else 'open'} after {peer.read(0)[:200]!r}")
     if answer.status >= 500 and answer.status not in (501, 505) and not _is_meant(answer):
@@ -86,19 +87,21 @@ def _is_meant(answer: Answer) -> bool:
     return (answer.status == 503 and b'"reason"' in answer.body) or b"Not enough bookies to create" in answer.body
 
 
-def _pipeline(choices: Random, peer: Peer) -> None:
-    requests = [_request(choices) for _ in range(choices.choice((2, 5, 50)))]
+def _pipeline(choices: Random, peer: Peer, token: str) -> None:
+    requests = [_request(choices, token) for _ in range(choices.choice((2, 5, 50)))]
     peer.write_in_pieces(choices, b"".join(request for request, _ in requests))
     is_large = sum(len(request) for request, _ in requests) > _SMALL_BYTES
+    # A request that is no HTTP ends the connection while answers to those before it are written.
+    may_be_cut = is_large or any(request.startswith(f"{no} ".encode()) for request, _ in requests for no in _NO_METHODS)
     for request, path in requests[: choices.randrange(len(requests) + 1)]:
-        if (is_large and peer.closed) or not _judge(peer, request, f"{path}, pipelined"):
+        if (is_large and peer.closed) or not _judge(peer, request, f"{path}, pipelined", may_be_cut=may_be_cut):
             break
     if choices.random() < 0.3:
         peer.reset()
 
 
-def _break(choices: Random, peer: Peer) -> None:
-    request, path = _request(choices)
+def _break(choices: Random, peer: Peer, token: str) -> None:
+    request, path = _request(choices, token)
     peer.write_in_pieces(choices, broken_request(choices, request))
     way = choices.random()
     if way < 0.2:
@@ -111,7 +114,7 @@ def _break(choices: Random, peer: Peer) -> None:
         raise Finding(f"{path}, broken, was answered {answer[:1_000]!r}")
 
 
-def _request(choices: Random) -> tuple[bytes, str]:
+def _request(choices: Random, token: str) -> tuple[bytes, str]:
     """Draws a whole call; (its bytes, its first line in short)."""
     path, methods = choices.choice(ROUTES)
     method = choices.choice(list(methods)) if choices.random() < 0.85 else choices.choice(_METHODS)
@@ -123,6 +126,8 @@ def _request(choices: Random) -> tuple[bytes, str]:
             ("*", "//", "/", "/..", "/admin/v2/../../etc/passwd", "http://x" + target, target + "/", target + "#x")
         )
     headers = [f"Host: {choices.choice(('localhost', '127.0.0.1:8080', 'x' * 300))}"]
+    if token:
+        headers.append(f"Authorization: Bearer {token}")
     data = body(choices, path) if method in ("PUT", "POST", "DELETE") or choices.random() < 0.1 else b""
     if data:
         headers.append(f"Content-Type: {choices.choice(_CONTENT_TYPES)}")
@@ -187,7 +192,7 @@ _NAMED: Final = {
 @cache
 def _query_names() -> tuple[str, ...]:
     """Names of all query values that the handlers read, found in their sources."""
-    sources = "".join(path.read_text() for path in sorted(Path(admin.__file__).parent.glob("*.py")))
+    sources = "".join(path.read_text() for path in sorted(Path(admin.__file__).parent.rglob("*.py")))
     return tuple(sorted({*re.findall(r'(?:query\.get|flag)\("(\w+)"', sources), "messageTTL", "x"}))
 
 

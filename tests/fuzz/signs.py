@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from spark_pulsar.testing.process import BrokerProcess
+from spark_pulsar.testing.security import ADMIN_ROLE
 from tests.fuzz.peer import Finding
 
 _BUFFERS: Final = {
@@ -67,7 +68,9 @@ class Signs:
             raise Finding(f"the broker has ended; its log ends with\n{self._broker.log[-3_000:]}")
         if self.memory_mb() > self.bound_mb:
             raise Finding(f"the broker has {self.memory_mb():.0f} MB, at most {self.bound_mb:.0f} are allowed")
-        with urllib.request.urlopen(f"{self._broker.admin_url}/admin/v2/brokers/health", timeout=60) as answer:
+        admin = self._broker.as_role(ADMIN_ROLE)
+        request = urllib.request.Request(f"{admin.admin_url}/admin/v2/brokers/health", headers=admin.admin_headers)
+        with urllib.request.urlopen(request, timeout=60, context=admin.tls_context()) as answer:
             if answer.read() != b"ok":
                 raise Finding("the broker says that it is not healthy")
         self.check_files()

@@ -18,9 +18,10 @@ SEEDS = (20261123,)
 ATTACKS = 900
 
 
+@pytest.mark.parametrize("is_secured", [False, True], ids=["open", "TLS and authorization"])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_campaign_finds_nothing(tmp_path: Path, seed: int) -> None:
-    outcome = Campaign(seed, tmp_path).run(range(ATTACKS), seconds=30.0)
+def test_a_campaign_finds_nothing(tmp_path: Path, seed: int, is_secured: bool) -> None:
+    outcome = Campaign(seed, tmp_path, tls=is_secured, authorization=is_secured).run(range(ATTACKS), seconds=90.0)
     print(outcome.text)
     assert not outcome.findings, "\n".join(outcome.findings)
     assert sum(outcome.attacks.values()) == ATTACKS

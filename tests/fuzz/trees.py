@@ -10,7 +10,7 @@ from typing import Any, Final
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
-from spark_pulsar.wire.repeated_fields import is_repeated
+from spark_pulsar.wire.protocol.field_counts import is_repeated
 from tests.fuzz import values
 
 VARINT, FIXED64, LENGTH, GROUP, GROUP_END, FIXED32 = range(6)

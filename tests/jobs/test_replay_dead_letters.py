@@ -35,7 +35,7 @@ def received(reader: pulsar.Reader) -> list[pulsar.Message]:
 
 
 def test_each_letter_goes_back_once(server: BrokerProcess, tmp_path: Path) -> None:
-    # covers CONN-73
+    # covers LETTER-4
     client = pulsar.Client(server.service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Warn))
     letters = client.create_producer(DEAD)
     properties = {"REAL_TOPIC": ORDERS, "REAL_SUBSCRIPTION": "billing", "ORIGIN_MESSAGE_ID": "1:2:-1"}

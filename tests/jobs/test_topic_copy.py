@@ -61,7 +61,7 @@ def run(old: spark_pulsar.BrokerProcess, new: spark_pulsar.BrokerProcess, checkp
 
 
 def test_topics_are_copied_and_copied_on(tmp_path: Path) -> None:
-    # covers CONN-81
+    # covers SCHEMA-4
     with spark_pulsar.broker_process() as old, spark_pulsar.broker_process() as new:
         from_old, from_new = pulsar.Client(old.service_url), pulsar.Client(new.service_url)
         create_topic(old.admin_url, "records", 2)

@@ -123,7 +123,7 @@ def check_row(row: Row, python: str, wheel: Path, directory: Path) -> str:
     own = directory / "venv" / "bin" / "python"
     run(own, "-m", "pip", "install", "-q", f"{wheel}[{row.extras}]", *row.pins)
     size = size_bytes(directory / "venv")
-    run(own, "-c", "import spark_pulsar.wire.frames, spark_pulsar.cli.main")
+    run(own, "-c", "import spark_pulsar.wire.protocol.frames, spark_pulsar.cli.main")
     if row.extras == "broker":
         look = f"from importlib.util import find_spec; print([n for n in {HEAVY} if find_spec(n)])"
         if run(own, "-c", look).strip() != "[]" or size > LIGHT_BYTES:

@@ -13,7 +13,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from spark_pulsar.cli.main import app
-from spark_pulsar.server import connection, web
+from spark_pulsar.server import web
+from spark_pulsar.server.connections import connection
 from spark_pulsar.storage import files
 from spark_pulsar.storage.files import FileStorage
 from tests.fault.forgetful_broker import break_transactions

@@ -67,9 +67,11 @@ class Recorder:
         self.note("done", number)
         return result
 
-    def inside(self, path: Any) -> str | None:
-        """The path relative to the directory, None when it is not in there."""
-        text = os.path.abspath(os.fspath(path))
+    def inside(self, path: Any, dir_fd: int | None = None) -> str | None:
+        """The path relative to the directory, None when it is not in there. `dir_fd`: of the directory that a path
+        starts from."""
+        start = "" if dir_fd is None else os.readlink(f"/proc/self/fd/{dir_fd}")
+        text = os.path.abspath(os.path.join(start, os.fspath(path)))
         if text == self.root:
             return "."
         return text[len(self.root) + 1 :] if text.startswith(self.root + "/") else None
@@ -106,7 +108,7 @@ def _record_descriptors(recorder: Recorder) -> None:
 
     def opened(path: Any, flags: int, *args: Any, **more: Any) -> int:
         fd = _os_open(path, flags, *args, **more)
-        inside = recorder.inside(path) if isinstance(path, str | os.PathLike) else None
+        inside = recorder.inside(path, more.get("dir_fd")) if isinstance(path, str | os.PathLike) else None
         if inside is not None:
             recorder.opened(fd, inside, flags)
         return fd
@@ -154,7 +156,7 @@ def _record_descriptors(recorder: Recorder) -> None:
 def _record_names(recorder: Recorder) -> None:
     def of_path(call: Callable[..., None], kind: str) -> Callable[..., None]:
         def wrapped(path: Any, *args: Any, **more: Any) -> None:
-            inside = recorder.inside(path)
+            inside = recorder.inside(path, more.get("dir_fd"))
             if inside is None:
                 call(path, *args, **more)
             else:
@@ -164,7 +166,8 @@ def _record_names(recorder: Recorder) -> None:
 
     def of_names(call: Callable[..., None]) -> Callable[..., None]:
         def wrapped(old: Any, new: Any, **more: Any) -> None:
-            before, after = recorder.inside(old), recorder.inside(new)
+            before = recorder.inside(old, more.get("src_dir_fd"))
+            after = recorder.inside(new, more.get("dst_dir_fd"))
             assert (before is None) == (after is None), "a file that leaves the directory is not modelled"
             if before is None:
                 call(old, new, **more)

@@ -3,9 +3,9 @@ must hold:
 
 After each step, once the disk has answered, three things must hold:
 
-- a consumer that may receive has got everything there is for it (SH-10; section 21 row 30),
+- a consumer that may receive has got everything there is for it (SH-10),
 - waking all subscriptions sends nothing: no wake-up was forgotten, whatever the rules in force are,
-- each consumer got as many messages as permits left its account, and holds them until they are acked (row 24).
+- each consumer got as many messages as permits left its account, and holds them until they are acked (SUB-4).
 
 Delivery is judged by what clients see, acks by the cursor, which other tests judge.
 """
@@ -21,8 +21,8 @@ from spark_pulsar.broker.dispatch.key_shared.dispatcher import KeySharedDispatch
 from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.broker.turn.events import WritingResumed
-from spark_pulsar.model.ids import EARLIEST, Position
-from spark_pulsar.wire.hashes import murmur3_32
+from spark_pulsar.model.positions.ids import EARLIEST, Position
+from spark_pulsar.wire.keys.hashes import murmur3_32
 from tests.property.lives import SLICES, Eater, Life
 from tests.unit.broker.world import TOPIC
 

@@ -15,13 +15,13 @@ from spark_pulsar.broker.subscriptions import cursor_moves
 from spark_pulsar.broker.topics import lifecycle, policy_changes
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.broker.turn.events import WritingPaused, WritingResumed
-from spark_pulsar.model import policy_table
-from spark_pulsar.model.ids import EARLIEST, Position
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.wire import requests
-from spark_pulsar.wire.entries import build_entry
-from spark_pulsar.wire.frames import payload_frame
-from spark_pulsar.wire.hashes import STICKY_HASHES
+from spark_pulsar.model.policies import policy_table
+from spark_pulsar.model.positions.ids import EARLIEST, Position
+from spark_pulsar.wire.entries.entry_bytes import build_entry
+from spark_pulsar.wire.keys.hashes import STICKY_HASHES
+from spark_pulsar.wire.protocol import requests
+from spark_pulsar.wire.protocol.frames import payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, MessageMetadata, ServerError
 from tests.unit.broker.key_sharing import subscribe
 from tests.unit.broker.world import KEPT, QUIET, TOPIC, Client, World, at, positions_of

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from spark_pulsar.broker.turn.effects import Authenticate, CloseSession, SendCommand
 from spark_pulsar.broker.turn.events import AuthenticationRefused, SessionAuthenticated
 from spark_pulsar.model.principals import Principal
-from spark_pulsar.wire import commands, requests
+from spark_pulsar.wire.protocol import commands, requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, FeatureFlags
 from tests.unit.broker.world import QUIET, Client, World
 

@@ -14,9 +14,14 @@ from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.ledger.state.ledger import LedgerInfo
 from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
 from spark_pulsar.ledger.state.size_marks import SizeSpan
-from spark_pulsar.model import policy_table
-from spark_pulsar.model.ids import EARLIEST, Position
-from spark_pulsar.model.policies import BACKLOG_EVICTION, DESTINATION_STORAGE, REQUEST_HOLD, BacklogQuota
+from spark_pulsar.model.policies import policy_table
+from spark_pulsar.model.policies.effective_policies import (
+    BACKLOG_EVICTION,
+    DESTINATION_STORAGE,
+    REQUEST_HOLD,
+    BacklogQuota,
+)
+from spark_pulsar.model.positions.ids import EARLIEST, Position
 from tests.unit.broker.world import TOPIC, World, entry
 
 Sizes = dict[Position, int]

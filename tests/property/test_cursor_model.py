@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from spark_pulsar.ledger.state.cursor import Cursor
 from spark_pulsar.ledger.state.ledger import LedgerInfo
 from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
-from spark_pulsar.model.ids import EARLIEST, LATEST, Position
-from spark_pulsar.model.singles import Singles
+from spark_pulsar.model.positions.ids import EARLIEST, LATEST, Position
+from spark_pulsar.model.positions.singles import Singles
 
 MANY = settings(max_examples=300, deadline=None)
 

@@ -8,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_pulsar.model.errors import CorruptMessage
-from spark_pulsar.wire import entries
-from spark_pulsar.wire.chunking import split
-from spark_pulsar.wire.chunks import ChunkAssembler
-from spark_pulsar.wire.compression import compress, decompress
-from spark_pulsar.wire.entries import Checksum
+from spark_pulsar.wire.entries import entry_bytes
+from spark_pulsar.wire.entries.chunks import ChunkAssembler, split
+from spark_pulsar.wire.entries.compression import compress, decompress
+from spark_pulsar.wire.entries.entry_bytes import Checksum
 from spark_pulsar.wire.pulsar_api_pb2 import LZ4, SNAPPY, ZLIB, ZSTD, CompressionType, MessageMetadata
 from tests.entry_commands import build_broker_metadata
 
@@ -39,15 +38,15 @@ def metadata(draw: st.DrawFn) -> MessageMetadata:
 @QUICK
 @given(metadata(), st.binary(max_size=300), st.booleans(), st.booleans())
 def test_there_and_back(of: MessageMetadata, payload: bytes, with_checksum: bool, with_front: bool) -> None:
-    stored = entries.build_entry(of, payload, with_checksum)
+    stored = entry_bytes.build_entry(of, payload, with_checksum)
     front = build_broker_metadata(5, 7) if with_front else b""
-    entry = entries.parse_entry(front + stored)
+    entry = entry_bytes.parse_entry(front + stored)
     assert entry.metadata == of
     assert bytes(entry.payload) == payload
     assert entry.checksum is (Checksum.OK if with_checksum else Checksum.ABSENT)
     assert (entry.broker_metadata is not None) == with_front
-    assert entries.metadata_of(stored, 0, len(stored)) == of
-    assert entries.publish_time_of(stored, 0, len(stored)) == of.publish_time
+    assert entry_bytes.metadata_of(stored, 0, len(stored)) == of
+    assert entry_bytes.publish_time_of(stored, 0, len(stored)) == of.publish_time
 
 
 @QUICK
@@ -60,19 +59,19 @@ def test_there_and_back(of: MessageMetadata, payload: bytes, with_checksum: bool
 def test_damage_is_seen_or_typed(
     of: MessageMetadata, payload: bytes, damage: list[tuple[int, int]], missing: int
 ) -> None:
-    whole = entries.build_entry(of, payload)
+    whole = entry_bytes.build_entry(of, payload)
     stored = bytearray(whole)
     for at, value in damage:
         stored[at % len(stored)] = value
     received = bytes(stored[: len(stored) - missing])
     try:
-        entry = entries.parse_entry(received)
+        entry = entry_bytes.parse_entry(received)
     except CorruptMessage:
         pass
     else:
         assert received == whole or entry.checksum is not Checksum.OK
     with suppress(CorruptMessage):
-        entries.publish_time_of(received, 0, len(received))
+        entry_bytes.publish_time_of(received, 0, len(received))
 
 
 @QUICK

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_pulsar.model.entry_sets import EntrySet
+from spark_pulsar.model.positions.entry_sets import EntrySet
 
 LEDGERS = st.integers(1, 3)
 IDS = st.integers(0, 20)

@@ -6,16 +6,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_pulsar.model.errors import MalformedFrame, UnknownCommand
-from spark_pulsar.model.ids import MessageId, Position, signed
-from spark_pulsar.wire import commands, entries, frames, requests, send_runs, sends
-from spark_pulsar.wire.acks import parse_ack_ids
-from spark_pulsar.wire.columnar_receipts import columnar_receipts
-from spark_pulsar.wire.frames import Frame, FrameSplitter
-from spark_pulsar.wire.messages import message_frames
+from spark_pulsar.model.positions.ids import MessageId, Position, signed
+from spark_pulsar.wire.entries import entry_bytes
+from spark_pulsar.wire.entries.messages import message_frames
+from spark_pulsar.wire.protocol import commands, frames, requests
+from spark_pulsar.wire.protocol.acks import parse_ack_ids
+from spark_pulsar.wire.protocol.frames import Frame, FrameSplitter
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandAck, MessageIdData, MessageMetadata
-from spark_pulsar.wire.receipts import receipts
-from spark_pulsar.wire.send_runs import ColumnarSends
-from spark_pulsar.wire.sends import RunSplitter
+from spark_pulsar.wire.sends import run_splitter, send_runs
+from spark_pulsar.wire.sends.columnar_receipts import columnar_receipts
+from spark_pulsar.wire.sends.receipts import receipts
+from spark_pulsar.wire.sends.run_splitter import RunSplitter
+from spark_pulsar.wire.sends.send_runs import ColumnarSends
 from tests import entry_commands
 
 QUICK = settings(max_examples=150, deadline=None, derandomize=True)
@@ -46,7 +48,7 @@ def send_frames(producers: list[int], first: int, steps: list[tuple[int, str, in
         if kind == "txn":
             command.send.txnid_least_bits, command.send.txnid_most_bits = size, size // 50
         metadata = MessageMetadata(producer_name="p", sequence_id=at, publish_time=1)
-        stored = bytearray(entries.build_entry(metadata, bytes(size), kind != "unchecked"))
+        stored = bytearray(entry_bytes.build_entry(metadata, bytes(size), kind != "unchecked"))
         if kind == "bad":
             stored[-1] ^= 1
         made.append(frames.payload_frame(command, bytes(stored)))
@@ -71,11 +73,11 @@ def row_of(frame: Frame) -> Row:
     if command.type != BaseCommand.SEND:
         return frame.buffer[frame.start : frame.end]
     send = command.send
-    entry = entries.parse_entry(frame.buffer, payload_start, frame.end)
+    entry = entry_bytes.parse_entry(frame.buffer, payload_start, frame.end)
     flags = {
-        entries.Checksum.OK: 0,
-        entries.Checksum.WRONG: send_runs.CHECKSUM_WRONG,
-        entries.Checksum.ABSENT: send_runs.CHECKSUM_ABSENT,
+        entry_bytes.Checksum.OK: 0,
+        entry_bytes.Checksum.WRONG: send_runs.CHECKSUM_WRONG,
+        entry_bytes.Checksum.ABSENT: send_runs.CHECKSUM_ABSENT,
     }[entry.checksum]
     flags |= send_runs.CHUNK if send.is_chunk else 0
     flags |= send_runs.TRANSACTION if send.HasField("txnid_most_bits") else 0
@@ -91,7 +93,7 @@ def row_of(frame: Frame) -> Row:
     )
 
 
-def rows_of(run: sends.Item) -> list[Row]:
+def rows_of(run: run_splitter.Item) -> list[Row]:
     if isinstance(run, Frame):
         return [run.buffer[run.start : run.end]]
     if isinstance(run, ColumnarSends):
@@ -155,7 +157,7 @@ def test_columnar_sends_hold_what_protobuf_reads(
     for which, step, count in steps:
         producer_id = producers[which % len(producers)]
         metadata = MessageMetadata(producer_name="p", sequence_id=1, publish_time=1)
-        stored = bytearray(entries.build_entry(metadata, bytes(count)))
+        stored = bytearray(entry_bytes.build_entry(metadata, bytes(count)))
         if not count:
             stored[-1] ^= 1  # a wrong checksum now and then
         made.append(frames.payload_frame(requests.send(producer_id, at[producer_id], max(1, count)), bytes(stored)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_pulsar.model.ids import InvalidMessageId, MessageId, signed, unsigned
+from spark_pulsar.model.positions.ids import InvalidMessageId, MessageId, signed, unsigned
 
 QUICK = settings(max_examples=200, deadline=None, derandomize=True)
 SMALL = st.integers(-1, 3)

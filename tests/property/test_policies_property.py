@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_pulsar.broker.topics import auto_creation, lifecycle, policy_changes
-from spark_pulsar.model import policy_table
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.model.policies import BacklogQuota, RetentionPolicy
+from spark_pulsar.model.policies import policy_table
+from spark_pulsar.model.policies.effective_policies import BacklogQuota, RetentionPolicy
 from tests.unit.broker.world import World
 
 NAMESPACES = ("public/default", "public/other")

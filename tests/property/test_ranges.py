@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from spark_pulsar.model import intervals, mapped_intervals
-from spark_pulsar.model.ranges import RangeSet
+from spark_pulsar.model.positions import intervals, mapped_intervals
+from spark_pulsar.model.positions.ranges import RangeSet
 
 
 @pytest.fixture(params=[4, 1_024], ids=["small chunks", "large chunks"], autouse=True)

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 import pytest
 
 from spark_pulsar.broker.entities.topic import Topic
-from spark_pulsar.broker.transactions import coordinator, pending_acks
+from spark_pulsar.broker.transactions import pending_acks
+from spark_pulsar.broker.transactions.open_transactions import OpenTransactions
 from spark_pulsar.ledger.apply import transactions as apply_transactions
-from spark_pulsar.model.ids import Position, TransactionId
-from spark_pulsar.wire import requests
-from spark_pulsar.wire.frames import payload_frame
+from spark_pulsar.model.positions.ids import Position, TransactionId
+from spark_pulsar.wire.protocol import requests
+from spark_pulsar.wire.protocol.frames import payload_frame
 from tests.unit.broker.transacting import ON, ack_in, begin, end, publish_in
 from tests.unit.broker.world import QUIET, Client, World, entry, payloads, positions_of
 
@@ -78,8 +79,7 @@ class History:
 
     def crash(self) -> None:
         """The broker ends at once; what its disk has not written is lost, and so is what was on its way to clients."""
-        now_ms, self.world = self.world.now_ms, self.world.restart(**ON, **QUIET)
-        self.world.now_ms = now_ms
+        self.world = self.world.restart(self.world.now_ms, **ON, **QUIET)
         self.client = self.connected()
         assert set(self.world.state.transactions) == set(self.open)
 
@@ -208,7 +208,7 @@ MUTATIONS: dict[str, tuple[object, str, object]] = {
     "an abort withholds nothing": (apply_transactions, "withhold", _pass),
     "a commit makes no acks": (apply_transactions, "_acknowledge", _pass),
     "an abort frees no acks": (pending_acks, "free", _pass),
-    "nothing times out": (coordinator, "_time_out", _pass),
+    "nothing times out": (OpenTransactions, "_end_due", _pass),
 }
 
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from spark_pulsar.ledger.state.ledger import LedgerInfo
 from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
 from spark_pulsar.ledger.state.trimming import plan_trimming
-from spark_pulsar.model.ids import EARLIEST, Position
-from spark_pulsar.model.policies import RetentionPolicy
+from spark_pulsar.model.policies.effective_policies import RetentionPolicy
+from spark_pulsar.model.positions.ids import EARLIEST, Position
 
 MIB = 1024 * 1024
 NOW_MS = 100 * 60_000

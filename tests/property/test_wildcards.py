@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_pulsar.model.permissions import Permissions, is_permitted, matches_wildcard
+from spark_pulsar.model.policies.permissions import Permissions, is_permitted, matches_wildcard
 
 ROLES = st.text("ab*-.", max_size=6)
 

@@ -12,10 +12,10 @@ import pytest
 
 from spark_pulsar.client.authentication.plugins import Authentication
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.connections.config import ClientConfig
+from spark_pulsar.client.connections.tls import TlsConfig
 from spark_pulsar.client.errors import TlsError
 from spark_pulsar.client.secret import Secret
-from spark_pulsar.client.tls import TlsConfig
 from spark_pulsar.model.errors import AuthenticationError, AuthorizationError
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests.eventually import eventually

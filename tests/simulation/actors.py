@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.broker.turn.events import Event
-from spark_pulsar.model.ids import MessageId, TransactionId
-from spark_pulsar.server.connection import Connection
-from spark_pulsar.server.connection_memory import ConnectionMemory
-from spark_pulsar.wire import commands, requests
-from spark_pulsar.wire.frames import command_frame, payload_frame
+from spark_pulsar.model.positions.ids import MessageId, TransactionId
+from spark_pulsar.server.connections.connection import Connection
+from spark_pulsar.server.connections.connection_memory import ConnectionMemory
+from spark_pulsar.wire.protocol import commands, requests
+from spark_pulsar.wire.protocol.frames import command_frame, payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import (
     BaseCommand,
     CommandError,

@@ -8,7 +8,7 @@ from typing import Any
 from spark_pulsar.ledger.apply.schemas import next_version
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.state.transactions import unsized
-from spark_pulsar.model.ids import EARLIEST
+from spark_pulsar.model.positions.ids import EARLIEST
 
 from .account import Account, Place, Topic
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_pulsar.model.ids import MessageId, Position
-from spark_pulsar.wire import requests
+from spark_pulsar.model.positions.ids import MessageId, Position
+from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
 
 from .account import Place

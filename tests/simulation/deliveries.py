@@ -19,7 +19,7 @@ from .sharing import DEALT_OUT, FAILOVER, KEY_SHARED
 from .takeovers import Takeovers
 
 _LATE_MS = 50
-"""A delayed entry comes so much after its time at the latest (section 21, row 7)."""
+"""A delayed entry comes so much after its time at the latest (DEL-4)."""
 
 
 @dataclass(slots=True)

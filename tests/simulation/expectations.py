@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_pulsar.broker.turn.config import BrokerConfig
-from spark_pulsar.model import policy_table
-from spark_pulsar.model.policies import InactiveTopicPolicy
+from spark_pulsar.model.policies import policy_table
+from spark_pulsar.model.policies.effective_policies import InactiveTopicPolicy
 
 if TYPE_CHECKING:
     from .judge import Judge

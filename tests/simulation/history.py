@@ -6,9 +6,9 @@ import hashlib
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from spark_pulsar.model import policy_table
-from spark_pulsar.model.ids import Position
-from spark_pulsar.wire import requests
+from spark_pulsar.model.policies import policy_table
+from spark_pulsar.model.positions.ids import Position
+from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
 
 from .account import Place
@@ -67,14 +67,14 @@ class History(Steps):
         if not world.store.heal():
             world.restart()
         self._hurry()
+        self._make_all_partitions()
         self._until_quiet()
         if judge.transactions.is_on:
             self._end_all_transactions()
             self._until_quiet()
         self._check_expiry()
         self._give_up_nothing()
-        if self.partitioned is not None:
-            self.administrator.grow_fully()
+        self._make_all_partitions()
         self._until_quiet(producers=True)
         world.compare()
         if "types" in self.profile.features or "delays" in self.profile.features:
@@ -109,6 +109,11 @@ class History(Steps):
             world.crash(only_process=True)
         self._drain(expect_nothing=True)
         world.end()
+
+    def _make_all_partitions(self) -> None:
+        """No client tries for ever to reach a partition that nobody makes."""
+        if self.partitioned is not None:
+            self.administrator.grow_fully()
 
     def _hurry(self) -> None:
         """No rate makes anything wait for long."""

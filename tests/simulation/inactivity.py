@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.model.policies import NO_SUBSCRIPTIONS, InactiveTopicPolicy
+from spark_pulsar.model.policies.effective_policies import NO_SUBSCRIPTIONS, InactiveTopicPolicy
 
 from .comparing import Violation
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
-from spark_pulsar.model.policies import INACTIVE_MODES
+from spark_pulsar.model.policies.effective_policies import INACTIVE_MODES
 
 STEPS: Final = (60, 100, 160, 240)
 

@@ -9,10 +9,9 @@ from typing import Any, Final
 
 from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.topics import policy_changes
-from spark_pulsar.model import policy_table
-from spark_pulsar.model.json_values import SUBSCRIPTION_TYPES
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.model.policies import (
+from spark_pulsar.model.policies import policy_table
+from spark_pulsar.model.policies.effective_policies import (
     BACKLOG_EVICTION,
     DESTINATION_STORAGE,
     INACTIVE_MODES,
@@ -27,6 +26,7 @@ from spark_pulsar.model.policies import (
     RetentionPolicy,
     SubscribeRate,
 )
+from spark_pulsar.model.policies.json_values import SUBSCRIPTION_TYPES
 
 from .account import Account, Sent, Topic
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from spark_pulsar.wire.entries import build_entry
+from spark_pulsar.wire.entries.entry_bytes import build_entry
 from spark_pulsar.wire.pulsar_api_pb2 import NONE, ZLIB, MessageMetadata
 
 from .account import Item, Sent

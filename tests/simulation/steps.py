@@ -8,8 +8,8 @@ from random import Random
 
 from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.schemas import registry
-from spark_pulsar.model import policy_table
 from spark_pulsar.model.names import TopicName
+from spark_pulsar.model.policies import policy_table
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ProducerAccessMode
 
 from .account import Sent

@@ -78,7 +78,8 @@ class Takeovers:
         )
         if topic.partition >= 0 and not self._core.config.failover_ring_for_partitions:
             return candidates[topic.partition % len(candidates)]
-        return min(candidates, key=lambda each: self._distance(topic.full_name, each.name))
+        # Of two in one place, as those of one name are, the one that comes later in the list has it.
+        return min(reversed(candidates), key=lambda each: self._distance(topic.full_name, each.name))
 
     def _distance(self, topic_name: str, name: str) -> int:
         """Measures the ring from the topic's place to the first point of a consumer behind it."""

@@ -27,13 +27,13 @@ from spark_pulsar.broker.upkeep.inactive_topics import InactiveTopics
 from spark_pulsar.ledger.records.base import PartitionedTopicDeleted, PartitionedTopicSet
 from spark_pulsar.ledger.state.compaction import Compaction
 from spark_pulsar.ledger.state.topics import TopicState
-from spark_pulsar.model.ids import Position
-from spark_pulsar.model.policies import NO_SUBSCRIPTIONS, RetentionPolicy
+from spark_pulsar.model.policies.effective_policies import NO_SUBSCRIPTIONS, RetentionPolicy
+from spark_pulsar.model.positions.ids import Position
 from spark_pulsar.server.compaction import compactor
 from spark_pulsar.server.compaction.compactor import Compactor
-from spark_pulsar.wire.batch_items import Portion
-from spark_pulsar.wire.compacted import unpacked_payload
-from spark_pulsar.wire.entries import metadata_of
+from spark_pulsar.wire.entries.batch_items import Portion
+from spark_pulsar.wire.entries.compacted import unpacked_payload
+from spark_pulsar.wire.entries.entry_bytes import metadata_of
 
 from .profile import NEWEST
 from .test_mutations import MAX_SEEDS, Patch, seeds_until_found
@@ -263,12 +263,12 @@ def who_waits_for_a_rate_waits_for_ever(patch: pytest.MonkeyPatch) -> None:
 
 
 def what_is_not_encrypted_is_stored(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(encryption, "in_parts", lambda sends: iter([(sends, True)]))
+    patch.setattr(encryption, "allowed_parts", lambda sends: iter([(sends, None)]))
 
 
 def the_first_of_a_run_speaks_for_all(patch: pytest.MonkeyPatch) -> None:
-    real = encryption.in_parts
-    patch.setattr(encryption, "in_parts", lambda sends: iter([(sends, next(real(sends))[1])]))
+    real = encryption.allowed_parts
+    patch.setattr(encryption, "allowed_parts", lambda sends: iter([(sends, next(real(sends))[1])]))
 
 
 def everybody_may_produce(patch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from spark_pulsar.ledger.rows import snapshot
 from spark_pulsar.ledger.state.cursor import Cursor
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
-from spark_pulsar.model.ids import Position
+from spark_pulsar.model.positions.ids import Position
 from spark_pulsar.storage import files
 from spark_pulsar.storage.checkpoint.inventory import Inventory
 from spark_pulsar.storage.journal import journal

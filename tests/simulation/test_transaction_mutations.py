@@ -9,6 +9,7 @@ import pytest
 from spark_pulsar.broker.entities.topic import Topic
 from spark_pulsar.broker.topic_log import disk_full
 from spark_pulsar.broker.transactions import coordinator, ending, entries, pending_acks
+from spark_pulsar.broker.transactions.open_transactions import OpenTransactions
 from spark_pulsar.ledger.apply import transactions as applying
 
 from .profile import NEWEST
@@ -67,7 +68,7 @@ def what_is_acknowledged_is_acked_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_time_is_over(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(coordinator, "_time_out", lambda _core, _txn_id: None)
+    patch.setattr(OpenTransactions, "_end_due", lambda _self: None)
 
 
 def no_time_is_over_after_a_restart(patch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.records.schemas import SchemaAdded
 from spark_pulsar.ledger.records.topics import TopicEpochSet, TopicTerminated
 from spark_pulsar.ledger.state.delay_index import Delays
-from spark_pulsar.model.json_values import SUBSCRIPTION_TYPES
+from spark_pulsar.model.policies.json_values import SUBSCRIPTION_TYPES
 
 from .test_mutations import MAX_SEEDS, Patch, seeds_until_found
 
@@ -62,14 +62,14 @@ def a_passive_consumer_has_things_sent_again(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(FailoverDispatcher, "redeliver", redeliver)
 
 
-def the_old_active_consumer_is_not_told(patch: pytest.MonkeyPatch) -> None:
-    real = FailoverDispatcher._tell
+def the_old_active_consumer_is_not_notified(patch: pytest.MonkeyPatch) -> None:
+    real = FailoverDispatcher._notify
 
-    def tell(self: FailoverDispatcher, consumer: Any) -> None:
+    def notify(self: FailoverDispatcher, consumer: Any) -> None:
         if consumer is self.active_consumer:
             real(self, consumer)
 
-    patch.setattr(FailoverDispatcher, "_tell", tell)
+    patch.setattr(FailoverDispatcher, "_notify", notify)
 
 
 # ---- Key_Shared
@@ -346,7 +346,7 @@ def the_end_is_told_before_it_is_on_disk(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_last_ack_tells_nobody(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(termination, "tell_if_all_acked", lambda _core, _subscription: None)
+    patch.setattr(termination, "notify_if_all_acked", lambda _core, _subscription: None)
 
 
 TYPE_MUTATIONS: list[tuple[str, Patch]] = [
@@ -354,7 +354,7 @@ TYPE_MUTATIONS: list[tuple[str, Patch]] = [
     ("types", a_takeover_goes_on_where_the_other_was),
     ("types", a_takeover_does_not_wait),
     ("types", a_passive_consumer_has_things_sent_again),
-    ("types", the_old_active_consumer_is_not_told),
+    ("types", the_old_active_consumer_is_not_notified),
     ("types", sticky_hashes_move_at_once),
     ("types", keys_wander),
     ("types", what_is_drained_stays_parked),

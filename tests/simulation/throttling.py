@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.broker.turn import effects as fx
-from spark_pulsar.model import policy_table
-from spark_pulsar.model.policies import DispatchRate, PublishRate
+from spark_pulsar.model.policies import policy_table
+from spark_pulsar.model.policies.effective_policies import DispatchRate, PublishRate
 
 from .comparing import Violation
 

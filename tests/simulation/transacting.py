@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.transactions import coordinator
-from spark_pulsar.model.ids import Position, TransactionId
-from spark_pulsar.wire import requests
+from spark_pulsar.model.positions.ids import Position, TransactionId
+from spark_pulsar.wire.protocol import requests
 
 from .consuming import Consuming
 from .sharing import IN_ORDER

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from spark_pulsar.model.ids import TransactionId
-from spark_pulsar.wire import requests
-from spark_pulsar.wire.commands import command_of
+from spark_pulsar.model.positions.ids import TransactionId
+from spark_pulsar.wire.protocol import requests
+from spark_pulsar.wire.protocol.commands import command_of
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandAddSubscriptionToTxn, Subscription
 
 if TYPE_CHECKING:

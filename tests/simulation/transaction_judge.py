@@ -12,7 +12,7 @@ from spark_pulsar.ledger.records.cursors import CursorRedelivered
 from spark_pulsar.ledger.state.transactions import unsized
 from spark_pulsar.model.errors import CorruptMessage, PulsarError
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.wire.entries import metadata_of
+from spark_pulsar.wire.entries.entry_bytes import metadata_of
 
 from .account import Sent
 from .comparing import Violation
@@ -62,6 +62,8 @@ class TransactionJudge:
         """END_TXN of open transactions, and whether it commits."""
         self.names_asked: set[tuple[TxnId, str | Key]] = set()
         """Topics and subscriptions that clients added."""
+        self._ends_ms: dict[TxnId, int] = {}
+        """Time-outs of those that were open at the start."""
         self.acks: deque[AckInTransaction] = deque()
         """Acks that must be recorded now, in this order."""
         self.on_hidden: Callable[[Key, Iterable[Place]], None]
@@ -88,6 +90,14 @@ class TransactionJudge:
             tr.TransactionEnded: self._ended,
             CursorRedelivered: self._redelivered,
         }
+
+    def start_clock(self, now_ms: int) -> None:
+        """The clock shows this at the start: a transaction of the future counts from then (CLK-3)."""
+        opened = self._judge.current.transactions.items()
+        self._ends_ms = {txn_id: min(each.opened_ms, now_ms) + each.timeout_ms for txn_id, each in opened}
+
+    def _end_of(self, txn_id: TxnId) -> int:
+        return self._ends_ms.get(txn_id, self._judge.current.transactions[txn_id].ends_ms)
 
     def begin_life(self) -> None:
         """Begins with a start of the broker."""
@@ -120,9 +130,10 @@ class TransactionJudge:
 
     def check_times(self) -> None:
         """Nothing is open for longer than it may be (TX-7)."""
-        for txn_id, transaction in self._judge.current.transactions.items():
-            if self._judge.now_ms >= transaction.ends_ms:
-                raise Violation(f"{txn_id} is open at {self._judge.now_ms}, it ends at {transaction.ends_ms} (TX-7)")
+        for txn_id in self._judge.current.transactions:
+            ends_ms = self._end_of(txn_id)
+            if self._judge.now_ms >= ends_ms:
+                raise Violation(f"{txn_id} is open at {self._judge.now_ms}, it ends at {ends_ms} (TX-7)")
 
     def is_open(self, txn_id: TxnId) -> bool:
         """Tells whether a transaction is open."""
@@ -283,8 +294,7 @@ class TransactionJudge:
                 raise Violation(f"{txn_id} is {word}, and a client wanted the other (TX-6)")
             return
         self.counts["timed out"] += 1
-        ends_ms = self._judge.current.transactions[txn_id].ends_ms
-        if is_committed or self._judge.now_ms < ends_ms:
+        if is_committed or self._judge.now_ms < self._end_of(txn_id):
             raise Violation(f"{txn_id} is {word} at {self._judge.now_ms}, and nobody wanted it (TX-6, TX-7)")
 
     def _check_markers(self, txn_id: TxnId, markers: list[Place], *, is_committed: bool) -> None:

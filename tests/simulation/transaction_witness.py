@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from spark_pulsar.model.ids import signed
-from spark_pulsar.wire import ack_sets
+from spark_pulsar.model.positions.ids import signed
+from spark_pulsar.wire.protocol import ack_sets
 from spark_pulsar.wire.pulsar_api_pb2 import COMMIT, BaseCommand, CommandAck, ServerError
 
 from .comparing import Violation

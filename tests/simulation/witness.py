@@ -15,8 +15,8 @@ from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.entities.subscription import Subscription
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.broker.turn import events as ev
-from spark_pulsar.model.ids import signed
-from spark_pulsar.wire import ack_sets
+from spark_pulsar.model.positions.ids import signed
+from spark_pulsar.wire.protocol import ack_sets
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandAck, CommandProducer, CommandSubscribe
 
 from .account import Place, Sent, Topic

@@ -103,6 +103,7 @@ class World:
         survivors = self.judge.on_recovered(self.state, may_lose=may_lose)
         self.judge.is_synced = synced
         self.judge.uses.begin_life(self.now_ms)
+        self.judge.transactions.start_clock(self.now_ms)
         self.judge.verify_content(self.store.storage, self.state)
         self.starts += 1
         self.note("started", self.starts, survivors, self.judge.on_disk)

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming import DataStreamReader, DataStreamWriter, StreamingQuery
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.connections.config import ClientConfig
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests.brokers import Broker, topic_path
 

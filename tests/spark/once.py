@@ -63,6 +63,15 @@ def uncommit(checkpoint: str) -> int:
     return last
 
 
+def lose_last(checkpoint: str) -> int:
+    """Removes what a checkpoint knows of the last micro-batch, as after a power cut; its number."""
+    last = max(int(file.name) for file in (Path(checkpoint) / "offsets").glob("[0-9]*"))
+    for folder in ("commits", "offsets"):
+        for name in (f"{last}", f".{last}.crc"):
+            (Path(checkpoint) / folder / name).unlink(missing_ok=True)
+    return last
+
+
 def counted(flows: Flows, topic: str) -> Counter[str]:
     """How often each value is there for a reader."""
     rows = flows.batch(topic).groupBy(F.expr("string(value) AS value")).count().collect()

@@ -21,7 +21,7 @@ EVENT_TIME_MS = 1_357_010_640_123
 
 
 def test_the_columns_are_those_of_the_jvm_connector(flows: Flows) -> None:
-    # covers CONN-19; case 8 of spark-connectors.md 6.2, without .schema
+    # covers SCHEMA-1 (without .schema)
     topic = flows.broker.topic("columns")
     flows.send(topic, ["x"])
     frame = flows.batch(topic)
@@ -31,7 +31,7 @@ def test_the_columns_are_those_of_the_jvm_connector(flows: Flows) -> None:
 
 @pytest.mark.parametrize("producer", [UNBATCHED, BATCHED], ids=["unbatched", "batched"])
 def test_every_column_says_what_the_official_reader_says(flows: Flows, producer: dict[str, object]) -> None:
-    # covers CONN-7
+    # covers READ-3
     topic = flows.broker.topic("rows")
     flows.send(topic, texts(5), **producer)
     full = {"partition_key": "clé", "event_timestamp": EVENT_TIME_MS, "properties": {"a": "1", "b": "", "ü": "é"}}
@@ -57,7 +57,7 @@ def test_every_column_says_what_the_official_reader_says(flows: Flows, producer:
 
 @pytest.mark.parametrize("codec", ["LZ4", "ZLib", "ZSTD", "SNAPPY"])
 def test_compressed_entries(flows: Flows, codec: str) -> None:
-    # covers CONN-20
+    # covers READ-6
     topic = flows.broker.topic("compressed")
     kind = getattr(pulsar.CompressionType, codec)
     flows.send(topic, ["x" * 1000] * 20, compression_type=kind, **BATCHED)
@@ -67,7 +67,7 @@ def test_compressed_entries(flows: Flows, codec: str) -> None:
 
 
 def test_chunked_messages_take_the_place_of_their_last_chunk(flows: Flows) -> None:
-    # covers CONN-6
+    # covers OFFSET-4
     topic = flows.broker.topic("chunked")
     big = bytes(range(256)) * 50_000  # 12.8 MB: three chunks
     flows.send(topic, ["before"])
@@ -93,7 +93,7 @@ def test_a_range_that_starts_between_chunks_holds_the_message(flows: Flows) -> N
 
 
 def test_exact_positions_inside_a_batch(flows: Flows) -> None:
-    # covers CONN-3
+    # covers OFFSET-1
     topic = flows.broker.topic("positions")
     ids = flows.send(topic, texts(30), **BATCHED)
     at = {number: f"{one.ledger_id()}:{one.entry_id()}:{one.batch_index()}" for number, one in enumerate(ids)}
@@ -152,7 +152,7 @@ def test_a_missing_topic_is_an_error_and_is_not_created(flows: Flows) -> None:
 
 
 def test_projection_and_strings(flows: Flows) -> None:
-    # covers case 8 of spark-connectors.md 6.2, with .schema
+    # covers SCHEMA-1 (with .schema)
     topic = flows.broker.topic("projection")
     flows.send(topic, ["a", "b"], {"partition_key": "k", "properties": {"p": "q"}})
     for ddl in [
@@ -174,7 +174,7 @@ def test_projection_and_strings(flows: Flows) -> None:
 
 
 def test_a_read_between_two_times(flows: Flows) -> None:
-    # covers CONN-5
+    # covers OFFSET-3
     topic = flows.broker.topic("times", partitions=3)
     first, second, empty = flows.wire().partitions_of(topic)
     begin_ms = 1_790_000_000_000
@@ -202,7 +202,7 @@ def test_text_that_is_none_is_an_error_that_names_the_column(flows: Flows) -> No
 
 
 def test_errors_come_at_the_call_site(flows: Flows) -> None:
-    # covers CONN-21
+    # covers READ-7
     with pytest.raises(AnalysisException, match="did you mean startingOffsets"):
         flows.batch("t", startingOffset="earliest")
     with pytest.raises(AnalysisException, match=r"service.url is required"):
@@ -214,7 +214,7 @@ def test_errors_come_at_the_call_site(flows: Flows) -> None:
 
 
 def test_the_session_zone_moves_no_timestamp(flows: Flows) -> None:
-    # covers case 9 of spark-connectors.md 6.2, reading
+    # covers SCHEMA-10
     topic = flows.broker.topic("zones")
     flows.send(topic, ["x"], {"event_timestamp": EVENT_TIME_MS})
     flows.spark.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")
@@ -231,7 +231,7 @@ def test_the_session_zone_moves_no_timestamp(flows: Flows) -> None:
 
 
 def test_large_var_types_change_nothing(flows: Flows) -> None:
-    # covers case 10 of spark-connectors.md 6.2, reading
+    # covers SCHEMA-10
     topic = flows.broker.topic("large-types")
     flows.send(topic, texts(3), {"partition_key": "k", "properties": {"a": "b"}})
     flows.spark.conf.set("spark.sql.execution.arrow.useLargeVarTypes", "true")

@@ -39,7 +39,7 @@ def send_with_markers(flows: Flows, topic: str, values_and_markers: list[str | N
 
 
 def test_markers_are_no_gap_and_no_rows(flows: Flows) -> None:
-    # covers CONN-6
+    # covers OFFSET-4
     topic, checkpoint = flows.broker.topic("markers"), flows.checkpoint()
     send_with_markers(flows, topic, [None, "a", None, "b", None, None, "c", None])
     assert values(flows.batch(topic, pollTimeoutMs=20_000).collect()) == ["a", "b", "c"]
@@ -50,7 +50,7 @@ def test_markers_are_no_gap_and_no_rows(flows: Flows) -> None:
 
 
 def test_latest_reads_no_old_row_with_available_now_either(flows: Flows) -> None:
-    # covers CONN-4
+    # covers OFFSET-2
     topic, checkpoint = flows.broker.topic("latest-now"), flows.checkpoint()
     flows.send(topic, texts(25), **BATCHED)
     frame = flows.stream(topic, startingOffsets="latest")
@@ -60,7 +60,7 @@ def test_latest_reads_no_old_row_with_available_now_either(flows: Flows) -> None
 
 
 def test_a_new_query_starts_where_it_says_and_not_at_the_cursor(flows: Flows) -> None:
-    # covers CONN-22
+    # covers OFFSET-12
     topic = flows.broker.topic("fresh")
     wire = flows.wire()
     flows.send(topic, texts(4))
@@ -82,7 +82,7 @@ def test_a_new_query_starts_where_it_says_and_not_at_the_cursor(flows: Flows) ->
 
 
 def test_no_partition_keeps_a_subscription(flows: Flows) -> None:
-    # covers CONN-2
+    # covers READ-2
     topic = flows.broker.topic("partitioned-traces", partitions=2)
     flows.send(topic, texts(8))
     frame = flows.stream(topic)
@@ -110,7 +110,7 @@ def durable(flows: Flows, topic: str) -> set[str]:
 
 
 def test_topics_of_one_name_on_two_clusters_are_two(flows: Flows, own_broker: Broker, tmp_path: Path) -> None:
-    # covers CONN-25
+    # covers READ-8
     topic, other = flows.broker.topic("twin"), Flows(flows.spark, own_broker, tmp_path / "other")
     flows.send(topic, texts(3, prefix="here"))
     other.send(topic, texts(4, prefix="there"))
@@ -130,7 +130,7 @@ def test_topics_of_one_name_on_two_clusters_are_two(flows: Flows, own_broker: Br
 
 
 def test_times_are_written_in_milliseconds_and_properties_as_any_map(flows: Flows) -> None:
-    # covers CONN-17
+    # covers SINK-1
     topic = flows.broker.topic("types")
     columns = "'x' AS value, timestamp'2013-01-01 03:24:00.123987' AS __eventTime, map('a', 'b') AS __messageProperties"
     frame = flows.spark.sql(f"SELECT {columns}")
@@ -145,11 +145,10 @@ def test_times_are_written_in_milliseconds_and_properties_as_any_map(flows: Flow
         flows.write(none, topic)
 
 
-@pytest.mark.parametrize("option", ["subscriptionPrefix", "failOnDataLos"])
-def test_no_option_is_ignored(flows: Flows, option: str) -> None:
-    # covers CONN-21
-    with pytest.raises(AnalysisException, match=rf"(?i)option {option}.*(not needed: |did you mean failOnDataLoss\?)"):
-        flows.stream("t", **{option: 1})
+def test_no_option_is_ignored(flows: Flows) -> None:
+    # covers READ-7
+    with pytest.raises(AnalysisException, match=r"(?i)option failOnDataLos;.*did you mean failOnDataLoss\?"):
+        flows.stream("t", failOnDataLos=1)
 
 
 class Gate:
@@ -168,7 +167,7 @@ class Gate:
 
 @pytest.mark.parametrize("fail_on_data_loss", ["true", "false"])
 def test_messages_that_expire_under_a_running_query_are_told(rolling: Flows, fail_on_data_loss: str) -> None:
-    # covers CONN-12
+    # covers OFFSET-9
     topic, gate = rolling.broker.topic("expired"), Gate()
     rolling.send(topic, [])
     rolling.wire().ensure_subscription([topic], "mine")

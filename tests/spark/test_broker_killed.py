@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.connections.config import ClientConfig
 from spark_pulsar.client.errors import OperationTimeout
 from spark_pulsar.connector.micro_batches.offset_planner import OffsetPlanner
 from spark_pulsar.connector.options.parsing import parse_options
@@ -98,7 +98,7 @@ def test_rows_of_another_source_are_all_written(flows: Flows) -> None:
 
 
 def test_from_topic_to_topic(flows: Flows) -> None:
-    # covers CONN-26
+    # covers READ-9
     source, target = kept_topic(flows), kept_topic(flows)
     total = 4 * KILLS * ROWS
     flows.send(source, texts(total, prefix=""), batching_enabled=True, batching_max_messages=100)

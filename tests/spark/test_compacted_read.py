@@ -33,7 +33,7 @@ def latest(flows: Flows, topic: str, **options: object) -> list[tuple[str | None
 
 
 def test_the_latest_of_each_key_before_and_after_a_compaction(flows: Flows) -> None:
-    # covers CONN-54
+    # covers READ-20
     topic = flows.broker.topic("compacted")
     put(flows, topic, {"a": "1", "b": "1", "c": "1", "d": "1"})
     put(flows, topic, {"a": "2", "b": None})
@@ -53,7 +53,7 @@ def test_the_latest_of_each_key_before_and_after_a_compaction(flows: Flows) -> N
 
 
 def test_batches_and_partitions(flows: Flows) -> None:
-    # covers CONN-54
+    # covers READ-20
     topic = flows.broker.topic("batches", 2)
     sender = flows.official().create_producer(topic, **BATCHED)
     for number in range(100):
@@ -70,7 +70,7 @@ def test_batches_and_partitions(flows: Flows) -> None:
 
 
 def test_what_only_the_compacted_view_has_left(flows: Flows) -> None:
-    # covers CONN-54
+    # covers READ-20
     topic = flows.broker.topic("view")
     put(flows, topic, {f"k{number}": str(number) for number in range(5)})
     compact(flows, topic)

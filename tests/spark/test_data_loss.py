@@ -75,7 +75,7 @@ def read_one_batch(flows: Flows, topic: str, checkpoint: str, **options: Any) ->
 
 
 def test_a_front_trimmed_while_the_last_ledger_is_there_is_told(rolling: Flows) -> None:
-    # covers CONN-8
+    # covers OFFSET-5
     read = 13
     topic, checkpoint = rolling.broker.topic("trimmed"), rolling.checkpoint()
     hold(rolling, topic)
@@ -89,7 +89,7 @@ def test_a_front_trimmed_while_the_last_ledger_is_there_is_told(rolling: Flows) 
 
 
 def test_a_topic_made_again_with_unread_rows_is_told(rolling: Flows) -> None:
-    # covers CONN-9
+    # covers OFFSET-6
     read = 10  # all of a ledger
     topic, checkpoint = rolling.broker.topic("again"), rolling.checkpoint()
     hold(rolling, topic)
@@ -143,7 +143,7 @@ def begun(flows: Flows, name: str, rows: int = 40, limit: int | None = 10, **opt
 
 
 def test_ledgers_that_were_read_and_trimmed_are_no_loss(rolling: Flows) -> None:
-    # covers CONN-10
+    # covers OFFSET-7
     topic, end = begun(rolling, "rollover", rows=30, limit=None)
     assert end.newest == {}
     rolling.send(topic, texts(10, 30))  # so that the last ledger ends, too
@@ -159,7 +159,7 @@ def test_ledgers_that_were_read_and_trimmed_are_no_loss(rolling: Flows) -> None:
 
 
 def test_a_ledger_trimmed_behind_a_limited_query_is_no_loss(rolling: Flows) -> None:
-    # covers CONN-10
+    # covers OFFSET-7
     topic, end = begun(rolling, "behind")
     assert end.positions[topic].entry_id == 0  # the first of the next ledger, which is known to be there
     assert end.newest[topic] > end.positions[topic]
@@ -168,7 +168,7 @@ def test_a_ledger_trimmed_behind_a_limited_query_is_no_loss(rolling: Flows) -> N
 
 
 def test_a_replay_tells_what_was_trimmed_after_it_was_planned(rolling: Flows) -> None:
-    # covers CONN-8
+    # covers OFFSET-5
     topic, end = begun(rolling, "replay", rows=40, limit=None)
     start = SourceOffset({topic: EARLIEST}, fresh=True)
     assert end.first[topic].entry_id == 0
@@ -182,7 +182,7 @@ def test_a_replay_tells_what_was_trimmed_after_it_was_planned(rolling: Flows) ->
 
 
 def test_a_batch_read_tells_what_was_trimmed_after_it_was_planned(rolling: Flows) -> None:
-    # covers CONN-8
+    # covers OFFSET-5
     topic, end = begun(rolling, "batch")
     named = json.dumps({topic: str(end.positions[topic])})
     client = rolling.wire()
@@ -203,7 +203,7 @@ def test_a_batch_read_tells_what_was_trimmed_after_it_was_planned(rolling: Flows
 
 
 def test_a_start_named_at_the_end_of_a_ledger_is_no_loss(rolling: Flows) -> None:
-    # covers CONN-10
+    # covers OFFSET-7
     topic, _ = begun(rolling, "named")
     first = ledgers(rolling, topic)[0]
     options = options_of(rolling, topic, startingOffsets=json.dumps({topic: f"{first}:10"}))
@@ -259,7 +259,7 @@ def test_a_topic_emptied_of_what_was_unread_is_told_once(rolling: Flows) -> None
 
 
 def test_what_was_skipped_past_the_querys_own_cursor_is_told(rolling: Flows) -> None:
-    # covers CONN-12
+    # covers OFFSET-9
     topic = rolling.broker.topic("cursor")
     rolling.wire().publisher(topic).close()
     run = Run(rolling, topic, subscriptionName="mine")

@@ -8,14 +8,12 @@ from typing import Any
 import pytest
 from pyspark.errors import AnalysisException, PythonException, StreamingQueryException
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from tests.spark.flows import BATCHED, Flows, texts
-from tests.spark.once import begin, counted, in_foreach_batch, new_topic, uncommit
+from tests.spark.once import begin, counted, in_foreach_batch, lose_last, new_topic, uncommit
 
 NAMESPACE = "public/once"
-ONCE = {"deliveryGuarantee": "effectively-once", "repeatableRowOrder": True}
-UNSORTED = {"repeatableRowOrder": False}
+ONCE = {"deliveryGuarantee": "effectively-once"}
 
 
 def sink_topic(flows: Flows, partitions: int = 0) -> str:
@@ -29,7 +27,7 @@ def copy(flows: Flows, frame: DataFrame, topic: str, checkpoint: str, **options:
 
 
 def test_a_micro_batch_that_runs_again_is_left_out(flows: Flows) -> None:
-    # covers CONN-32
+    # covers ONCE-1
     source, topic, checkpoint = flows.broker.topic("source", partitions=2), sink_topic(flows, 3), flows.checkpoint()
     flows.send(source, texts(95), **BATCHED)
     frame = flows.stream(source, maxMessagesPerTrigger=40).select("value")
@@ -41,7 +39,7 @@ def test_a_micro_batch_that_runs_again_is_left_out(flows: Flows) -> None:
 
 
 def test_writes_inside_foreach_batch_have_names(flows: Flows) -> None:
-    # covers CONN-37
+    # covers ONCE-6
     source, topic, checkpoint = flows.broker.topic("source"), sink_topic(flows), flows.checkpoint()
     flows.send(source, texts(20))
     frame = flows.stream(source).select("value")
@@ -57,7 +55,7 @@ def test_writes_inside_foreach_batch_have_names(flows: Flows) -> None:
 
 
 def test_a_job_that_is_named_writes_its_rows_one_time(flows: Flows) -> None:
-    # covers CONN-37
+    # covers ONCE-6
     topic = sink_topic(flows, 2)
     frame = flows.spark.range(100).selectExpr("string(id) AS value", "string(id % 7) AS __key", "id AS __sequenceId")
     for _ in range(2):
@@ -70,43 +68,60 @@ def test_a_job_that_is_named_writes_its_rows_one_time(flows: Flows) -> None:
         flows.write(frame.drop("__sequenceId"), topic, producerName="nightly", **ONCE)
 
 
-def test_rows_behind_a_shuffle_need_an_order(flows: Flows) -> None:
-    # covers CONN-38
-    source, topic = flows.broker.topic("source"), sink_topic(flows, 1)
-    flows.send(source, texts(20))
-    frame = flows.stream(source).dropDuplicates(["value"]).select("value")
-    with pytest.raises(StreamingQueryException, match=r"come from a shuffle .*__sequenceId.*repeatableRowOrder"):
-        copy(flows, frame, topic, flows.checkpoint(), **UNSORTED)
-    assert flows.batch(topic).count() == 0
-    copy(flows, frame, topic, flows.checkpoint())
-    ordered = flows.stream(source, metadataColumns="__sequenceId").dropDuplicates(["value"])
-    copy(flows, ordered.select("value", F.col("__sequenceId")).coalesce(1), topic, flows.checkpoint(), **UNSORTED)
-    assert counted(flows, topic) == Counter(2 * texts(20))
+def test_rows_of_any_query_are_written_on_the_default_settings(flows: Flows) -> None:
+    # covers ONCE-7, ONCE-10
+    source, topic, checkpoint = flows.broker.topic("source", partitions=2), sink_topic(flows, 2), flows.checkpoint()
+    flows.send(source, texts(60))
+    frame = flows.stream(source).select("value")
+
+    def write(batch: DataFrame, _: int) -> None:
+        assert batch.groupBy("value").count().count() == 60  # a shuffle earlier in the thread
+        flows.write(batch, topic, producerName="plain", **ONCE)
+        flows.write(batch.repartition(3), topic, producerName="shuffled", **ONCE)
+        moved = batch.sparkSession.createDataFrame(batch.rdd.repartition(3), batch.schema)
+        flows.write(moved, topic, producerName="moved", **ONCE)
+
+    for _ in range(2):
+        writer = frame.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
+        assert flows.start(writer.trigger(availableNow=True)).awaitTermination(180)
+        assert counted(flows, topic) == Counter(3 * texts(60))
+        uncommit(checkpoint)
 
 
-def test_rows_of_which_a_shuffle_cannot_be_seen_need_an_order(flows: Flows) -> None:
-    # covers CONN-38
-    source, topic = flows.broker.topic("source"), sink_topic(flows, 1)
+def test_rows_that_change_are_refused_and_vouched_for(flows: Flows) -> None:
+    # covers ONCE-10
+    source, topic, checkpoint = flows.broker.topic("source"), sink_topic(flows, 1), flows.checkpoint()
     flows.send(source, texts(20))
-    plain, setting = flows.stream(source).select("value"), "spark.sql.adaptive.streaming.stateless.enabled"
-    with pytest.raises(StreamingQueryException, match=rf"adaptive execution hides .* Set {setting} to false"):
-        copy(flows, plain, topic, flows.checkpoint(), **UNSORTED)
-    with pytest.raises(
-        PythonException, match=r"adaptive execution hides .* Set spark\.sql\.adaptive\.enabled to false"
-    ):
-        flows.write(flows.rows("value string", [("a",)]), topic, **(ONCE | UNSORTED))
-    flows.spark.conf.set(setting, "false")
-    try:
-        copy(flows, plain, topic, flows.checkpoint(), **UNSORTED)
-        with pytest.raises(StreamingQueryException, match="come from a shuffle"):
-            copy(flows, plain.repartition(2), topic, flows.checkpoint(), **UNSORTED)
-    finally:
-        flows.spark.conf.unset(setting)
+    frame = flows.stream(source).selectExpr("value", "uuid() AS __key")
+    copy(flows, frame, topic, checkpoint)
+    uncommit(checkpoint)
+    changed = flows.stream(source).selectExpr("value", "concat(string(value), '!') AS __key")
+    with pytest.raises(StreamingQueryException, match=r"are others now, or in another order.*repeatableRowOrder"):
+        copy(flows, changed, topic, checkpoint)
+    copy(flows, changed, topic, checkpoint, repeatableRowOrder=True)
     assert counted(flows, topic) == Counter(texts(20))
 
 
+def test_a_micro_batch_that_is_planned_anew_is_right_or_an_error(flows: Flows) -> None:
+    # covers ONCE-10, ONCE-12
+    source, topic, checkpoint = flows.broker.topic("source"), sink_topic(flows, 2), flows.checkpoint()
+    flows.send(source, texts(40), **BATCHED)
+
+    def frame(**options: Any) -> DataFrame:
+        return flows.stream(source, smallBatchMaxMessages=0, **options).select("value")
+
+    copy(flows, frame(maxMessagesPerTrigger=20), topic, checkpoint)
+    assert lose_last(checkpoint) == 1
+    flows.send(source, texts(40, first=40), **BATCHED)
+    copy(flows, frame(), topic, checkpoint)
+    assert counted(flows, topic) == Counter(texts(80)), "the same rows first, and then more of them"
+    assert lose_last(checkpoint) == 1
+    with pytest.raises(StreamingQueryException, match=r"are others now|was planned anew|and the task has"):
+        copy(flows, frame(minPartitions=4), topic, checkpoint)
+
+
 def test_what_cannot_be_promised_is_refused(flows: Flows) -> None:
-    # covers CONN-33, CONN-38
+    # covers ONCE-2, ONCE-7
     source, plain = flows.broker.topic("source"), flows.broker.topic("plain")
     flows.send(source, texts(20))
     frame = flows.stream(source).select("value")

@@ -14,7 +14,7 @@ from tests.spark.flows import Flows, texts
 
 
 def test_rows_are_encrypted_and_decrypted_by_spark(flows: Flows, tmp_path: Path) -> None:
-    # covers CONN-44, CONN-45, CONN-47
+    # covers READ-13, READ-14, READ-15
     rsa, curve = rsa_pair(tmp_path), ec_pair(tmp_path)
     topic = flows.broker.topic("encrypted", partitions=2)
     frame = flows.spark.range(50, numPartitions=2).select(F.concat(F.lit("m"), "id").alias("value"))

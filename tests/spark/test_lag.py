@@ -8,7 +8,7 @@ import pytest
 
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.clock import wall_ms
-from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.connections.config import ClientConfig
 from spark_pulsar.connector.micro_batches.offset_planner import OffsetPlanner
 from spark_pulsar.connector.options.parsing import parse_options
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
@@ -30,7 +30,7 @@ def publish(client: PulsarClient, topic: str, payloads: list[bytes], publish_tim
 
 
 def test_lag_is_told_for_each_partition(broker: Broker, client: PulsarClient) -> None:
-    # covers CONN-74
+    # covers READ-31
     topic = broker.topic("lag", partitions=3)
     publish(client, f"{topic}-partition-0", [b"x" * 100] * 6, wall_ms() - 2 * DAY_MS)
     publish(client, f"{topic}-partition-1", [b"y" * 50] * 3, wall_ms() - DAY_MS)
@@ -58,7 +58,7 @@ def test_lag_is_told_for_each_partition(broker: Broker, client: PulsarClient) ->
 
 
 def test_letters_that_are_not_due_are_no_lag(broker: Broker, client: PulsarClient) -> None:
-    # covers CONN-74
+    # covers READ-31
     topic = broker.topic("lag")
     publish(client, topic, [b"m"], 1)
     with client.publisher(f"{topic}-s-RETRY") as publisher:

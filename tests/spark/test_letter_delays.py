@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.connections.config import ClientConfig
 from spark_pulsar.connector.micro_batches.offset_planner import OffsetPlanner
 from spark_pulsar.connector.offsets.source_offset import SourceOffset
 from spark_pulsar.connector.options.options import Options
@@ -67,7 +67,7 @@ def read(
 
 @pytest.mark.parametrize("most", [None, 2])
 def test_letters_wait_until_they_are_due(broker: Broker, client: PulsarClient, most: int | None) -> None:
-    # covers CONN-71, CONN-72
+    # covers LETTER-2, LETTER-3
     topic, clock = broker.topic("retry"), Clock()
     publish(client, topic, {"m": 0})
     options = options_of(broker, topic)
@@ -89,7 +89,7 @@ def test_letters_wait_until_they_are_due(broker: Broker, client: PulsarClient, m
 
 
 def test_available_now_reads_what_is_due_when_it_begins(broker: Broker, client: PulsarClient) -> None:
-    # covers CONN-72
+    # covers LETTER-3
     topic, clock = broker.topic("retry"), Clock()
     publish(client, topic, {"m": 0})
     publish(client, f"{topic}-s-RETRY", {"a": 900, "b": 1_001})
@@ -109,7 +109,7 @@ def test_available_now_reads_what_is_due_when_it_begins(broker: Broker, client: 
 
 
 def test_a_retry_letter_topic_has_partitions_and_a_name(broker: Broker, client: PulsarClient) -> None:
-    # covers CONN-71: `startingOffsets` need not name the partitions of the retry letter topic
+    # covers LETTER-2: `startingOffsets` need not name the partitions of the retry letter topic
     topic, letters, clock = broker.topic("retry"), broker.topic("again", partitions=2), Clock()
     publish(client, topic, {"m": 0})
     publish(client, f"{letters}-partition-1", {"a": 1, "b": 1_001})

@@ -31,7 +31,7 @@ def message_id(ledger: int, entry: int, partition: int, batch: int) -> bytes:
 
 
 def test_letters_are_those_of_the_client(flows: Flows) -> None:
-    # covers CONN-70, RLQ-3, RLQ-4, DLQ-3: `letter` is held to the Java client's own by tests/clients
+    # covers LETTER-1, RLQ-3, RLQ-4, DLQ-3: `letter` is held to the Java client's own by tests/clients
     given = [
         (TOPIC, (5, 0, -1, -1), {"p": "1"}),
         (f"{TOPIC}-partition-3", (2**40, 2**31 + 7, 3, 129), {}),
@@ -78,7 +78,7 @@ def given_own(given: list[tuple[str, tuple[int, ...], dict[str, str]]]) -> list[
 
 
 def test_topics_of_letters_can_be_named_and_delays_vary(flows: Flows) -> None:
-    # covers CONN-70
+    # covers LETTER-1
     mine = {"RECONSUMETIMES": "1", "REAL_TOPIC": TOPIC}
     rows = [
         (b"a", b"\xff", TOPIC, message_id(1, 0, -1, -1), None, {"wait": "5"}),
@@ -99,7 +99,7 @@ def test_topics_of_letters_can_be_named_and_delays_vary(flows: Flows) -> None:
 
 
 def test_a_job_retries_until_a_row_is_dead(flows: Flows) -> None:
-    # covers CONN-70, CONN-71, CONN-72: the job of the docs, with a row that fails always, and one that fails once
+    # covers LETTER-1, LETTER-2, LETTER-3: the job of the docs, with a row that fails always, and one that fails once
     topic = flows.broker.topic("letters", partitions=2)
     flows.send(topic, ["good"])
     flows.send(topic, ["bad", "moody"], {"partition_key": "k", "ordering_key": "o", "event_timestamp": 7})

@@ -43,7 +43,7 @@ class Run:
 
 
 def test_bytes_of_stored_entries(flows: Flows) -> None:
-    # covers CONN-50
+    # covers READ-16
     topic = flows.broker.topic("bytes")
     flows.send(topic, [letter * 1_000 for letter in "abcdefgh"])
     run = Run(flows, topic, maxBytesPerTrigger=2_500)  # metadata are some 40 bytes
@@ -54,7 +54,7 @@ def test_bytes_of_stored_entries(flows: Flows) -> None:
 
 
 def test_rows_and_bytes_hold_together_inside_batches_too(flows: Flows) -> None:
-    # covers CONN-50
+    # covers READ-16
     topic = flows.broker.topic("both")
     flows.send(topic, [text.ljust(990) for text in texts(30)], **BATCHED)  # three entries of ten
     by_bytes = Run(flows, topic, maxBytesPerTrigger=4_500, maxMessagesPerTrigger=99)
@@ -66,7 +66,7 @@ def test_rows_and_bytes_hold_together_inside_batches_too(flows: Flows) -> None:
 
 
 def test_a_chunked_message_has_the_bytes_of_all_its_chunks(flows: Flows) -> None:
-    # covers CONN-50
+    # covers READ-16
     topic = flows.broker.topic("chunked")
     size = 12 << 20
     flows.send(topic, ["a", "b" * size, "c", "d"], chunking_enabled=True, batching_enabled=False)
@@ -75,9 +75,9 @@ def test_a_chunked_message_has_the_bytes_of_all_its_chunks(flows: Flows) -> None
 
 
 def test_a_micro_batch_waits_for_the_least_but_not_for_ever(flows: Flows, monkeypatch: pytest.MonkeyPatch) -> None:
-    # covers CONN-51
+    # covers READ-17
     topic, now_ms = flows.broker.topic("least"), 1_000_000
-    monkeypatch.setattr("spark_pulsar.connector.micro_batches.trigger_delay.monotonic_ms", lambda: now_ms)
+    monkeypatch.setattr("spark_pulsar.connector.micro_batches.polling.monotonic_ms", lambda: now_ms)
     flows.send(topic, texts(2))
     run = Run(flows, topic, minMessagesPerTrigger=5, maxTriggerDelay="10s", maxMessagesPerTrigger=6)
     assert run.next() == texts(2)  # the first of a run does not wait
@@ -100,7 +100,7 @@ def test_a_micro_batch_waits_for_the_least_but_not_for_ever(flows: Flows, monkey
 
 
 def test_limits_of_a_query(flows: Flows) -> None:
-    # covers CONN-50, CONN-51
+    # covers READ-16, READ-17
     topic = flows.broker.topic("query")
     flows.send(topic, [text.ljust(1_000) for text in texts(10)])
     frame = flows.stream(topic, maxBytesPerTrigger=4_500, minMessagesPerTrigger=100, maxTriggerDelay="1h")

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import json
 import threading
+import time
+
+import pytest
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.connections.config import ClientConfig
+from spark_pulsar.client.publishing.publisher import Publisher
+from spark_pulsar.connector.micro_batches import polling
 from spark_pulsar.connector.micro_batches.offset_planner import OffsetPlanner
 from spark_pulsar.connector.offsets.source_offset import SourceOffset
 from spark_pulsar.connector.options.parsing import parse_options
@@ -22,7 +27,7 @@ def readers() -> set[threading.Thread]:
 
 
 def test_one_connection_and_the_same_text(broker: Broker) -> None:
-    # covers CONN-57
+    # covers READ-22
     topic = broker.topic("many", PARTITIONS)
     options = parse_options({"service.url": broker.service_url, "topic": topic, "startingOffsets": "earliest"})
     with PulsarClient(ClientConfig(broker.service_url)) as writer:
@@ -49,4 +54,36 @@ def test_one_connection_and_the_same_text(broker: Broker) -> None:
         again = OffsetPlanner(client, options)
         assert json.dumps(again.latest(at).to_json()) == json.dumps(at.to_json())
         again.close()
+        planner.close()
+
+
+def test_an_idle_query_of_many_partitions_waits_for_news(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    # covers READ-11, READ-38
+    monkeypatch.setattr(polling, "_FIRST_WAIT_MS", 60_000)
+    monkeypatch.setattr(polling, "_LONGEST_WAIT_MS", 60_000)
+    monkeypatch.setattr(polling, "_IDLE_LOOP_MS", 60_000)
+    topic = broker.topic("idle", 40)
+    options = parse_options({"service.url": broker.service_url, "topic": topic, "startingOffsets": "earliest"})
+    client, writer = PulsarClient(ClientConfig(broker.service_url)), PulsarClient(ClientConfig(broker.service_url))
+    with client, writer:
+        planner = OffsetPlanner(client, options)
+        at = planner.latest(planner.initial())
+        begun = time.monotonic()
+        for partition in (7, 7, 31):  # a second one in the same partition, too
+            assert planner.latest(at) is at  # the first poll does not wait
+            with writer.publisher(f"{topic}-partition-{partition}") as publisher:
+
+                def send(to: Publisher = publisher) -> None:
+                    to.send(MessageMetadata(), b"x")
+                    to.flush()
+
+                sending = threading.Timer(0.3, send)
+                sending.start()
+                assert planner.latest(at) is at  # which is woken
+                sending.join()
+            end = planner.latest(at)
+            assert [work.topic for work in planner.ranges(at, end)] == [f"{topic}-partition-{partition}"]
+            planner.tasks(at, end)
+            at = end
+        assert time.monotonic() - begun < 45
         planner.close()

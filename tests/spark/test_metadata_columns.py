@@ -23,7 +23,7 @@ def send(producer: pulsar.Producer, texts: list[str], **message: Any) -> None:
 
 
 def test_metadata_on_request_says_what_the_producer_and_the_broker_said(keeping: Flows) -> None:
-    # covers CONN-29
+    # covers READ-12
     topic, client = keeping.broker.topic("metadata"), keeping.official()
     single = client.create_producer(topic, producer_name="single", batching_enabled=False)
     send(single, ["a", "b"], ordering_key="o", partition_key="k")
@@ -57,7 +57,7 @@ def test_metadata_on_request_says_what_the_producer_and_the_broker_said(keeping:
 
 @pytest.mark.parametrize("producer", [UNBATCHED, BATCHED], ids=["unbatched", "batched"])
 def test_letters_tell_how_often_they_were_retried(flows: Flows, producer: dict[str, object]) -> None:
-    # covers CONN-29, RLQ-3
+    # covers READ-12, RLQ-3
     topic = flows.broker.topic("retried")
     counts = [None, "0", "1", "16", "", "x", "-1", "1e3", "99999999999999999999", " 7"]
     sender = flows.official().create_producer(topic, **producer)
@@ -71,7 +71,7 @@ def test_letters_tell_how_often_they_were_retried(flows: Flows, producer: dict[s
 
 
 def test_a_stream_and_a_schema_take_metadata_too(flows: Flows) -> None:
-    # covers CONN-29
+    # covers READ-12
     topic = flows.broker.topic("metadata", partitions=2)
     flows.send(topic, ["x", "y"])
     frame = flows.stream(topic, metadataColumns="__partition, __entryId")
@@ -87,7 +87,7 @@ def test_a_stream_and_a_schema_take_metadata_too(flows: Flows) -> None:
     ("names", "reason"),
     [
         ("__orderingkey", "did you mean __orderingKey"),
-        ("__replicatedFrom", "not told apart"),
+        ("__replicatedFrom", "not distinguished"),
         ("__index,__index", "twice"),
     ],
 )
@@ -106,7 +106,7 @@ def test_a_schema_that_lacks_a_named_column_is_refused(flows: Flows) -> None:
 
 @pytest.mark.parametrize("producer", [UNBATCHED, BATCHED], ids=["unbatched", "batched"])
 def test_message_ids_are_where_another_read_starts(flows: Flows, producer: dict[str, object]) -> None:
-    # covers CONN-30
+    # covers OFFSET-13
     topic = flows.broker.topic("ids")
     flows.send(topic, texts(25), **producer)
     rows = flows.batch(topic).collect()

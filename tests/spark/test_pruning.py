@@ -52,7 +52,7 @@ def of_keys(frame: DataFrame) -> dict[str, int]:
 
 
 def test_the_partition_of_a_key_is_read_and_no_other(flows: Flows, keyed: str) -> None:
-    # covers CONN-61
+    # covers READ-23
     before = outs(flows, keyed)
     frame = flows.batch(keyed, keys="key-7", keysHashingScheme="BoostHash")
     assert of_keys(frame) == {"key-7": 10}
@@ -65,7 +65,7 @@ def test_the_partition_of_a_key_is_read_and_no_other(flows: Flows, keyed: str) -
 
 
 def test_keys_alone_choose_rows_of_all_partitions(flows: Flows, keyed: str) -> None:
-    # covers CONN-61
+    # covers READ-23
     frame = flows.batch(keyed, keys=" key-7 , key-19 ")
     assert of_keys(frame) == {"key-7": 10, "key-19": 10}
     assert frame.rdd.getNumPartitions() == PARTITIONS
@@ -76,7 +76,7 @@ def test_keys_alone_choose_rows_of_all_partitions(flows: Flows, keyed: str) -> N
 
 
 def test_keys_written_by_spark_are_in_one_partition(flows: Flows) -> None:
-    # covers CONN-61
+    # covers READ-23
     scheme = "Murmur3_32Hash"
     topic = flows.broker.topic("keyed", partitions=PARTITIONS)
     flows.write(flows.rows("value string, __key string", [(key, key) for key in KEYS]), topic, hashingScheme=scheme)
@@ -91,7 +91,7 @@ def test_keys_written_by_spark_are_in_one_partition(flows: Flows) -> None:
 
 
 def test_a_stream_passes_partitions_that_no_key_hashes_to(flows: Flows) -> None:
-    # covers CONN-62
+    # covers OFFSET-15
     topic, checkpoint = flows.broker.topic("keyed", partitions=4), flows.checkpoint()
 
     def send(prefix: str) -> None:
@@ -119,7 +119,7 @@ def test_a_stream_passes_partitions_that_no_key_hashes_to(flows: Flows) -> None:
 
 
 def test_a_running_stream_is_told_of_its_keys(flows: Flows) -> None:
-    # covers CONN-62
+    # covers OFFSET-15
     topic = flows.broker.topic("keyed", partitions=4)
     frame = flows.stream(topic, keys="key-7", keysHashingScheme="Murmur3_32Hash", startingOffsets="latest")
     found: list[str] = []
@@ -139,7 +139,7 @@ def test_a_running_stream_is_told_of_its_keys(flows: Flows) -> None:
 
 
 def test_only_the_entries_of_a_window_of_publish_times_are_read(flows: Flows) -> None:
-    # covers CONN-63
+    # covers READ-24
     topic = flows.broker.topic("window")
     times = {f"m{number}": 1_700_000_000_000 + 1_000 * number for number in range(3_000)}
     flows.send_at(topic, times)
@@ -163,7 +163,7 @@ def pushing(flows: Flows) -> Iterator[Flows]:
 
 @pytest.mark.parametrize("session", ["flows", "pushing"])
 def test_filters_are_right_with_pushdown_on_and_off(session: str, request: pytest.FixtureRequest, keyed: str) -> None:
-    # covers CONN-64
+    # covers READ-25
     flows: Flows = request.getfixturevalue(session)
     frame = flows.batch(keyed, keys="key-1,key-2,key-3", keysHashingScheme="BoostHash")
     one, two = (frame.where(F.col("__key") == F.lit(key.encode())) for key in ("key-1", "key-2"))
@@ -173,13 +173,13 @@ def test_filters_are_right_with_pushdown_on_and_off(session: str, request: pytes
 
 
 def test_pushdown_as_an_option_is_refused_with_the_reason(flows: Flows, keyed: str) -> None:
-    # covers CONN-64
+    # covers READ-25
     with pytest.raises(AnalysisException, match=r"pushDownFilters is not supported.*keys, startingTime"):
         flows.batch(keyed, pushDownFilters="true")
 
 
 def test_limit_reads_little_and_leaves_no_reader(flows: Flows) -> None:
-    # covers CONN-65
+    # covers READ-26
     topic = flows.broker.topic("large")
     rows = flows.spark.range(100_000).selectExpr("id || repeat('x', 1000) AS value")
     flows.write(rows.coalesce(1), topic)

@@ -16,7 +16,7 @@ EARLIEST = pulsar.InitialPosition.Earliest
 
 
 def test_rows_are_delivered_late_and_the_others_at_once(flows: Flows) -> None:
-    # covers CONN-40
+    # covers SINK-5
     topic = flows.broker.topic("delayed")
     consumer = flows.official().subscribe(topic, "s", pulsar.ConsumerType.Shared, initial_position=EARLIEST)
     at = datetime.datetime.fromtimestamp(wall_ms() // 1000 + 3_600, datetime.UTC).replace(tzinfo=None)
@@ -32,7 +32,7 @@ def test_rows_are_delivered_late_and_the_others_at_once(flows: Flows) -> None:
 
 
 def test_large_rows_go_out_in_chunks_and_come_back(flows: Flows) -> None:
-    # covers CONN-41, CONN-42
+    # covers SINK-6, SINK-7
     topic = flows.broker.topic("chunks", partitions=2)
     frame = flows.spark.range(20, numPartitions=2).select(
         F.repeat(F.col("id").cast("string"), F.when(F.col("id") % 5 == 0, 100_000).otherwise(3)).alias("value")
@@ -45,7 +45,7 @@ def test_large_rows_go_out_in_chunks_and_come_back(flows: Flows) -> None:
 
 
 def test_a_stream_batches_by_key(flows: Flows) -> None:
-    # covers CONN-43
+    # covers SINK-8
     source, target = flows.broker.topic("source"), flows.broker.topic("keyed", partitions=2)
     flows.send(source, texts(60))
     key = F.concat(F.lit("k"), F.substring("value", -1, 1).cast("string"))

@@ -10,7 +10,7 @@ import pulsar
 import pytest
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.connections.config import ClientConfig
 from spark_pulsar.connector.admission.admission import Limits
 from spark_pulsar.connector.admission.lookahead import LookAhead
 from spark_pulsar.connector.errors import DataLossError, UnreadableMessageError
@@ -25,7 +25,7 @@ from spark_pulsar.connector.positions import EARLIEST, ReadPosition
 from spark_pulsar.connector.reading.projection import Projection
 from spark_pulsar.connector.reading.range_reading import read_range
 from spark_pulsar.model.errors import ConsumerBusy, TopicNotFound
-from spark_pulsar.wire.chunking import split
+from spark_pulsar.wire.entries.chunks import split
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata, SingleMessageMetadata
 from tests.brokers import Broker, topic_path
 
@@ -126,7 +126,7 @@ def test_messages_that_were_compacted_out_keep_their_index(broker: Broker, clien
 
 
 def test_an_end_that_does_not_exist_is_data_loss(broker: Broker, client: PulsarClient) -> None:
-    # covers CONN-11
+    # covers OFFSET-8
     topic = broker.topic("end")
     [at] = publish(client, topic, [(MessageMetadata(), b"only")])
     beyond = TopicRange(topic, EARLIEST, ReadPosition(at[0] + 100, 5))

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.connections.config import ClientConfig
 from spark_pulsar.connector.errors import SchemaError, UndecodableMessageError
 from spark_pulsar.connector.options.decode_mode import FAILFAST, PERMISSIVE, DecodeMode
 from spark_pulsar.connector.options.parsing import parse_options
@@ -181,22 +181,54 @@ def test_a_version_is_asked_for_once_in_a_ledger(
 
 
 def test_the_schema_of_topics_that_are_read_together(broker: Broker, client: PulsarClient) -> None:
+    # covers SCHEMA-8, SCHEMA-9
     documented = json.dumps(json.loads(A_B) | {"doc": "the same to a reader"}).encode()
-    topics = sorted(broker.topic("common") for _ in range(4))
-    for topic, definition in zip(topics, (A_B, documented, A_C, None), strict=True):
+    text = record({"name": "a", "type": "string"}, name="Other")
+    topics = sorted(broker.topic("common") for _ in range(5))
+    for topic, definition in zip(topics, (A_B, documented, A_C, None, text), strict=True):
         register(broker, client, topic, *([] if definition is None else [definition]))
     alike = common_definition(client, topics[:2], False)
     assert alike is not None
     assert alike.schema.data == A_B
-    for pair, told in (
-        (topics[1:3], rf"{topics[1]} has AVRO \(version 0\), {topics[2]} has AVRO \(version 0\)"),
-        (topics[2:], rf"{topics[2]} has AVRO \(version 0\), {topics[3]} has none"),
-    ):
-        with pytest.raises(SchemaError, match=rf"{told}; set allowDifferentTopicSchemas"):
-            common_definition(client, pair, False)
-        assert common_definition(client, pair, True) is None
+    for several, names in ((topics[1:3], ["a", "b", "c"]), (topics[2:4], ["a", "c"])):  # one of them has none yet
+        common = common_definition(client, several, False)
+        assert common is not None
+        assert (value_columns(common).names, common.is_of_several) == (names, True)
+        assert common_definition(client, several, True) is None
+    told = rf"{topics[0]} has AVRO \(version 0\), where a is int, {topics[4]} has AVRO \(version 0\), where a is string"
+    with pytest.raises(SchemaError, match=rf"have different schemas: {told}; set allowDifferentTopicSchemas"):
+        common_definition(client, topics, False)
+    least = common_definition(client, topics, False, ["b"])  # a is not asked for
+    assert least is not None
+    assert value_columns(least).names == ["b"]
+    broker.client().create_producer(topics[3]).send(b"x")
+    with pytest.raises(SchemaError, match=rf"{topics[2]} has AVRO \(version 0\), {topics[3]} has none; set allow"):
+        common_definition(client, topics[2:4], False)
     assert common_definition(client, [topics[3], broker.topic("missing")], False) is None
     assert common_definition(client, [], False) is None
+
+
+def test_topics_at_other_versions_are_read_as_one(broker: Broker, client: PulsarClient) -> None:
+    # covers SCHEMA-8
+    wide = record({"name": "c", "type": "long"}, {"name": "a", "type": "long"}, name="com.example.Wide")
+    one, two, three = sorted(broker.topic("united") for _ in range(3))
+    first, second = register(broker, client, one, JUST_A, A_B)
+    [only] = register(broker, client, two, wide)
+    register(broker, client, three)
+    planned = common_definition(client, [one, two, three], False)
+    assert planned is not None
+    send(client, one, JUST_A, first, {"a": 1})
+    send(client, one, A_B, second, {"a": 2, "b": 3})
+    send(client, two, wide, only, {"c": 4, "a": 2**40})
+    assert rows(broker, client, one, planned, FAILFAST) == [{"a": 1, "b": 5, "c": None}, {"a": 2, "b": 3, "c": None}]
+    assert rows(broker, client, two, planned, FAILFAST) == [{"a": 2**40, "b": 5, "c": 4}]
+    with client.publisher(two) as publisher:  # of its topic's schema, as nothing else is known
+        publisher.send(MessageMetadata(), b"\x0a\x0c")
+    assert rows(broker, client, two, planned, FAILFAST)[1] == {"a": 6, "b": 5, "c": 5}
+    late = client.register_schema(three, Schema(SchemaType.AVRO, A_C))  # a schema that comes while a query runs
+    send(client, three, A_C, late, {"a": 7, "c": "x"})
+    [row] = rows(broker, client, three, planned)
+    assert "field c was written as string, it cannot be read as long" in row["__error"]
 
 
 def test_partitions_have_the_schema_of_their_topic(broker: Broker, client: PulsarClient) -> None:

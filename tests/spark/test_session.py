@@ -57,7 +57,6 @@ def test_sql_views(flows: Flows) -> None:
 
 
 def test_a_thread_can_write_once_it_has_a_session(flows: Flows) -> None:
-    # covers case 15 of spark-connectors.md 6.2, as the README says it
     topic = flows.broker.topic("thread")
     frame = flows.rows("value string", [("x",)])
 

@@ -18,7 +18,7 @@ from pyspark.errors import AnalysisException, PySparkException, PythonException,
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_pulsar.wire.hashes import murmur3_32
+from spark_pulsar.wire.keys.hashes import murmur3_32
 from tests.spark.flows import Flows, texts
 from tests.unit.wire.key_hashes import boost_hash, java_string_hash
 
@@ -32,7 +32,7 @@ def received(flows: Flows, topic: str) -> list[str]:
 
 
 def test_every_column_arrives(flows: Flows) -> None:
-    # covers CONN-17
+    # covers SINK-1
     topic = flows.broker.topic("columns")
     at = datetime.datetime(2013, 1, 1, 3, 24, 0, 123_000)
     frame = flows.rows(
@@ -97,7 +97,7 @@ def test_the_option_topic_wins_over_the_column(flows: Flows) -> None:
 
 @pytest.mark.parametrize(("scheme", "hashed"), [("JavaStringHash", java_string_hash), ("Murmur3_32Hash", _murmur)])
 def test_keys_go_where_the_official_clients_put_them(flows: Flows, scheme: str, hashed: Any) -> None:
-    # covers CONN-18
+    # covers SINK-2
     topic = flows.broker.topic("routing", partitions=4)
     keys = [f"key-{number}" for number in range(40)] + ["", "é", "日本", "polygenelubricants"]
     flows.write(flows.rows("value string, __key string", [(key, key) for key in keys]), topic, hashingScheme=scheme)
@@ -112,7 +112,7 @@ def test_keys_go_where_the_official_clients_put_them(flows: Flows, scheme: str, 
 
 
 def test_keys_go_where_the_official_python_client_puts_them(flows: Flows) -> None:
-    # covers CONN-60
+    # covers SINK-10
     topic = flows.broker.topic("boost", partitions=13)
     keys = [
         *texts(40, prefix="key-"),
@@ -142,7 +142,7 @@ def test_keys_go_where_the_official_python_client_puts_them(flows: Flows) -> Non
 
 
 def test_hash_vectors_of_java(flows: Flows) -> None:
-    # wire-protocol 6.2 and 6.3, column "Java mod 4": the judge of the test above
+    # covers PT-4: the judge of the test above
     topic = flows.broker.topic("vectors", partitions=4)
     java = {"a": 1, "hello": 2, "test": 2, "key-1": 3, "key-2": 0, "order-42": 1, "é": 1, "日本": 3}
     murmur = {"a": 2, "hello": 3, "test": 3, "key-1": 0, "key-2": 0, "order-42": 2, "日本": 2}
@@ -179,7 +179,7 @@ def test_single_partition(flows: Flows) -> None:
 
 @pytest.mark.parametrize("codec", ["LZ4", "ZLIB", "ZSTD", "SNAPPY"])
 def test_compression(flows: Flows, codec: str) -> None:
-    # covers CONN-20
+    # covers READ-6
     topic = flows.broker.topic("compressed")
     flows.write(flows.rows("value string", [("x" * 5000,)] * 30), topic, compressionType=codec)
     assert received(flows, topic) == ["x" * 5000] * 30
@@ -191,7 +191,7 @@ def test_compression(flows: Flows, codec: str) -> None:
 
 @pytest.mark.parametrize("most", [1, 100], ids=["unbatched", "batched"])
 def test_ordering_keys_and_partitions_are_written_as_rows_name_them(flows: Flows, most: int) -> None:
-    # covers CONN-31
+    # covers SINK-4
     topic = flows.broker.topic("named", partitions=3)
     rows = [(f"{i}", "k", f"o{i}" if i % 2 else None, i % 4 if i % 4 < 3 else None) for i in range(20)]
     frame = flows.rows("value string, __key string, __orderingKey string, __partition int", rows)
@@ -208,7 +208,7 @@ def test_ordering_keys_and_partitions_are_written_as_rows_name_them(flows: Flows
 
 
 def test_without_batching_each_message_is_an_entry(flows: Flows) -> None:
-    # covers CONN-7, CONN-24
+    # covers READ-3, SINK-3
     topic = flows.broker.topic("unbatched")
     rows = [("a", "k", {"p": "q"}), (None, None, None), ("", "", {})]
     frame = flows.rows("value string, __key string, __messageProperties map<string,string>", rows).coalesce(1)
@@ -230,7 +230,7 @@ def test_a_row_too_large_is_an_error_that_says_so(flows: Flows) -> None:
 
 
 def test_large_var_types_and_batch_sizes(flows: Flows) -> None:
-    # covers case 10 of spark-connectors.md 6.2, writing
+    # covers SCHEMA-10
     topic = flows.broker.topic("large-types")
     frame = flows.rows(
         "value string, __key binary, __messageProperties map<string,string>",
@@ -251,7 +251,7 @@ def test_large_var_types_and_batch_sizes(flows: Flows) -> None:
 
 
 def test_the_session_zone_moves_no_event_time(flows: Flows) -> None:
-    # covers case 9 of spark-connectors.md 6.2, writing
+    # covers SCHEMA-10
     topic = flows.broker.topic("zones")
     flows.spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     try:
@@ -340,7 +340,7 @@ def _kill_workers_once(flag: Path) -> Any:
 
 
 def test_killed_workers_lose_no_row(flows: Flows, tmp_path: Path) -> None:
-    # covers CONN-24; case 4 of spark-connectors.md 6.2: kill -9 of a worker mid-write; rows may repeat
+    # covers SINK-3: kill -9 of a worker mid-write; rows may repeat
     source, target, checkpoint = flows.broker.topic("source"), flows.broker.topic("killed"), flows.checkpoint()
     flows.send(source, texts(5000), batching_enabled=True, batching_max_messages=100, max_pending_messages=10_000)
     rows = flows.stream(source, maxMessagesPerTrigger=2000).select("value")
@@ -361,7 +361,7 @@ def test_killed_workers_lose_no_row(flows: Flows, tmp_path: Path) -> None:
 
 
 def test_a_batch_that_failed_after_writing_is_written_again(flows: Flows) -> None:
-    # covers CONN-24; case 4 of spark-connectors.md 6.2: failure after the write; at least once
+    # covers SINK-3: failure after the write; at least once
     source, target, checkpoint = flows.broker.topic("source"), flows.broker.topic("again"), flows.checkpoint()
     flows.send(source, texts(20))
     failures = []

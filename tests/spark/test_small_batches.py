@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql.streaming import StreamingQuery
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.connections.config import ClientConfig
 from spark_pulsar.connector.columns import READ_COLUMNS
 from spark_pulsar.connector.micro_batches.offset_planner import OffsetPlanner
 from spark_pulsar.connector.micro_batches.small_batches import SmallBatches
@@ -190,7 +190,7 @@ def publish(client: PulsarClient, topic: str, *payloads: bytes) -> None:
 
 
 def test_a_poll_waits_and_is_woken_by_a_message(broker: Broker, client: PulsarClient) -> None:
-    # covers CONN-28
+    # covers READ-11
     topic = broker.topic("news")
     publish(client, topic, b"0")
     planner = OffsetPlanner(client, options_of(broker, topic, startingOffsets="earliest"))

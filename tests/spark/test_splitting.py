@@ -20,7 +20,7 @@ from spark_pulsar.connector.planning.splitting import parts_of
 from spark_pulsar.connector.positions import ReadPosition
 from spark_pulsar.connector.reading.projection import Projection
 from spark_pulsar.connector.reading.range_reading import read_range
-from spark_pulsar.wire.chunking import split
+from spark_pulsar.wire.entries.chunks import split
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests.spark.flows import BATCHED, Flows, texts, values
 from tests.spark.test_beside_streamnative import send_with_markers
@@ -46,7 +46,7 @@ def parts(flows: Flows, topic: str, **options: Any) -> list[list[str]]:
 
 
 def test_a_batch_read_over_many_ledgers(rolling: Flows) -> None:
-    # covers CONN-52
+    # covers READ-18
     topic = rolling.broker.topic("ledgers")
     hold(rolling, topic)
     rolling.send(topic, texts(57))
@@ -65,7 +65,7 @@ def test_a_batch_read_over_many_ledgers(rolling: Flows) -> None:
 
 
 def test_samples_tell_how_many_messages_entries_have(flows: Flows) -> None:
-    # covers CONN-52
+    # covers READ-18
     topic = flows.broker.topic("sampled")
     flows.send(topic, texts(100), **BATCHED)
     found = parts(flows, topic, maxRecordsPerPartition=20)
@@ -75,7 +75,7 @@ def test_samples_tell_how_many_messages_entries_have(flows: Flows) -> None:
 
 
 def test_a_stream_that_counts_cuts_inside_entries_too(flows: Flows) -> None:
-    # covers CONN-52
+    # covers READ-18
     topic = flows.broker.topic("counted")
     flows.send(topic, texts(40), **BATCHED)
     options = options_of(flows, topic, maxRecordsPerPartition=4, maxMessagesPerTrigger=25)
@@ -95,7 +95,7 @@ def test_a_stream_that_counts_cuts_inside_entries_too(flows: Flows) -> None:
 
 
 def test_cuts_through_chunked_messages(flows: Flows) -> None:
-    # covers CONN-53
+    # covers READ-19
     topic = flows.broker.topic("chunked")
     names = ("a", "b", "c", "d")
     chunks = []
@@ -122,7 +122,7 @@ def test_cuts_through_chunked_messages(flows: Flows) -> None:
 
 
 def test_cuts_between_markers_are_no_loss(flows: Flows) -> None:
-    # covers CONN-53
+    # covers READ-19
     topic = flows.broker.topic("markers")
     send_with_markers(flows, topic, [None, "a", None, None, None, "b", None, "c", None])
     found = parts(flows, topic, maxRecordsPerPartition=1)
@@ -131,7 +131,7 @@ def test_cuts_between_markers_are_no_loss(flows: Flows) -> None:
 
 
 def test_what_is_trimmed_at_a_cut_is_told(rolling: Flows) -> None:
-    # covers CONN-53
+    # covers READ-19
     topic = rolling.broker.topic("trimmed")
     hold(rolling, topic)
     rolling.send(topic, texts(55))
@@ -147,7 +147,7 @@ def test_what_is_trimmed_at_a_cut_is_told(rolling: Flows) -> None:
 
 
 def test_a_query_with_more_tasks_than_partitions(flows: Flows) -> None:
-    # covers CONN-52
+    # covers READ-18
     topic, checkpoint = flows.broker.topic("query", 2), flows.checkpoint()
     for partition in range(2):
         flows.send(f"{topic}-partition-{partition}", texts(60, prefix=f"{partition}-"))

@@ -39,7 +39,7 @@ def names(flows: Flows) -> Iterator[Names]:
 
 
 def test_a_view_reads_and_another_one_is_inserted_into(flows: Flows, names: Names) -> None:
-    # covers CONN-66
+    # covers READ-27
     sql, url, topic = flows.spark.sql, flows.broker.service_url, flows.broker.topic("view")
     target, view = names.new("VIEW"), names.new("VIEW")
     # options as people write them: a name with a dot, and any case
@@ -68,7 +68,7 @@ def test_a_view_reads_and_another_one_is_inserted_into(flows: Flows, names: Name
 
 
 def test_a_table_of_the_catalog_is_answered_with_the_view_to_use(flows: Flows, names: Names) -> None:
-    # covers CONN-67
+    # covers READ-28
     sql, url, topic = flows.spark.sql, flows.broker.service_url, flows.broker.topic("table")
     options = f"OPTIONS (`service.url` '{url}', topic '{topic}')"
     flows.send(topic, texts(2))
@@ -91,7 +91,7 @@ def test_a_table_of_the_catalog_is_answered_with_the_view_to_use(flows: Flows, n
 
 
 def test_other_ways_to_write(flows: Flows, names: Names) -> None:
-    # covers CONN-67
+    # covers READ-28
     topic = flows.broker.topic("ways")
     frame = flows.rows("value string", [("x",)])
     writer = frame.write.format("pulsar").option("service.url", flows.broker.service_url).option("topic", topic)

@@ -42,7 +42,7 @@ def test_rows_are_followed_as_they_come(flows: Flows) -> None:
 
 
 def test_a_stream_starts_at_latest_by_default(flows: Flows) -> None:
-    # covers CONN-4
+    # covers OFFSET-2
     topic = flows.broker.topic("latest")
     flows.send(topic, texts(13), **BATCHED)
     sink = Collected()
@@ -67,7 +67,7 @@ def test_a_stream_starts_at_a_time(flows: Flows) -> None:
 
 
 def test_a_stream_that_starts_at_a_time_to_come_reads_what_comes_next(flows: Flows) -> None:
-    # covers CONN-5
+    # covers OFFSET-3
     topic, checkpoint = flows.broker.topic("future"), flows.checkpoint()
     flows.send(topic, ["before"])
     frame = flows.stream(topic, startingTime=32_503_680_000_000)
@@ -77,7 +77,7 @@ def test_a_stream_that_starts_at_a_time_to_come_reads_what_comes_next(flows: Flo
 
 
 def test_a_restart_goes_on_at_the_message(flows: Flows) -> None:
-    # covers CONN-3
+    # covers OFFSET-1
     topic, checkpoint = flows.broker.topic("restart"), flows.checkpoint()
     flows.send(topic, texts(25), **BATCHED)
     frame = flows.stream(topic, maxMessagesPerTrigger=7)
@@ -90,7 +90,7 @@ def test_a_restart_goes_on_at_the_message(flows: Flows) -> None:
 
 
 def test_latest_is_where_the_query_first_started(flows: Flows) -> None:
-    # covers case 1 of spark-connectors.md 6.2: a restart between offsets/0 and commits/0 while latest moves on
+    # covers OFFSET-1: a restart between offsets/0 and commits/0 while latest moves on
     topic, checkpoint = flows.broker.topic("initial"), flows.checkpoint()
     flows.send(topic, texts(7))
     frame = flows.stream(topic, startingOffsets="latest")
@@ -108,7 +108,7 @@ def test_latest_is_where_the_query_first_started(flows: Flows) -> None:
 
 
 def test_a_replayed_batch_reads_the_same_on_other_cores(flows: Flows) -> None:
-    # covers case 3 of spark-connectors.md 6.2; the number of cores is no input of planning
+    # covers READ-18: the number of cores is no input of planning
     topic, checkpoint = flows.broker.topic("replay", partitions=3), flows.checkpoint()
     flows.send(topic, texts(60), **UNBATCHED)
     frame = flows.stream(topic, maxMessagesPerTrigger=20)
@@ -131,7 +131,7 @@ def test_a_replayed_batch_reads_the_same_on_other_cores(flows: Flows) -> None:
 
 
 def test_available_now_with_one_row_a_batch(flows: Flows) -> None:
-    # covers CONN-1; case 5 of spark-connectors.md 6.2: limit 1 row
+    # covers READ-1: limit 1 row
     topic = flows.broker.topic("one-row")
     flows.send(topic, texts(5), batching_enabled=True, batching_max_messages=3, batching_max_publish_delay_ms=60_000)
     batches = flows.drain(flows.stream(topic, maxMessagesPerTrigger=1), flows.checkpoint())
@@ -139,7 +139,7 @@ def test_available_now_with_one_row_a_batch(flows: Flows) -> None:
 
 
 def test_available_now_without_data(flows: Flows) -> None:
-    # covers case 5 of spark-connectors.md 6.2: no data
+    # covers READ-1: no data
     topic, checkpoint = flows.broker.topic("no-data"), flows.checkpoint()
     flows.send(topic, [])
     assert sum(map(len, flows.drain(flows.stream(topic), checkpoint))) == 0
@@ -148,7 +148,7 @@ def test_available_now_without_data(flows: Flows) -> None:
 
 
 def test_available_now_ends_at_what_was_there(flows: Flows) -> None:
-    # covers case 5 of spark-connectors.md 6.2: data arriving meanwhile
+    # covers READ-1: data arriving meanwhile
     topic, checkpoint = flows.broker.topic("meanwhile"), flows.checkpoint()
     flows.send(topic, texts(4))
     seen: list[str] = []
@@ -169,7 +169,7 @@ def test_available_now_ends_at_what_was_there(flows: Flows) -> None:
 
 @pytest.mark.parametrize("fail_on_data_loss", ["true", "false"])
 def test_available_now_with_a_topic_deleted_meanwhile(flows: Flows, fail_on_data_loss: str) -> None:
-    # covers case 5 of spark-connectors.md 6.2: a topic deleted meanwhile
+    # covers READ-1: a topic deleted meanwhile
     kept, gone = flows.broker.topic("kept"), flows.broker.topic("gone")
     flows.send(kept, texts(4, prefix="k"))
     flows.send(gone, texts(4, prefix="g"))
@@ -194,7 +194,7 @@ def test_available_now_with_a_topic_deleted_meanwhile(flows: Flows, fail_on_data
 
 
 def test_what_was_published_first_is_read_first(flows: Flows) -> None:
-    # covers CONN-1
+    # covers READ-1
     topic, begin_ms = flows.broker.topic("oldest", partitions=2), 1_790_000_000_000
     flows.send_at(f"{topic}-partition-0", {f"a{ms}": begin_ms + ms for ms in range(40)})
     flows.send_at(f"{topic}-partition-1", {f"b{ms}": begin_ms + ms for ms in range(30, 40)})
@@ -244,7 +244,7 @@ def test_partitions_stay_together_whatever_the_sizes_of_their_batches(flows: Flo
 
 
 def test_new_partitions_are_read_from_their_start(flows: Flows) -> None:
-    # covers CONN-15
+    # covers OFFSET-11
     topic = flows.broker.topic("growing", partitions=1)
     flows.send(f"{topic}-partition-0", texts(3))
     sink = Collected()
@@ -257,7 +257,7 @@ def test_new_partitions_are_read_from_their_start(flows: Flows) -> None:
 
 
 def test_new_topics_of_a_pattern_are_read_from_their_start(flows: Flows) -> None:
-    # covers CONN-15
+    # covers OFFSET-11
     prefix = flows.broker.topic("family")
     local = prefix.rsplit("/", 1)[1]
     sink = Collected()
@@ -282,7 +282,7 @@ def test_a_chunked_message_at_the_border_of_two_batches(flows: Flows) -> None:
 
 
 def test_nothing_is_left_on_the_broker(flows: Flows) -> None:
-    # covers CONN-2; case 6 of spark-connectors.md 6.2
+    # covers READ-2
     topic = flows.broker.topic("traces")
     flows.send(topic, texts(5))
     before = flows.subscriptions(topic)
@@ -292,7 +292,7 @@ def test_nothing_is_left_on_the_broker(flows: Flows) -> None:
 
 
 def test_the_backlog_of_a_named_subscription_is_zero_after_available_now(flows: Flows) -> None:
-    # covers CONN-13; case 7 of spark-connectors.md 6.2
+    # covers OFFSET-10
     topic = flows.broker.topic("cursor", partitions=2)
     flows.send(topic, texts(40), **UNBATCHED)
     frame = flows.stream(topic, subscriptionName="spark-job", maxMessagesPerTrigger=15)
@@ -305,7 +305,7 @@ def test_the_backlog_of_a_named_subscription_is_zero_after_available_now(flows: 
 
 
 def test_a_named_subscription_follows_a_running_query(flows: Flows) -> None:
-    # covers CONN-13
+    # covers OFFSET-10
     topic = flows.broker.topic("cursor-live")
     flows.send(topic, texts(5))
     sink = Collected()
@@ -318,7 +318,7 @@ def test_a_named_subscription_follows_a_running_query(flows: Flows) -> None:
 
 
 def test_progress_shows_newest_positions_and_lag(flows: Flows) -> None:
-    # covers CONN-14, CONN-74
+    # covers READ-4, READ-31
     topic = flows.broker.topic("progress")
     flows.send(topic, texts(10))
     frame = flows.stream(topic, maxMessagesPerTrigger=4)
@@ -335,7 +335,7 @@ def test_progress_shows_newest_positions_and_lag(flows: Flows) -> None:
     assert {name: lags[0][name] for name in ("messages", "entries", "bytes")} == {
         name: lags[0]["ofPartitions"][topic][name] for name in ("messages", "entries", "bytes")
     }
-    told = spark_pulsar.explain(query).splitlines()  # covers CONN-75
+    told = spark_pulsar.explain(query).splitlines()  # covers READ-32
     assert told[0] == f"{query.id} is stopped"
     assert told[1] == f"reads {topic}: read to the end when the last micro-batch began"
     assert told[2].startswith("batch 2 at ")

@@ -28,7 +28,7 @@ def backlog(flows: Flows, topic: str, name: str) -> int:
 
 
 def test_batch_and_stream_start_at_the_cursor(flows: Flows) -> None:
-    # covers CONN-55
+    # covers OFFSET-14
     topic = flows.broker.topic("cursor")
     flows.send(topic, texts(10))
     consume(flows, topic, "theirs", 4)
@@ -47,7 +47,7 @@ def test_batch_and_stream_start_at_the_cursor(flows: Flows) -> None:
 
 
 def test_a_subscription_that_is_missing_is_made_where_the_query_starts(flows: Flows) -> None:
-    # covers CONN-55
+    # covers OFFSET-14
     topic, wire = flows.broker.topic("missing"), flows.wire()
     flows.send(topic, texts(3))
     base = {"service.url": flows.broker.service_url, "topic": topic}
@@ -59,7 +59,7 @@ def test_a_subscription_that_is_missing_is_made_where_the_query_starts(flows: Fl
 
 
 def test_a_subscription_with_consumers_is_an_error_that_names_the_option(flows: Flows) -> None:
-    # covers CONN-55
+    # covers OFFSET-14
     topic, wire = flows.broker.topic("busy"), flows.wire()
     flows.send(topic, texts(3))
     options = parse_options(

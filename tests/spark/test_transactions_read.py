@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.model.ids import TransactionId
+from spark_pulsar.model.positions.ids import TransactionId
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests.eventually import eventually
 from tests.spark.flows import Collected, Flows, texts, values
@@ -66,7 +66,7 @@ LIMITS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
 def test_a_stream_reads_what_is_committed(flows: Flows, limits: dict[str, Any]) -> None:
-    # covers CONN-96
+    # covers TXN-7
     topic, client = flows.broker.topic(), flows.wire()
     expected = history(client, topic)
     checkpoint = flows.checkpoint()
@@ -82,7 +82,7 @@ def test_a_stream_reads_what_is_committed(flows: Flows, limits: dict[str, Any]) 
 
 @pytest.mark.parametrize("limits", [{}, {"minPartitions": 7}, {"maxRecordsPerPartition": 2}], ids=str)
 def test_a_batch_read_yields_what_is_committed(flows: Flows, limits: dict[str, Any]) -> None:
-    # covers CONN-96
+    # covers TXN-7
     topic, client = flows.broker.topic(), flows.wire()
     expected = history(client, topic)
     assert sorted(values(flows.batch(topic, **limits).collect())) == sorted(expected)
@@ -92,7 +92,7 @@ def test_a_batch_read_yields_what_is_committed(flows: Flows, limits: dict[str, A
 
 
 def test_a_read_may_begin_and_end_anywhere(flows: Flows) -> None:
-    # covers CONN-96
+    # covers TXN-7
     topic, client = flows.broker.topic(), flows.wire()
     expected = history(client, topic, 2)
     last = client.last_message_id(topic)
@@ -108,7 +108,7 @@ def test_a_read_may_begin_and_end_anywhere(flows: Flows) -> None:
 
 
 def test_an_open_transaction_ends_a_read_and_hides_what_is_behind_it(flows: Flows) -> None:
-    # covers CONN-96
+    # covers TXN-7
     topic, client, checkpoint = flows.broker.topic(), flows.wire(), flows.checkpoint()
     send(client, topic, texts(3))
     transaction = client.open_transaction(0, TIMEOUT_MS)
@@ -126,7 +126,7 @@ def test_an_open_transaction_ends_a_read_and_hides_what_is_behind_it(flows: Flow
     "limits", [{}, {"maxMessagesPerTrigger": 2}, {"smallBatchMaxMessages": 0, "subscriptionName": "job"}], ids=str
 )
 def test_a_query_that_runs_goes_on_when_transactions_end(flows: Flows, limits: dict[str, Any]) -> None:
-    # covers CONN-96
+    # covers TXN-7
     topic, client, seen = flows.broker.topic(partitions=2), flows.wire(), Collected()
     partitions = client.partitions_of(topic)
     writer = flows.stream(topic, **limits).writeStream.foreachBatch(seen)
@@ -149,7 +149,7 @@ def test_a_query_that_runs_goes_on_when_transactions_end(flows: Flows, limits: d
 
 
 def test_a_query_that_starts_at_the_latest_reads_what_is_open_then(flows: Flows) -> None:
-    # covers CONN-96
+    # covers TXN-7
     topic, client, seen = flows.broker.topic(), flows.wire(), Collected()
     send(client, topic, texts(3))
     transaction = client.open_transaction(0, TIMEOUT_MS)
@@ -164,7 +164,7 @@ def test_a_query_that_starts_at_the_latest_reads_what_is_open_then(flows: Flows)
 
 @pytest.mark.parametrize("limits", [{}, {"maxMessagesPerTrigger": 9}, {"minPartitions": 4}], ids=str)
 def test_ledgers_of_aborted_messages_alone_are_no_loss(rolling: Flows, limits: dict[str, Any]) -> None:
-    # covers CONN-96
+    # covers TXN-7
     topic, client, checkpoint = rolling.broker.topic(), rolling.wire(), rolling.checkpoint()
     client.publisher(topic).close()
     client.ensure_subscription([topic], "job", "earliest")
@@ -183,7 +183,7 @@ def test_ledgers_of_aborted_messages_alone_are_no_loss(rolling: Flows, limits: d
 
 
 def test_reads_by_time_find_their_place_among_aborted_messages(flows: Flows) -> None:
-    # covers CONN-96
+    # covers TXN-7
     topic, client = flows.broker.topic(), flows.wire()
     send(client, topic, texts(3))
     transact(client, topic, texts(20, prefix="aborted"), commit=False)
@@ -197,7 +197,7 @@ def test_reads_by_time_find_their_place_among_aborted_messages(flows: Flows) -> 
 
 
 def test_a_compacted_read_leaves_out_what_was_aborted(flows: Flows) -> None:
-    # covers CONN-96
+    # covers TXN-7
     topic, client = flows.broker.topic(), flows.wire()
     expected = history(client, topic, 3)
     assert sorted(values(flows.batch(topic, readCompacted=True).collect())) == sorted(expected)

@@ -40,7 +40,7 @@ def waiting(flows: Flows, topic: str, checkpoint: str, sink: Collected) -> Strea
 
 
 def test_a_query_that_waits_can_be_stopped(flows: Flows) -> None:
-    # covers CONN-16
+    # covers READ-5
     topic, checkpoint = flows.broker.topic("stopped"), flows.checkpoint()
     query = waiting(flows, topic, checkpoint, Collected())
     begin = time.monotonic()
@@ -52,7 +52,7 @@ def test_a_query_that_waits_can_be_stopped(flows: Flows) -> None:
 
 
 def test_a_query_that_was_stopped_while_it_waited_reads_what_comes_after_its_restart(flows: Flows) -> None:
-    # covers CONN-16
+    # covers READ-5
     topic, checkpoint, sink = flows.broker.topic("restarted"), flows.checkpoint(), Collected()
     waiting(flows, topic, checkpoint, sink).stop()
     query = waiting(flows, topic, checkpoint, sink)
@@ -84,7 +84,7 @@ def test_all_topics_are_waited_for_and_none_loses_what_comes_meanwhile(
 
 
 def test_a_batch_read_waits_too(flows: Flows) -> None:
-    # covers CONN-16
+    # covers READ-5
     topic = flows.broker.topic("batch")
     options = parse_options({"service.url": flows.broker.service_url, "topic": topic, WAITING: "true"})
     planned: list[Any] = []

@@ -24,7 +24,7 @@ class Number(pulsar.schema.Record):
 
 
 def test_tasks_are_recorded_where_spark_keeps_the_logs(flows: Flows, capfd: pytest.CaptureFixture[str]) -> None:
-    # covers CONN-76
+    # covers READ-33
     spark, topic, copy = flows.spark, flows.broker.topic("logs", partitions=2), flows.broker.topic("copy")
     flows.send(topic, texts(10))
     assert flows.batch(topic).count() == 10

@@ -89,10 +89,20 @@ def _topic(storage: Storage, state: DurableState, topic: TopicState) -> dict[str
     return found
 
 
+def _first_unread(state: DurableState, info: LedgerInfo) -> int:
+    """Returns the first entry that a subscription has not passed: earlier versions kept none before it."""
+    topic = state.topics[info.topic_id]
+    slowest = topic.slowest_mark_delete()
+    is_kept = info.ledger_id not in topic.ledger.ledgers or state.keeps_consumed(topic)
+    if is_kept or slowest is None or slowest.ledger_id < info.ledger_id:
+        return info.first_entry_id
+    passed = info.entries if slowest.ledger_id > info.ledger_id else min(slowest.entry_id + 1, info.entries)
+    return max(info.first_entry_id, passed)
+
+
 def _ledger(storage: Storage, state: DurableState, info: LedgerInfo) -> dict[str, Any]:
     digest, stored = hashlib.sha256(), 0
-    first = state.first_needed_entry(info.ledger_id) or 0
-    at = first
+    first = at = _first_unread(state, info)
     while runs := storage.read(info.ledger_id, at, 1000, 1 << 20):
         for run in runs:
             for entry_id in range(run.first_entry_id, run.end_entry_id):

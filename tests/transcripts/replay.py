@@ -37,7 +37,7 @@ _ANY_VALUE = {
     "END_TXN_RESPONSE": {"message"},
     "CONSUMER_STATS_RESPONSE": {"address", "connectedSince"},
 }
-# Told more than once, at times (wire 5.12, TN-13).
+# Told more than once, at times (FO-5, TN-13).
 _MAY_REPEAT = ("ACTIVE_CONSUMER_CHANGE", "REACHED_END_OF_TOPIC")
 # The recording names one field as older versions did.
 _RENAMED = {"txn_ttl_seconds": "txn_ttl_millis"}

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from starlette.responses import Response
 
-from spark_pulsar.admin.answers import Refused
+from spark_pulsar.admin.http.refusals import Refused
 
 from .policy_list import policy_list
 
 if TYPE_CHECKING:
-    from spark_pulsar.admin.calls import Call, Routes
+    from spark_pulsar.admin.http.calls import Call, Routes
 
 FOLDER: Final = Path(__file__).with_name("static")
 INDEX: Final = "index.html"
@@ -40,7 +40,7 @@ _HEADERS: Final = {
     "Cache-Control": "no-cache",
 }
 """Headers of every file: nothing of another origin is loaded, no other page may frame this one. A copy that a browser
-keeps is asked for again by its tag, so that a new release shows at once."""
+keeps is requested again by its tag, so that a new release shows at once."""
 
 
 class _File(NamedTuple):

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from spark_pulsar.broker.turn.config import BrokerConfig
 from spark_pulsar.broker.turn.config_keys import keys_of
-from spark_pulsar.model.policy_table import POLICIES
+from spark_pulsar.model.policies.policy_table import POLICIES
 
 if TYPE_CHECKING:
-    from spark_pulsar.model.policy_columns import Level, Policy
+    from spark_pulsar.model.policies.policy_columns import Level, Policy
 
 
 def policy_list() -> bytes:

@@ -1,4 +1,4 @@
-"""Opens and closes connections: handshake, keep-alive, liveness of a silent peer (wire-protocol 5.1, 5.12)."""
+"""Opens and closes connections: handshake, keep-alive, liveness of a silent peer (A3, A15, SUB-10)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from spark_pulsar.broker.entities.session import Session
 from spark_pulsar.broker.security.authentication import REFUSED
 from spark_pulsar.broker.turn.effects import ResumeReading
 from spark_pulsar.model.errors import AuthenticationError, PulsarError
-from spark_pulsar.wire import commands
+from spark_pulsar.wire.protocol import commands
 from spark_pulsar.wire.pulsar_api_pb2 import CommandAuthResponse, CommandConnect, FeatureFlags
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ MAX_VERSION_LENGTH: Final = 1_000
 
 def on_opened(core: Core, event: SessionOpened) -> None:
     """Opens a session for an accepted connection; the time for its handshake starts."""
-    session = Session(event.session_id, event.peer, event.local, core.now_ms, is_tls=event.is_tls)
+    session = Session(event.session_id, event.peer, event.local, core.wall_ms, is_tls=event.is_tls)
     core.sessions[event.session_id] = session
     core.sessions_opened += 1
     _set_timer(core, session, core.config.handshake_timeout_ms, _expect_handshake)
@@ -71,7 +71,7 @@ def release(core: Core, session: Session) -> None:
         consumer.subscription.remove(consumer)
     session.producers.clear()
     session.consumers.clear()
-    _tell_waiters(session, alive=False)
+    _notify_waiters(session, alive=False)
 
 
 def on_writing_paused(core: Core, event: WritingPaused) -> None:
@@ -125,7 +125,7 @@ def on_pong(core: Core, session: Session, _command: object) -> None:
 
 def on_auth_response(core: Core, session: Session, command: CommandAuthResponse) -> None:
     """AUTH_RESPONSE: takes fresh credentials of a client that was authenticated; any other is refused, and its
-    connection ends (AU-3; wire-protocol 5.1)."""
+    connection ends (AU-3)."""
     if session.connected and core.config.authentication_enabled:
         core.authentications.refresh(session, command)
         return
@@ -137,7 +137,7 @@ def heard_from(session: Session) -> None:
     """Notes that anything arrived from a session: it is alive."""
     session.heard = True
     if session.alive_waiters:
-        _tell_waiters(session, alive=True)
+        _notify_waiters(session, alive=True)
 
 
 def check_alive(core: Core, session: Session, answer: Callable[[bool], None]) -> None:
@@ -162,7 +162,7 @@ def check_alive(core: Core, session: Session, answer: Callable[[bool], None]) ->
     core.send(session, commands.ping())
 
     def give_up() -> None:
-        if session.alive_waiters is waiters:  # else it answered; others have asked since
+        if session.alive_waiters is waiters:  # else it answered; others have requested one since
             session.alive_waiters = []
             end(core, session, "no answer to a liveness check")
             for waiter in waiters:
@@ -172,7 +172,7 @@ def check_alive(core: Core, session: Session, answer: Callable[[bool], None]) ->
 
 
 def still_wanted(core: Core, session: Session, waiting: dict[int, _Command], number: int, command: _Command) -> bool:
-    """Tells whether a PRODUCER or SUBSCRIBE that waits is still wanted: neither closed nor sent again meanwhile, its
+    """Returns whether a PRODUCER or SUBSCRIBE that waits is still wanted: neither closed nor sent again meanwhile, its
     connection there. It waits no more."""
     if session.session_id not in core.sessions or waiting.get(number) is not command:
         return False
@@ -180,7 +180,7 @@ def still_wanted(core: Core, session: Session, waiting: dict[int, _Command], num
     return True
 
 
-def _tell_waiters(session: Session, *, alive: bool) -> None:
+def _notify_waiters(session: Session, *, alive: bool) -> None:
     waiters, session.alive_waiters = session.alive_waiters, []
     for waiter in waiters:
         waiter(alive)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from spark_pulsar.broker.dispatch.limits.dispatch_limiter import UNLIMITED
 from spark_pulsar.broker.turn.effects import SendMessages
-from spark_pulsar.model.ids import Position
-from spark_pulsar.wire.chunks import chunks_among
+from spark_pulsar.model.positions.ids import Position
+from spark_pulsar.wire.entries.chunks import chunks_among
 
 from .reading import EntryReader
 
@@ -72,14 +72,14 @@ class Dispatcher(ABC):
 
     @abstractmethod
     def has_work(self) -> bool:
-        """Tells, when a rate forbids to send, whether `dispatch` might send something otherwise (SUB-7)."""
+        """Returns, when a rate forbids to send, whether `dispatch` might send something otherwise (SUB-7)."""
 
     def begin(self) -> None:  # noqa: B027 - most have nothing to do then
         """Does, while a rate forbids to send, the part of `dispatch` that does not depend on rates (FO-5)."""
 
     @abstractmethod
     def redeliver(self, consumer: Consumer, ranges: Iterable[EntryRange] | None, epoch: int | None) -> None:
-        """Redelivers entries that a consumer asks for, or all that it holds (None) (NACK-2, NACK-3)."""
+        """Redelivers entries that a consumer requests, or all that it holds (None) (NACK-2, NACK-3)."""
 
     def acked(self, consumer: Consumer, ranges: Iterable[EntryRange]) -> None:  # noqa: B027
         """Releases whole entries that a consumer acknowledged; the cursor knows already."""
@@ -132,16 +132,16 @@ class Dispatcher(ABC):
     # For the dispatchers
 
     def visible_through(self) -> Position:
-        """Tells the last entry that may be sent (ML-5, TX-9)."""
+        """Returns the last entry that may be sent (ML-5, TX-9)."""
         return self.subscription.topic.max_read_position
 
     def has_to_send(self, entries: int) -> bool:
-        """Tells whether at least `entries` unacknowledged entries come from the read position on."""
+        """Returns whether at least `entries` unacknowledged entries come from the read position on."""
         ranges = self.subscription.cursor.unacked(self.position, self.visible_through(), entries)
         return sum(end - first for _, first, end in ranges) >= entries
 
     def is_more_after(self, ranges: list[EntryRange], asked: int, through: Position) -> bool:
-        """Tells, when all of `ranges` were sent, the next `asked` entries at most, whether there are more. If not,
+        """Returns, when all of `ranges` were sent, the next `asked` entries at most, whether there are more. If not,
         moves the read position behind the acknowledged ones."""
         if sum(end - first for _, first, end in ranges) >= asked:
             return True
@@ -149,15 +149,16 @@ class Dispatcher(ABC):
         return False
 
     def send_part(self, consumer: Consumer, run: EntryRun, low: int, high: int, *, with_counts: bool) -> int:
-        """Sends entries `low … high - 1` of a run; returns their number of messages, which cost as many permits."""
+        """Sends entries `low … high - 1` of a run; returns their number of messages, which cost as many permits
+        (A9, C11)."""
         starts, ends = run.starts[low:high], run.ends[low:high]
         counts = run.message_counts
         messages = high - low if counts is None else sum(counts[low:high])
         first = run.first_entry_id + low
         cursor = self.subscription.cursor
         redelivered = cursor.redelivered.get(run.ledger_id) if with_counts else None
-        batch_sets = cursor.sets_to_send(run.ledger_id)
         entry_ids = range(first, first + high - low)
+        batch_sets = cursor.sets_to_send(run.ledger_id, entry_ids)
         epoch = consumer.epoch
         self.core.effects.append(
             SendMessages(
@@ -196,7 +197,9 @@ class Dispatcher(ABC):
         self.subscription.messages_out += messages
         self.subscription.bytes_out += size_bytes
         self.core.dispatched_bytes += size_bytes
-        consumer.last_sent_ms = self.core.now_ms
+        consumer.last_sent_ms = self.core.wall_ms
+        if not consumer.first_sent_ms:
+            consumer.first_sent_ms = consumer.last_sent_ms
 
 
 def values_of(table: dict[int, int] | None, entry_ids: Sequence[int], default: Default) -> list[int | Default] | None:
@@ -208,7 +211,7 @@ def values_of(table: dict[int, int] | None, entry_ids: Sequence[int], default: D
 
 
 def fit(counts: Sequence[int] | None, ends: Sequence[int], low: int, high: int, messages: int, limit_at: int) -> int:
-    """Tells how far entries `low … high - 1` may be sent: while messages are left, up to the offset `limit_at`; at
+    """Returns how far entries `low … high - 1` may be sent: while messages are left, up to the offset `limit_at`; at
     least one.
 
     The entry that exceeds `messages` still goes: permits may drop below zero (SUB-4).

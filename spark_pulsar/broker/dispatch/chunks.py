@@ -13,8 +13,8 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.model.errors import CorruptMessage
-from spark_pulsar.model.ranges import RangeSet
-from spark_pulsar.wire.entries import metadata_of, text_of
+from spark_pulsar.model.positions.ranges import RangeSet
+from spark_pulsar.wire.entries.entry_bytes import metadata_of, text_of
 
 _MAX_UUID: Final = 256
 """Characters of a UUID; a digest stands for longer ones."""
@@ -43,7 +43,7 @@ class ChunkedMessage:
 
 
 class ChunkBook:
-    """The chunked messages of one subscription, and the consumer of each."""
+    """The chunked messages of one subscription, and the consumer of each (CHK-7)."""
 
     def __init__(self) -> None:
         self._messages: dict[str, ChunkedMessage] = {}
@@ -57,7 +57,7 @@ class ChunkBook:
         return bool(self._messages or self.waiting or self.free)
 
     def clear(self) -> None:
-        """Forgets all messages."""
+        """Discards all messages."""
         self._messages.clear()
         self._uuids.clear()
         self.waiting.clear()
@@ -99,7 +99,7 @@ class ChunkBook:
             yield from self.waiting.pop(consumer)
 
     def left(self, consumer: Consumer) -> list[EntryRange]:
-        """Forgets the messages of a consumer that closed: others may get them. Returns the chunks that waited for
+        """Discards the messages of a consumer that closed: others may get them. Returns the chunks that waited for
         it."""
         for uuid in [uuid for uuid, message in self._messages.items() if message.consumer is consumer]:
             self._forget_message(uuid)
@@ -117,7 +117,7 @@ class ChunkBook:
         return list(found)
 
     def done(self, ranges: Iterable[EntryRange]) -> None:
-        """Forgets acknowledged chunks, and messages of which none is left."""
+        """Discards acknowledged chunks, and messages of which none is left."""
         if not self:
             return
         found = RangeSet(ranges)
@@ -136,7 +136,7 @@ class ChunkBook:
                 del self.waiting[consumer]
 
     def done_through(self, ledger_id: int, entry_id: int) -> None:
-        """Forgets all chunks at or before a position, which are acknowledged."""
+        """Discards all chunks at or before a position, which are acknowledged."""
         if self:
             passed = [place for place in self._uuids if place <= (ledger_id, entry_id)]
             self.done((ledger, entry, entry + 1) for ledger, entry in passed)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from spark_pulsar.broker.lifetime.ttl import first_fresh
 from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.state.compaction import SOURCE
-from spark_pulsar.model.ids import Position
+from spark_pulsar.model.positions.ids import Position
 
 from .base import fit
 from .exclusive import ExclusiveDispatcher

@@ -1,4 +1,4 @@
-"""Dispatcher of Exclusive subscriptions and readers: one consumer gets everything, in storage order (7.2; EX-1 ...
+"""Dispatcher of Exclusive subscriptions and readers: one consumer gets everything, in storage order (EX-1 ...
 EX-4). Failover is built on it."""
 
 from __future__ import annotations
@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_pulsar.broker.lifetime.ttl import fresh_part
-from spark_pulsar.model.ids import Position
+from spark_pulsar.model.positions.ids import Position
 
 from .base import Dispatcher, fit
 from .hash_filter import HashFilter
@@ -23,7 +23,7 @@ _MAX_ENTRIES_A_TURN = 4_096
 
 
 class ExclusiveDispatcher(Dispatcher):
-    """Sends from the read position on; going back to mark-delete is its only way to redeliver."""
+    """Sends from the read position on; going back to mark-delete is its only way to redeliver (EX-2, EX-3)."""
 
     hash_filter: HashFilter | None = None
     """Filter by the hash ranges that an Exclusive consumer names (RD-6); of Failover they mean nothing."""
@@ -91,7 +91,7 @@ class ExclusiveDispatcher(Dispatcher):
         return self.receiver() is not None and self.position <= self.visible_through()
 
     def redeliver(self, consumer: Consumer, ranges: Iterable[EntryRange] | None, epoch: int | None) -> None:
-        """Redelivers everything unacknowledged: single entries cannot be (NACK-2)."""
+        """Redelivers everything unacknowledged: single entries cannot be (NACK-2, TMO-2)."""
         consumer.raise_epoch(epoch)
         self.rewind()
         self.core.wake(self.subscription)

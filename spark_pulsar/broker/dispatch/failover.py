@@ -10,8 +10,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort_right
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.wire import commands
-from spark_pulsar.wire.hashes import MASK, murmur3_32
+from spark_pulsar.wire.keys.hashes import MASK, murmur3_32
+from spark_pulsar.wire.protocol import commands
 
 from .compacted import CompactedDispatcher
 
@@ -37,7 +37,7 @@ class FailoverDispatcher(CompactedDispatcher):
     def __init__(self, core: Core, subscription: Subscription) -> None:
         self._active: Consumer | None = None
         self._has_started = False
-        """True when the active consumer was told, and gets entries."""
+        """True when the active consumer was notified, and gets entries."""
         self._start: Timer | None = None
         """Timer of a new active consumer that may not start yet (FO-6)."""
         self._distances: dict[Consumer, int] = {}
@@ -61,7 +61,7 @@ class FailoverDispatcher(CompactedDispatcher):
             self._has_started = True
             self.rewind()
             for consumer in self.subscription.consumers:
-                self._tell(consumer)
+                self._notify(consumer)
         return super().receiver()
 
     def begin(self) -> None:
@@ -70,11 +70,11 @@ class FailoverDispatcher(CompactedDispatcher):
     def attach(self, consumer: Consumer) -> None:
         consumers = self.subscription.consumers
         assert consumers.pop() is consumer, "a consumer that joins is the last one"
-        insort_right(consumers, consumer, key=_by_name)  # thousands may come: nothing here looks at all of them
+        insort_right(consumers, consumer, key=_by_name)  # thousands may come: nothing here visits all of them
         self._distances[consumer] = self._distance(consumer)
         insort_right(self._on_ring, consumer, key=self._by_distance)
         if not self._choose():
-            self._tell(consumer)  # that it has to wait, before its SUCCESS (FO-5)
+            self._notify(consumer)  # that it has to wait, before its SUCCESS (FO-5)
 
     def detach(self, consumer: Consumer) -> None:
         at = bisect_left(self._on_ring, self._by_distance(consumer), key=self._by_distance)
@@ -134,7 +134,7 @@ class FailoverDispatcher(CompactedDispatcher):
             (murmur3_32(f"{consumer.name}{point}".encode()) - self._topic_point) & MASK for point in range(_POINTS)
         )
 
-    def _tell(self, consumer: Consumer) -> None:
+    def _notify(self, consumer: Consumer) -> None:
         """Sends ACTIVE_CONSUMER_CHANGE (FO-5)."""
         if consumer.session.protocol_version >= _VERSION_WITH_CHANGES:
             change = commands.active_consumer_change(consumer.consumer_id, consumer is self._active)

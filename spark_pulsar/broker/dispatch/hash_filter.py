@@ -5,8 +5,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, ClassVar
 
-from spark_pulsar.wire.hashes import range_hash
-from spark_pulsar.wire.sticky_hashes import StickyHashes
+from spark_pulsar.wire.keys.hashes import range_hash
+from spark_pulsar.wire.keys.sticky_hashes import StickyHashes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -26,7 +26,7 @@ class NonPersistentExclusiveDispatcher(ExclusiveDispatcher):
     """Sends everything to the one consumer that is active, as far as its permits go."""
 
     def dispatch(self) -> bool:
-        self.receiver()  # of Failover: a new active consumer is told that it is
+        self.receiver()  # Failover notifies a new active consumer
         return False
 
     def deliver(self, run: EntryRun) -> None:

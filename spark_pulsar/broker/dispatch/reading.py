@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.topic_log import damage
-from spark_pulsar.model.ids import Position
+from spark_pulsar.model.positions.ids import Position
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.lifetime import delayed_delivery
 from spark_pulsar.ledger.records.cursors import CursorRedelivered
-from spark_pulsar.model.ids import Position
-from spark_pulsar.model.ranges import RangeSet
+from spark_pulsar.model.positions.ids import Position
+from spark_pulsar.model.positions.ranges import RangeSet
 
 from .base import Dispatcher
 from .chunks import ChunkBook
@@ -54,7 +54,7 @@ class RedeliveringDispatcher(Dispatcher):
     # A consumer closed
 
     def detach(self, consumer: Consumer) -> None:
-        """Redelivers the unacknowledged messages of a consumer that closed, was closed or lost its connection.
+        """Redelivers the unacknowledged messages of a consumer that closed, was closed or lost its connection (DLQ-6).
 
         While others are connected they get them before anything new (SH-4), a chunked message as a whole (CHK-6), and
         on Key_Shared in the order of their keys. After the last consumer the next one begins behind mark-delete.
@@ -73,10 +73,10 @@ class RedeliveringDispatcher(Dispatcher):
         for ledger_id, first, end in [*consumer.pending, *self.chunks.left(consumer)]:
             self.replay.add(ledger_id, first, end)
 
-    # A consumer asks
+    # Requests of consumers
 
     def redeliver(self, consumer: Consumer, ranges: Iterable[EntryRange] | None, epoch: int | None) -> None:
-        """Redelivers and counts the entries that the consumer really holds (NACK-3, RC-1)."""
+        """Redelivers and counts the entries that the consumer really holds (NACK-3, RC-1, RC-2)."""
         held: list[EntryRange] = []
         if ranges is None:
             held = list(consumer.pending)
@@ -106,7 +106,8 @@ class RedeliveringDispatcher(Dispatcher):
     # A delay is over
 
     def released(self, ranges: Iterable[EntryRange]) -> None:
-        """Adds delayed entries that were passed over to those to be redelivered; the others are still to come."""
+        """Adds delayed entries that were passed over to those to be redelivered; the others are still to come
+        (DEL-11)."""
         cursor = self.subscription.cursor
         for ledger_id, first, end in ranges:
             if ledger_id == self.position.ledger_id:
@@ -222,10 +223,10 @@ class RedeliveringDispatcher(Dispatcher):
 
     @abstractmethod
     def _has_waiting(self) -> bool:
-        """Tells whether there are entries that were passed over, or are to be redelivered."""
+        """Returns whether there are entries that were passed over, or are to be redelivered."""
 
     def _has_new_entries(self) -> bool:
-        """Tells whether an entry from the read position on may be there that is not delayed, and may be sent."""
+        """Returns whether an entry from the read position on may be there that is not delayed, and may be sent."""
         return self._first_new() <= self.visible_through() and self._unacked_allowance() > 0
 
     def _first_new(self) -> Position:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 class RemovedDispatcher(Dispatcher):
     """Takes the place of a dispatcher whose subscription is removed, which frees both: they refer to each other, and
-    the collector may not look at them for days."""
+    they may stay uncollected for days."""
 
     def __init__(self) -> None:
         self.turn_messages = self.turn_entries = self.turn_bytes = UNLIMITED

@@ -1,4 +1,4 @@
-"""Dispatcher of Shared subscriptions: entries go to consumers in turns (7.4; SH-1 ... SH-3)."""
+"""Dispatcher of Shared subscriptions: entries go to consumers in turns (SH-1 ... SH-3)."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class SharedDispatcher(RedeliveringDispatcher):
     ) -> None:
         """Notes that the consumer holds these entries, or of batches their unacknowledged messages."""
         left = None if counts is None else list(counts[low : low + entries])
-        sets = self.subscription.cursor.sets_to_send(ledger_id)
+        sets = self.subscription.cursor.sets_to_send(ledger_id, range(first, first + entries))
         if sets and left is not None:
             for index in range(entries):
                 bits = sets.get(first + index)

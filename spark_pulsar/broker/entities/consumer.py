@@ -1,4 +1,4 @@
-"""Consumers: their permits and unacknowledged messages (sections 7 and 9 of the rules).
+"""Consumers: their permits and unacknowledged messages (SUB-4, SH-6).
 
 Unacknowledged entries are a set of ranges, without an object per entry. Only entries of more than one message have an
 item of their own, because limits count messages (SH-6).
@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.model.entry_sets import EntrySet
-from spark_pulsar.model.ranges import RangeSet
+from spark_pulsar.model.positions.entry_sets import EntrySet
+from spark_pulsar.model.positions.ranges import RangeSet
 
 from .meters import Meter
 
@@ -34,7 +34,7 @@ class Consumer:
     name: str
     priority: int
     epoch: int | None
-    """Echoed in MESSAGE once the client sent one; Exclusive and Failover only (wire-protocol 5.8)."""
+    """Echoed in MESSAGE once the client sent one; Exclusive and Failover only (A19)."""
     properties: dict[str, str]
     connected_ms: int
     _: KW_ONLY
@@ -68,10 +68,12 @@ class Consumer:
     last_sent_ms: int = 0
     last_acked_ms: int = 0
     last_flow_ms: int = 0
+    first_sent_ms: int = 0
+    first_flow_ms: int = 0
     meter: Meter = field(init=False)
 
     def __post_init__(self) -> None:
-        self.meter = Meter(self.connected_ms)
+        self.meter = Meter(self.subscription.core.now_ms)
 
     @property
     def can_receive(self) -> bool:
@@ -79,12 +81,13 @@ class Consumer:
         return self.permits > 0 and self.ready and not self.blocked and self.session.writable and self.session.open
 
     def raise_epoch(self, epoch: int | None) -> None:
-        """Takes a new epoch of the client, which drops messages of an older one (wire-protocol 5.8)."""
+        """Takes a new epoch of the client, which drops messages of an older one (A19)."""
         if epoch is not None:
             self.epoch = epoch if self.epoch is None else max(self.epoch, epoch)
 
     def hold(self, ledger_id: int, first: int, counts: Sequence[int] | None, entries: int, messages: int) -> None:
-        """Holds entries that were sent until they are acknowledged. `counts`: messages per entry, None = one each."""
+        """Holds entries that were sent until they are acknowledged (SUB-9, ST-2). `counts`: messages per entry, None =
+        one each."""
         self.pending.add(ledger_id, first, first + entries)
         self.unacked += messages
         if counts is not None and messages != entries:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from spark_pulsar.broker.policies.effective import PolicyBook
 from spark_pulsar.broker.turn.effects import CloseSession, SendCommand
 from spark_pulsar.broker.turn.turn import Turn
-from spark_pulsar.wire import commands
+from spark_pulsar.wire.protocol import commands
 
 from .sliced_requests import SlicedRequests
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from spark_pulsar.model.column_store import ColumnStore
     from spark_pulsar.model.errors import PulsarError
     from spark_pulsar.model.names import TopicName
-    from spark_pulsar.model.policies import EffectivePolicies
+    from spark_pulsar.model.policies.effective_policies import EffectivePolicies
     from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 
     from . import features
@@ -84,9 +84,9 @@ class Core(Turn):
         """Configuration without dynamic keys, as the process was started with it."""
         self.cache = cache
         self.policies = PolicyBook(state, config)
-        """Effective policies; `policies_of` asks it."""
+        """Effective policies; `policies_of` reads it."""
         self.schema_groups: dict[str, int] = {}
-        """Group of records that the schemas of a name are durable with, where they changed since the start."""
+        """Group of records that the schemas of a name are durable with, where they changed lately."""
         self.instance = instance
         """Number that no earlier start of this broker had; part of generated producer names."""
         self.sessions: dict[int, Session] = {}
@@ -94,7 +94,7 @@ class Core(Turn):
         """Connections since the start, and those of them that did their handshake."""
         self.sliced_requests = SlicedRequests(self)
         self.topics: dict[str, Topic] = {}
-        """Topics in use since the start, by full name. Durable ones are taken into use when first asked for."""
+        """Topics in use since the start, by full name. Durable ones are taken into use at the first request."""
         self.being_deleted: set[str] = set()
         """Partitioned topics whose partitions are deleted at this moment, step by step; none is created."""
         self.producer_names_given = self.pending_publish_bytes = 0
@@ -102,12 +102,24 @@ class Core(Turn):
         """Count of subscriptions that hold entries read from storage; they share one bound of memory."""
         self.disk_full_reason = ""
         """Reason why the disk takes no more; empty when it does."""
-        self.is_stalled = False
+        self.is_full = False
         """True when nothing at all can be written for lack of space."""
+        self.disk_hang_reason = ""
+        """Reason why the disk answers nothing at all; empty while it does."""
         self.paused_sessions: set[int] = set()
         """Sessions that are not read because of back-pressure (PR-15)."""
 
-    # Telling
+    @property
+    def is_stalled(self) -> bool:
+        """Returns whether nothing at all can be written now."""
+        return self.is_full or bool(self.disk_hang_reason)
+
+    @property
+    def disk_reason(self) -> str:
+        """Reason why the broker takes no messages: the disk hangs, or is full; empty while it takes them."""
+        return self.disk_hang_reason or self.disk_full_reason
+
+    # Commands to clients
 
     def send(self, session: Session, command: BaseCommand) -> None:
         """Sends a command to a session, if it is still there."""

@@ -85,13 +85,12 @@ class Access:
 
 
 def epoch_of(command: CommandProducer) -> int | None:
-    """Reads the epoch that a client brings along. Shared producers may send one that means nothing (wire-protocol
-    5.4)."""
+    """Reads the epoch that a client brings along. Shared producers may send one that means nothing (PR-4)."""
     return command.topic_epoch if command.HasField("topic_epoch") else None
 
 
 def must_wait(topic: Topic, mode: int, epoch: int | None) -> bool:
-    """Tells whether a producer has to wait for the topic, or may open now. Raises ProducerBusy or ProducerFenced when
+    """Returns whether a producer has to wait for the topic, or may open now. Raises ProducerBusy or ProducerFenced when
     it may neither."""
     access = topic.access
     taken = access is not None and (access.holder is not None or bool(access.waiters))
@@ -145,8 +144,8 @@ def access_of(topic: Topic) -> Access:
     return topic.access
 
 
-def told_epoch(topic: Topic) -> int | None:
-    """Tells the epoch in PRODUCER_SUCCESS, also to Shared producers (PR-7)."""
+def announced_epoch(topic: Topic) -> int | None:
+    """Returns the epoch in PRODUCER_SUCCESS, also to Shared producers (PR-7)."""
     return None if topic.state.epoch == UNSET else topic.state.epoch
 
 
@@ -157,7 +156,7 @@ def refuse_waiters(topic: Topic, error: PulsarError) -> None:
 
 
 def mode_name(mode: int) -> str:
-    """Tells Pulsar's name of an access mode."""
+    """Returns Pulsar's name of an access mode."""
     return ProducerAccessMode.Name(ProducerAccessMode.ValueType(mode))
 
 

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections import OrderedDict
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from spark_pulsar.broker.turn.turn import Timer
     from spark_pulsar.ledger.entries import EntryRun
     from spark_pulsar.ledger.state.delay_index import Delays
     from spark_pulsar.ledger.state.ledger import LedgerInfo
     from spark_pulsar.ledger.state.topics import TopicState
-    from spark_pulsar.model.ids import TransactionId
+    from spark_pulsar.ledger.state.transactions import Transaction
     from spark_pulsar.model.name_index import NameIndex
     from spark_pulsar.model.names import TopicName
-    from spark_pulsar.model.policies import BacklogQuota, DispatchRate, PublishRate
-    from spark_pulsar.model.ranges import RangeSet
+    from spark_pulsar.model.policies.effective_policies import BacklogQuota, DispatchRate, PublishRate
+    from spark_pulsar.model.positions.ranges import RangeSet
     from spark_pulsar.wire.pulsar_api_pb2 import (
         CommandAuthResponse,
         CommandConnect,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         CommandWatchTopicList,
         KeySharedMeta,
     )
-    from spark_pulsar.wire.send_runs import SendRun
+    from spark_pulsar.wire.sends.send_runs import SendRun
 
     from .consumer import Consumer
     from .core import Core
@@ -124,7 +124,7 @@ class SubscribeLimit(Protocol):
     """The subscribe rate of a topic (`dispatch.limits.subscribe_rates`, SUB-6)."""
 
     def take(self, identity: tuple[str, str, int]) -> bool:
-        """Tells whether a consumer may subscribe once more."""
+        """Returns whether a consumer may subscribe once more."""
 
 
 class DispatchLimits(Protocol):
@@ -217,18 +217,20 @@ class TopicListWatcher:
     list: Any
     """`topics.topic_list_watch.WatchedList`."""
     knows: int
-    """Number of the last changes that the watcher was told with the whole list."""
+    """Number of the last changes that the whole list sent to the watcher contains."""
 
 
 # ---- of the core ------------------------------------------------------------------------------------------------
 
 
 class TopicListWatchers(Protocol):
-    """All watched lists of topics, told when topics come and go."""
+    """All watched lists of topics, notified when topics come and go."""
 
     def steps(self, core: Core, session: Session, command: CommandWatchTopicList, pattern: Any) -> Iterator[int]: ...
     def remove(self, watcher: Any) -> None: ...
     def changed(self, core: Core, name: TopicName, *, exists: bool) -> None: ...
+    def when_joined(self, full_name: str, call: Callable[[], None]) -> None: ...
+    def joined(self, full_name: str, session: Session) -> None: ...
 
 
 class Authentications(Protocol):
@@ -326,12 +328,22 @@ class DispatchLimiter(Protocol):
     def check(self, onward: Sequence[DispatchLimiter]) -> None: ...
 
 
+class OpenTransactionCounts(Protocol):
+    """Open transactions by coordinator, role and connection (`transactions.open_transactions`)."""
+
+    def count_of(self, most: int) -> int: ...
+    def check_room(self, most: int, session: Session) -> None: ...
+    def add(self, transaction: Transaction, session: Session | None) -> None: ...
+    def remove(self, transaction: Transaction) -> None: ...
+
+
 class Coordinators(Protocol):
     """The transaction coordinators (`transactions.coordinator`)."""
 
-    timers: dict[TransactionId, Timer]
+    @property
+    def open(self) -> OpenTransactionCounts: ...
+
     counts: dict[int, Any]
-    open_counts: dict[int, int]
     names_length: int
 
     def of(self, most: int) -> Any: ...

@@ -1,8 +1,8 @@
-"""Meters: rates of the counters of topics, producers, subscriptions and consumers (section 17).
+"""Meters: rates of the counters of topics, producers, subscriptions and consumers (ST-7).
 
 Nothing is done when messages pass: a timer compares each counter with what it was one interval before
 (`statsUpdateFrequencyInSecs`, as in Apache Pulsar), some topics in each turn. A rate is that of the last whole
-interval, of something younger since it came; it is 0 before its first look.
+interval, of something younger since it came; it is 0 before its first sample.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Consumed(NamedTuple):
 
 
 class Meter:
-    """Counters of one entity at the last look, and their rates until then."""
+    """Counters of one entity at the last sample, and their rates until then."""
 
     __slots__ = ("_counted", "_since_ms", "per_second")
 
@@ -84,15 +84,15 @@ class Meter:
 
 
 def published(thing: Topic | Producer) -> Published:
-    """Tells the publish rates of a topic or producer."""
+    """Returns the publish rates of a topic or producer."""
     return Published(*thing.meter.per_second)
 
 
 def delivered(subscription: Subscription) -> Delivered:
-    """Tells the rates of a subscription, consumers that left within the interval included."""
+    """Returns the rates of a subscription, consumers that left within the interval included."""
     return Delivered(*subscription.meter.per_second)
 
 
 def consumed(consumer: Consumer) -> Consumed:
-    """Tells the rates of a consumer."""
+    """Returns the rates of a consumer."""
     return Consumed(*consumer.meter.per_second)

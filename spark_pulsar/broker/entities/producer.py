@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from spark_pulsar.broker.turn.counter_columns import BYTES_IN, LAST_GROUP, MESSAGES_IN
 from spark_pulsar.broker.turn.effects import SendReceipts
 from spark_pulsar.model.column_store import ColumnStore, Counter, HasCounters
-from spark_pulsar.wire import commands
+from spark_pulsar.wire.protocol import commands
 from spark_pulsar.wire.pulsar_api_pb2 import ProducerAccessMode
 
 from .meters import Meter
 
 if TYPE_CHECKING:
-    from spark_pulsar.wire.send_runs import SendRun
+    from spark_pulsar.wire.sends.send_runs import SendRun
 
     from .core import Core
     from .session import Session
@@ -37,7 +37,7 @@ class Producer(HasCounters):
     is_encrypted: bool = False
     """True when the producer says that it encrypts (PR-12)."""
     schema_version: bytes = b""
-    """Version of its schema, as PRODUCER_SUCCESS told it; empty without schema (SC-1)."""
+    """Version of its schema, as PRODUCER_SUCCESS named it; empty without schema (SC-1)."""
     chunks_in: int = 0
     row: int = -1
     """Row of its counters in the table, while it is open."""
@@ -59,7 +59,7 @@ class Producer(HasCounters):
         table.put(self.row, self)
         self.session.producer_rows[self.producer_id] = self.row
         self.session.producers[self.producer_id] = self
-        self.session.dropped_producers.discard(self.producer_id)
+        self.session.dropped_producers.pop(self.producer_id, None)
         self.topic.producers[self.name] = self
         self.topic.was_used = True
 
@@ -100,12 +100,12 @@ def send_receipts(core: Core, producer: Producer, sends: SendRun, ledger_id: int
 def disconnect_after_receipts(core: Core, producer: Producer) -> None:
     """Closes a producer after the receipts of its SENDs: its client sends again only entries that were not stored."""
     producer.leave()
-    producer.session.dropped_producers.add(producer.producer_id)
+    producer.session.note_dropped(producer.producer_id)
     core.when_durable(lambda: core.send(producer.session, commands.close_producer(producer.producer_id)))
 
 
 def disconnect(core: Core, producer: Producer) -> None:
     """Closes a producer; its further SENDs are dropped until the client opens it again."""
     producer.leave()
-    producer.session.dropped_producers.add(producer.producer_id)
+    producer.session.note_dropped(producer.producer_id)
     core.send(producer.session, commands.close_producer(producer.producer_id))

@@ -1,4 +1,4 @@
-"""Registry of topics: names, existence, partitions, taking into use (section 1 of the rules)."""
+"""Registry of topics: names, existence, partitions, taking into use (TN-5, TN-7, PT-1)."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def names_in(core: Core, tenant: str, namespace: str) -> list[TopicName]:
 
 
 def full_names_in(core: Core, domain: str, tenant: str, namespace: str) -> list[str]:
-    """Lists the full names of the topics and partitions of one domain of a namespace, sorted. The list is a snapshot,
-    to be read only."""
+    """Lists the full names of the topics and partitions of one domain of a namespace, sorted (C12). The list is a
+    snapshot, to be read only."""
     index = core.state.topic_names if domain == PERSISTENT else core.non_persistent.names
     return index.names(f"{domain}://{tenant}/{namespace}/")
 
@@ -64,7 +64,7 @@ def check_namespace(core: Core, name: TopicName) -> None:
 
 
 def exists(core: Core, name: TopicName) -> bool:
-    """Tells whether a topic (not: partitioned topic) exists."""
+    """Returns whether a topic (not: partitioned topic) exists."""
     return name.full in core.state.topics_by_name or name.full in core.non_persistent.by_name
 
 
@@ -86,7 +86,7 @@ def find(core: Core, name: TopicName) -> Topic | None:
 
 
 def take_into_use(core: Core, name: TopicName, state: TopicState) -> Topic:
-    """Makes the topic of a durable state, with its subscriptions, and tells observers of it."""
+    """Makes the topic of a durable state, with its subscriptions, and notifies its observers."""
     topic = Topic(core, name, state, confirmed=state.ledger.last_position)
     for cursor in state.cursors.values():
         subscription = Subscription(core, topic, cursor)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.model.principals import UNAUTHENTICATED, Principal
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from .exclusive_access import Waiter
     from .features import TopicListWatcher
     from .producer import Producer
+
+MOST_DROPPED_PRODUCERS: Final = 10_000
+"""Producers of one session that were closed by the broker and are known as such."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -49,10 +52,12 @@ class Session:
     """Rows of the producers' counters in `Core.producer_counters`."""
     opening: dict[int, CommandProducer] = field(default_factory=dict)
     """Producers that wait to open, for the quota or until the holder of their name is looked for."""
-    dropped_producers: set[int] = field(default_factory=set)
-    """Producers that the broker closed: SENDs still under way for them are dropped silently (wire-protocol 5.4)."""
+    dropped_producers: dict[int, None] = field(default_factory=dict)
+    """Producers that the broker closed lately, in this order: SENDs still under way for them are dropped silently."""
     waiting_producers: dict[int, Waiter] = field(default_factory=dict)
     """Producers that wait for exclusive access (PR-6)."""
+    open_transactions: int = 0
+    """Transactions that were opened here and have not ended (TX-28)."""
     watchers: dict[int, TopicListWatcher] = field(default_factory=dict)
     """Watched lists of topics (MT-2)."""
     consumers: dict[int, Consumer] = field(default_factory=dict)
@@ -65,6 +70,15 @@ class Session:
     """Publish rates that hold back entries of the session (PR-14)."""
     alive_waiters: list[Callable[[bool], None]] = field(default_factory=list)
     """Calls that wait for the result of a liveness check."""
+
+    def note_dropped(self, producer_id: int) -> None:
+        """Notes that the broker closed a producer (A13). The one of the oldest note leaves where there are very many:
+        its client has had time to notice."""
+        dropped = self.dropped_producers
+        dropped.pop(producer_id, None)
+        if len(dropped) >= MOST_DROPPED_PRODUCERS:
+            del dropped[next(iter(dropped))]
+        dropped[producer_id] = None
 
     @property
     def host(self) -> str:

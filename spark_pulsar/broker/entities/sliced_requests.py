@@ -59,7 +59,7 @@ class SlicedRequests:
             self._run()
 
     def is_waiting(self, session_id: int) -> bool:
-        """Tells whether a request of a session waits or is under way."""
+        """Returns whether a request of a session waits or is under way."""
         is_running = self._running is not None and self._running[0] == session_id
         return is_running or session_id in self._waiting or session_id in self._stalled
 

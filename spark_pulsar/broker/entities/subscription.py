@@ -1,4 +1,4 @@
-"""Subscriptions: a cursor, and the consumers connected to it (sections 6 and 7.1 of the rules)."""
+"""Subscriptions: a cursor, and the consumers connected to it (CUR-8, SUB-1)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.model.errors import ProducerBusy
-from spark_pulsar.wire import commands
+from spark_pulsar.wire.protocol import commands
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe, KeySharedMeta
 
 from .meters import Meter
@@ -41,7 +41,7 @@ class Subscription:
     born_group: int = field(init=False)
     """Group that its creation is durable with; clients hear of the subscription when it is."""
     fenced: bool = False
-    """True while a seek looks for its position; consumers wait in `waiting` to join (CUR-11)."""
+    """True while a seek searches for its position; consumers wait in `waiting` to join (CUR-11)."""
     waiting: list[Callable[[], None]] = field(default_factory=list)
     messages_out: int = 0
     bytes_out: int = 0
@@ -68,7 +68,7 @@ class Subscription:
     """Count of committed transactions that had acks here (TX-12)."""
     transactions_aborted: int = 0
     kept_for_seek: bool = False
-    """True for a reader's subscription without consumers whose position the next one takes over (wire-protocol 5.9)."""
+    """True for a reader's subscription without consumers whose position the next one takes over (CUR-11)."""
 
     def __post_init__(self) -> None:
         self.name = self.cursor.name
@@ -100,7 +100,7 @@ class Subscription:
         """Acts on a mark-delete that moved forward, by acks, expiry, skips or quotas: the ledger that it passed may go
         (TRIM-1), and consumers may have reached the end of the topic (TN-13). Acks call it."""
         core, topic, cursor = self.core, self.topic, self.cursor
-        self.last_moved_ms = core.now_ms
+        self.last_moved_ms = core.wall_ms
         if cursor.is_durable:
             front = topic.ledger.front
             if (
@@ -112,6 +112,11 @@ class Subscription:
                 core.front_consumed(core, topic)
         if topic.state.is_terminated:
             core.end_acked(core, self)
+
+    def note_expired(self, entries: int, time_ms: int) -> None:
+        """Counts entries that expired at this time, by age or up to a position."""
+        self.entries_expired += entries
+        self.last_expired_ms = time_ms
 
     def note_throttled(self, member: str) -> None:
         """Counts a wait for a dispatch rate."""
@@ -161,7 +166,7 @@ class Subscription:
             self.drop()
 
     def drop(self) -> None:
-        """Removes the subscription from its topic."""
+        """Removes the subscription from its topic (ST-9)."""
         topic = self.topic
         if topic.subscriptions.get(self.name) is self:
             topic.remove_subscription(self)
@@ -197,13 +202,13 @@ class Subscription:
 
 
 def type_name(wanted_type: int) -> str:
-    """Tells Pulsar's name of a subscription type."""
+    """Returns Pulsar's name of a subscription type."""
     return CommandSubscribe.SubType.Name(CommandSubscribe.SubType.ValueType(wanted_type))
 
 
 def check_subscription_name(name: str) -> None:
-    """Refuses empty and reserved names, with ProducerBusy as Apache Pulsar does (TN-12)."""
-    if not name:
+    """Refuses blank and reserved names, with ProducerBusy as Apache Pulsar does (TN-12)."""
+    if not name.strip():
         raise ProducerBusy("Empty subscription name")
     if name.startswith(_RESERVED_PREFIX) or name in _RESERVED_NAMES:
         raise ProducerBusy("Subscription with reserved subscription name attempted")

@@ -17,8 +17,8 @@ from spark_pulsar.broker.turn.counter_columns import (
 )
 from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
 from spark_pulsar.model.column_store import Counter, HasCounters
-from spark_pulsar.model.ids import LATEST, Position, TransactionId
 from spark_pulsar.model.names import TopicName
+from spark_pulsar.model.positions.ids import LATEST, Position, TransactionId
 
 from .meters import Meter
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .subscription import Subscription
 
 NEVER_BYTES: Final = 1 << 62
-"""`Topic.check_at_bytes` when no monitor has to look."""
+"""`Topic.check_at_bytes` when no monitor has to check."""
 
 NOTHING_HELD: Final = -1
 """`Topic.held_ledger` when retention alone keeps none."""
@@ -124,7 +124,7 @@ class Topic(HasCounters):
     trim_timer: Timer | None = None
     """Timer for the end of that retention."""
     was_used: bool = False
-    """True when a producer, consumer or subscription came since the last look of `inactive_topics`."""
+    """True when a producer, consumer or subscription came since the last check of `inactive_topics`."""
 
     def __post_init__(self, core: Core, confirmed: Position) -> None:
         HasCounters.__init__(self, (*confirmed, 0, 0, NEVER_BYTES, 0, 0))
@@ -140,7 +140,7 @@ class Topic(HasCounters):
     messages_in = Counter(TOPIC_MESSAGES_IN)
     bytes_in = Counter(TOPIC_BYTES_IN)
     check_at_bytes = Counter(CHECK_AT_BYTES)
-    """Value of `bytes_in` from which on monitors look at appended entries."""
+    """Value of `bytes_in` from which on monitors check appended entries."""
     last_published_ms = Counter(LAST_PUBLISHED_MS)
     """Time of the last publish since the start; 0 = never."""
     subscription_count = Counter(SUBSCRIPTIONS)
@@ -174,8 +174,8 @@ class Topic(HasCounters):
         return sum(len(subscription.consumers) for subscription in self.subscriptions.values())
 
     def must_roll(self, core: Core) -> bool:
-        """Tells whether a new ledger must be opened before the next entry (ML-1, ML-2)."""
-        return self.ledger.must_roll(core.now_ms, core.roll_limits)
+        """Returns whether a new ledger must be opened before the next entry (ML-1, ML-2)."""
+        return self.ledger.must_roll(core.wall_ms, core.roll_limits)
 
     def confirm_entries(self, core: Core, run: EntryRun) -> None:
         """Lets subscriptions read a run that is on disk now."""

@@ -1,7 +1,7 @@
-"""Compaction: a second copy of a topic that holds the last message of each key (section 13, CMP-C1 … CMP-C6).
+"""Compaction: a second copy of a topic that holds the last message of each key (CMP-C1 … CMP-C6).
 
 The shell reads and compares entries: `CompactTopic` orders it, `EntriesCompacted` brings the remaining messages block
-by block, and `ContinueCompaction` asks for the next block when the one before it is on disk, so that memory is bounded.
+by block, and `ContinueCompaction` requests the next block when the one before it is on disk, so that memory is bounded.
 Blocks become entries of a ledger of their own; one record lets it replace the compacted ledger before it. A crash
 leaves an unfinished ledger, which is dropped at the start. Entries after the horizon are held until the next
 compaction, as if a subscription stood there (`TopicState.slowest_mark_delete`).
@@ -26,8 +26,8 @@ from spark_pulsar.ledger.records.compaction import (
     CompactionPrepared,
 )
 from spark_pulsar.model.errors import PulsarError
-from spark_pulsar.model.ids import EARLIEST, Position
 from spark_pulsar.model.names import TopicName
+from spark_pulsar.model.positions.ids import EARLIEST, Position
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,7 +82,7 @@ def status(core: Core, topic: Topic) -> tuple[str, str]:
 
 
 def covers(topic: Topic, position: Position) -> bool:
-    """Tells whether readers of the compacted view get the position from the compacted ledger."""
+    """Returns whether readers of the compacted view get the position from the compacted ledger."""
     compaction = topic.state.compaction
     return compaction is not None and compaction.ledger is not None and position <= compaction.horizon
 
@@ -130,7 +130,7 @@ def _begin(core: Core, topic: Topic) -> None:
         core.compactions.statuses[topic_id] = (SUCCESS, "")
         return
     ledger_id = core.state.next_ledger_id
-    core.append(CompactionBegun(topic_id, ledger_id, core.now_ms))
+    core.append(CompactionBegun(topic_id, ledger_id, core.wall_ms))
     core.compactions.last_token += 1
     run = CompactionRun(core.compactions.last_token, topic, ledger_id, horizon)
     core.compactions.running[run.token] = run
@@ -200,14 +200,14 @@ def on_ended(core: Core, event: CompactionEnded) -> None:
     topic = run.topic
     topic_id = topic.state.topic_id
     index = tuple(run.index)
-    core.append(CompactionFinished(topic_id, run.ledger_id, *run.horizon, core.now_ms, event.removed, run.last, index))
+    core.append(CompactionFinished(topic_id, run.ledger_id, *run.horizon, core.wall_ms, event.removed, run.last, index))
     retention.trim(core, topic)
     topic.wake_subscriptions(core)
 
-    def tell() -> None:
+    def note_success() -> None:
         core.compactions.statuses[topic_id] = (SUCCESS, "")
 
-    core.when_durable(tell)
+    core.when_durable(note_success)
 
 
 def on_failed(core: Core, event: CompactionFailed) -> None:
@@ -217,7 +217,7 @@ def on_failed(core: Core, event: CompactionFailed) -> None:
         return
     topic_id = run.topic.state.topic_id
     core.append(CompactionAbandoned(topic_id))
-    core.compactions.failed_ms[topic_id] = core.now_ms
+    core.compactions.failed_ms[topic_id] = core.wall_ms
     core.compactions.statuses[topic_id] = (ERROR, event.reason)
 
 

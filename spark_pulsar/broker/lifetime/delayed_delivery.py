@@ -1,11 +1,11 @@
-"""Delayed delivery (section 10 of the rules): Shared and Key_Shared subscriptions get an entry at its time.
+"""Delayed delivery (DEL-1 ... DEL-13): Shared and Key_Shared subscriptions get an entry at its time.
 
 When entries are appended, those with a time that is still to come go into the topic's durable index
 (`ledger.state.delay_index`). Dispatch passes over the entries that the index holds; an entry that is due leaves the
 index, and subscriptions that passed over it get it like an entry that is redelivered. Nothing is kept per subscription.
 
 No entry is delivered before its time, and a due one waits a few milliseconds at most, whatever tick and strict mode are
-configured (section 21, row 7).
+configured (DEL-3).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from spark_pulsar.ledger.records.delays import DelaysElapsed, EntriesDelayed
 from spark_pulsar.ledger.state.delay_index import Delays
 from spark_pulsar.model.errors import NotAllowed
-from spark_pulsar.wire.delays import delays_in
+from spark_pulsar.wire.entries.delays import delays_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.turn.turn import Timer
     from spark_pulsar.ledger.entries import EntryRun
     from spark_pulsar.model.errors import PulsarError
-    from spark_pulsar.model.ranges import RangeSet
-    from spark_pulsar.wire.send_runs import SendRun
+    from spark_pulsar.model.positions.ranges import RangeSet
+    from spark_pulsar.wire.sends.send_runs import SendRun
 
 PAUSE_MS: Final = 10
 """Time between two releases of a topic, so that many times that are close together cost little."""
@@ -64,7 +64,7 @@ class DelayWatch:
         if timer is None or timer.when_ms > when_ms:
             if timer is not None:
                 timer.cancel()
-            self._timer = self._core.at(when_ms, self._release)
+            self._timer = self._core.at_wall(when_ms, self._release)
 
     def _release(self) -> None:
         core, topic, delays = self._core, self._topic, self.delays
@@ -75,18 +75,18 @@ class DelayWatch:
         pause_ms = 1
         for _ in range(_BLOCKS_A_TURN):
             following = delays.next_block()
-            if following is None or following[0] > core.now_ms:
+            if following is None or following[0] > core.wall_ms:
                 pause_ms = PAUSE_MS
                 break
             key = following[1]
-            due += delays.due(key, core.now_ms)
-            core.append_lazily(DelaysElapsed(*key, core.now_ms))
+            due += delays.due(key, core.wall_ms)
+            core.append_lazily(DelaysElapsed(*key, core.wall_ms))
             if len(due) >= _RANGES_A_TURN:
                 break
         self.free(due)
         if topic.ttl_monitor is not None:
             topic.ttl_monitor.released(due)
-        self.arm(core.now_ms + pause_ms)
+        self.arm(core.wall_ms + pause_ms)
 
     def check(self) -> None:
         """Asserts what must hold between turns; see `invariants`."""
@@ -121,7 +121,7 @@ def note(core: Core, topic: Topic, run: EntryRun) -> None:
     if counts is not None and 1 not in counts:  # messages with a time are never batched (DEL-1)
         return
     found = delays_in(run.buffer, run.starts, run.ends)
-    later = [delay for delay in found if delay.deliver_at_ms > core.now_ms]
+    later = [delay for delay in found if delay.deliver_at_ms > core.wall_ms]
     if not later:
         return
     entry_ids = [run.first_entry_id + delay.number for delay in later]
@@ -132,7 +132,7 @@ def note(core: Core, topic: Topic, run: EntryRun) -> None:
         topic.delays.arm()
 
 
-def within_limit(sends: SendRun, max_delay_ms: int) -> Iterator[tuple[SendRun, PulsarError | None]]:
+def allowed_parts(sends: SendRun, max_delay_ms: int) -> Iterator[tuple[SendRun, PulsarError | None]]:
     """Yields a run in parts, in order: those that may be stored, and single entries with too long a delay (DEL-9). It
     counts from the time of publishing that the message itself states."""
     done = 0
@@ -148,7 +148,7 @@ def within_limit(sends: SendRun, max_delay_ms: int) -> Iterator[tuple[SendRun, P
 
 
 def held_back(subscription: Subscription) -> RangeSet | None:
-    """Returns the entries that a subscription which honours times must not send yet; None without any."""
+    """Returns the entries that a subscription which honours times must not send yet; None without any (DEL-12)."""
     watch = subscription.topic.delays
     return None if watch is None else watch.held
 

@@ -29,7 +29,7 @@ def older_than(core: Core, subscription: Subscription, time_ms: int, done: Calla
     expired: list[EntryRange] = []
 
     def visit(run: EntryRun, first: int, end: int) -> int:
-        ahead_ms = core.now_ms + CLOCK_TOLERANCE_MS
+        ahead_ms = core.wall_ms + CLOCK_TOLERANCE_MS
         for entry_id in range(first, end):
             published_ms = time_in(run, entry_id - run.first_entry_id)
             if time_ms <= published_ms <= ahead_ms:

@@ -1,8 +1,9 @@
 """Message TTL: entries that no consumer acknowledged in time count as acknowledged (TTL-1 ... TTL-7).
 
-An entry's age is told by its publish time, which its producer's clock wrote (TTL-3). Publish times rise along a topic
+An entry's age follows from its publish time, which its producer's clock wrote (TTL-3). Publish times rise along a topic
 as far as clocks agree, so one *search* per topic is enough: everything before its position is expired, the entry there
-tells when to go on. Two kinds of entries do not fit and are noted as *outliers*, ranges with deadlines of their own:
+determines when the search goes on. Two kinds of entries do not fit and are noted as *outliers*, ranges with deadlines
+of their own:
 
 - from a clock that is ahead: the search steps over them, so that they hide nothing behind them and are not taken along;
 - from a clock that lags behind the entries before them: noted when they are appended, and by a *survey* of the backlog
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from spark_pulsar.broker.topic_log.entry_timestamps import delivery_time_in, time_in
 from spark_pulsar.broker.topic_log.entry_walk import EntryWalk
 from spark_pulsar.ledger.records.cursors import CursorAcked
-from spark_pulsar.model.ids import EARLIEST, Position
+from spark_pulsar.model.positions.ids import EARLIEST, Position
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -119,7 +120,7 @@ class TtlMonitor:
 
     def expire_due(self) -> None:
         """Expires in this turn the entries that are due."""
-        self._arm(self.core.now_ms, at_once=True)
+        self._arm(self.core.wall_ms, at_once=True)
 
     def appended(self, run: EntryRun) -> None:
         """Notes a run that was appended if its producer's clock lags, and searches again when it expires."""
@@ -129,20 +130,20 @@ class TtlMonitor:
         oldest_ms = min(first_ms, last_ms)
         if oldest_ms < self._newest_ms - CLOCK_TOLERANCE_MS:
             self._note(TtlOutlier(oldest_ms + self.age_ms, run.ledger_id, run.first_entry_id, run.end_entry_id))
-        if last_ms <= self.core.now_ms + CLOCK_TOLERANCE_MS:
+        if last_ms <= self.core.wall_ms + CLOCK_TOLERANCE_MS:
             self._newest_ms = max(self._newest_ms, last_ms)
         self._arm(oldest_ms + self.age_ms)
 
     def released(self, ranges: Iterable[EntryRange]) -> None:
-        """Counts the life of delayed entries from now on, where TTL begins at the delivery (TTL-6)."""
+        """Counts the life of delayed entries from now on, where TTL begins at the delivery (TTL-6, DEL-6)."""
         if self._from_delivery:
-            deadline_ms = self.core.now_ms + self.age_ms
+            deadline_ms = self.core.wall_ms + self.age_ms
             for each in ranges:
                 self._note_surely(TtlOutlier(deadline_ms, *each))
             self._arm(deadline_ms)
 
     def has_expired(self, run: EntryRun, index: int, horizon_ms: int) -> bool:
-        """Tells whether the life of an entry began at `horizon_ms` or before."""
+        """Returns whether the life of an entry began at `horizon_ms` or before."""
         return time_in(run, index) <= horizon_ms and not (
             self._from_delivery and delivery_time_in(run, index) > horizon_ms
         )
@@ -153,13 +154,13 @@ class TtlMonitor:
         if self._ended:
             return
         if not at_once:
-            when_ms = max(when_ms, self.core.now_ms + _PAUSE_MS)
+            when_ms = max(when_ms, self.core.wall_ms + _PAUSE_MS)
         timer = self._timer
         if timer is not None:
             if timer.when_ms <= when_ms:
                 return
             timer.cancel()
-        self._timer = self.core.at(when_ms, self._run)
+        self._timer = self.core.at_wall(when_ms, self._run)
 
     def _run(self) -> None:
         self._timer = None
@@ -180,16 +181,16 @@ class TtlMonitor:
                     return
         self._ack()
         if not self._is_reading:
-            self._arm(self.core.now_ms + 1, at_once=True)
+            self._arm(self.core.wall_ms + 1, at_once=True)
 
     def resume(self) -> None:
         """Goes on with entries that were read, or tries again in a while."""
         self._is_reading = False
         if self._scan is not None and self._scan.has_failed:
             self._leave_scan()
-            self._arm(self.core.now_ms + _READ_AGAIN_MS)
+            self._arm(self.core.wall_ms + _READ_AGAIN_MS)
         else:
-            self._arm(self.core.now_ms, at_once=True)
+            self._arm(self.core.wall_ms, at_once=True)
 
     def _leave_scan(self) -> None:
         """Ends a scan in its middle; the rest of an outlier is visited in a while."""
@@ -197,14 +198,14 @@ class TtlMonitor:
         if scan is not None and scan.is_survey:
             self._must_survey = True
         elif scan is not None and not scan.is_search:
-            again_ms = self.core.now_ms + _READ_AGAIN_MS
+            again_ms = self.core.wall_ms + _READ_AGAIN_MS
             self._outliers.append(TtlOutlier(again_ms, *scan.position, scan.end.entry_id))
         self._scan = None
 
     def _next_scan(self) -> _Scan:
         """Begins the next scan: an outlier whose time has come, else a survey that is due, else the search."""
         due = min(self._outliers, default=None)
-        if due is not None and due.deadline_ms <= self.core.now_ms:
+        if due is not None and due.deadline_ms <= self.core.wall_ms:
             self._outliers.remove(due)
             return _Scan(self, Position(due.ledger_id, due.first), Position(due.ledger_id, due.end))
         end = self.topic.last_add_confirmed.next_in_ledger
@@ -224,7 +225,7 @@ class TtlMonitor:
         """Finds the expired entries among `first … end - 1` of a run for the scan; a search ends at one that is not."""
         scan = self._scan
         assert scan is not None, "it visits"
-        horizon_ms = self.core.now_ms - self.age_ms
+        horizon_ms = self.core.wall_ms - self.age_ms
         ledger_id, first_expired = run.ledger_id, first
         for entry_id in range(first, end):
             time_ms = time_in(run, entry_id - run.first_entry_id)
@@ -249,16 +250,16 @@ class TtlMonitor:
         return end
 
     def _lives_on(self, run: EntryRun, entry_id: int, horizon_ms: int) -> bool:
-        """Tells whether an entry that was published long ago lives from its delivery on (TTL-6)."""
+        """Returns whether an entry that was published long ago lives from its delivery on (TTL-6)."""
         if not self._from_delivery:
             return False
         begins_ms = delivery_time_in(run, entry_id - run.first_entry_id)
-        if horizon_ms < begins_ms <= self.core.now_ms:  # a later one is noted when it is released
+        if horizon_ms < begins_ms <= self.core.wall_ms:  # a later one is noted when it is released
             self._note_surely(TtlOutlier(begins_ms + self.age_ms, run.ledger_id, entry_id, entry_id + 1))
         return begins_ms > horizon_ms
 
     def _is_ahead(self, time_ms: int) -> bool:
-        return time_ms > self.core.now_ms + CLOCK_TOLERANCE_MS
+        return time_ms > self.core.wall_ms + CLOCK_TOLERANCE_MS
 
     def _survey(self, scan: _Scan, time_ms: int, outlier: TtlOutlier) -> None:
         if time_ms < scan.newest_ms - CLOCK_TOLERANCE_MS:
@@ -272,7 +273,7 @@ class TtlMonitor:
         if self._outliers:
             deadlines.append(min(self._outliers).deadline_ms)
         if next_ms is None and self._position <= self.topic.ledger.last_position and self._subscriptions():
-            deadlines.append(self.core.now_ms)  # entries that came meanwhile, or are not on disk yet
+            deadlines.append(self.core.wall_ms)  # entries that came meanwhile, or are not on disk yet
         if deadlines:
             self._arm(min(deadlines))
 
@@ -303,7 +304,7 @@ class TtlMonitor:
         self._outliers.append(outlier)  # at most one for each ledger
 
     def _subscriptions(self) -> list[Subscription]:
-        """Returns the subscriptions for which entries expire (TTL-7)."""
+        """Returns the subscriptions for which entries expire (TTL-7, TTL-5)."""
         return [subscription for subscription in self.topic.subscriptions.values() if subscription.is_durable]
 
     def _ack(self) -> None:
@@ -327,8 +328,7 @@ def ack_expired(core: Core, subscription: Subscription, expired: list[EntryRange
         return
     before = cursor.backlog()
     core.append_lazily(CursorAcked(cursor.cursor_id, ranges))
-    subscription.entries_expired += before - cursor.backlog()
-    subscription.last_expired_ms = core.now_ms
+    subscription.note_expired(before - cursor.backlog(), core.wall_ms)
     subscription.dispatcher.expired(ranges)
     core.wake(subscription)
     if cursor.mark_delete != mark:
@@ -337,7 +337,7 @@ def ack_expired(core: Core, subscription: Subscription, expired: list[EntryRange
 
 def fresh_part(core: Core, subscription: Subscription, run: EntryRun, low: int, high: int) -> tuple[int, int]:
     """Returns the first stretch that is not expired of entries `low … high - 1` of a run, which are about to be
-    delivered, and acks the expired ones before it. When all are expired both bounds are `high`."""
+    delivered, and acks the expired ones before it (TTL-2). When all are expired both bounds are `high`."""
     start, end = first_fresh(core, subscription, run, low, high)
     if start > low:
         ack_expired(core, subscription, [(run.ledger_id, run.first_entry_id + low, run.first_entry_id + start)])
@@ -349,7 +349,7 @@ def first_fresh(core: Core, subscription: Subscription, run: EntryRun, low: int,
     ttl_monitor = subscription.topic.ttl_monitor
     if ttl_monitor is None or not subscription.is_durable:
         return low, high
-    horizon_ms = core.now_ms - ttl_monitor.age_ms
+    horizon_ms = core.wall_ms - ttl_monitor.age_ms
     if run.oldest_publish_ms < 0:
         run.oldest_publish_ms = min(time_in(run, index) for index in range(len(run.starts)))
     if run.oldest_publish_ms > horizon_ms:
@@ -369,7 +369,7 @@ def ttl_of(core: Core, name: TopicName) -> int:
 
 
 def is_on(core: Core, name: TopicName) -> bool:
-    """Tells whether entries of a topic expire."""
+    """Returns whether entries of a topic expire."""
     return ttl_of(core, name) > 0
 
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.ledger.records.base import NamespaceSet
 from spark_pulsar.ledger.records.documents import CLUSTERS, GLOBAL_TOPIC_POLICIES, TENANTS, TOPIC_POLICIES, DocumentSet
-from spark_pulsar.model.json_values import members
-from spark_pulsar.model.permissions import AUTH_POLICIES, SUBSCRIPTION_AUTH_MODE, Permissions, auth_mode
-from spark_pulsar.model.policies import DESTINATION_STORAGE, MESSAGE_AGE, EffectivePolicies
-from spark_pulsar.model.policies_without_effect import OFFLOAD_POLICIES
-from spark_pulsar.model.policy_table import (
+from spark_pulsar.model.policies.effective_policies import DESTINATION_STORAGE, MESSAGE_AGE, EffectivePolicies
+from spark_pulsar.model.policies.json_values import members
+from spark_pulsar.model.policies.permissions import AUTH_POLICIES, SUBSCRIPTION_AUTH_MODE, Permissions, auth_mode
+from spark_pulsar.model.policies.policies_without_effect import OFFLOAD_POLICIES
+from spark_pulsar.model.policies.policy_table import (
     BACKLOG_QUOTAS,
     BY_MEMBER,
     POLICIES,
@@ -26,9 +26,9 @@ from spark_pulsar.model.policy_table import (
     SCHEMA_COMPATIBILITY,
     SUBSCRIPTION_POLICIES,
 )
-from spark_pulsar.model.resource_groups import RESOURCE_GROUP, ResourceGroup
+from spark_pulsar.model.policies.resource_groups import RESOURCE_GROUP, ResourceGroup
+from spark_pulsar.model.policies.stored_policies import Readable, readable
 from spark_pulsar.model.schemas import AUTO_UPDATE_STRATEGIES
-from spark_pulsar.model.stored_policies import Readable, readable
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.turn.config import BrokerConfig

@@ -1,8 +1,8 @@
-"""Effective policies of each topic, computed when a feature asks for them.
+"""Effective policies of each topic, computed when a feature requests them.
 
 `PolicyBook.of` merges the policies of a topic and its namespace once per distinct pair and remembers the result until
-one of them changes. A feature asks `core.policies_of(topic.name)` when it needs a value. The monitors
-watch changes and tell the features that must act on them, topic by topic (`upkeep.monitors`).
+one of them changes. A feature calls `core.policies_of(topic.name)` when it needs a value. The monitors
+watch changes and notify the features that must act on them, topic by topic (`upkeep.monitors`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.ledger.records.documents import GLOBAL_TOPIC_POLICIES, TOPIC_POLICIES
-from spark_pulsar.model.policies import NO_LIMIT, BacklogQuota, EffectivePolicies, RetentionPolicy
+from spark_pulsar.model.policies.effective_policies import NO_LIMIT, BacklogQuota, EffectivePolicies, RetentionPolicy
 
 from . import documents as policies
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from spark_pulsar.model.names import TopicName
 
 MAX_REMEMBERED_BYTES: Final = 1 << 25
-"""Bytes of the names of topics whose effective policies are remembered: clients may ask for any name."""
+"""Bytes of the names of topics whose effective policies are remembered: clients may request any name."""
 
 _NAME_OVERHEAD_BYTES: Final = 128
 
@@ -57,7 +57,7 @@ class PolicyBook:
         return known
 
     def forget(self, full: str) -> None:
-        """Forgets the policies of a topic that is deleted."""
+        """Discards the policies of a topic that is deleted."""
         if self._by_topic.pop(full, None) is not None:
             self._room += len(full) + _NAME_OVERHEAD_BYTES
 
@@ -70,7 +70,7 @@ class PolicyBook:
         self._watchers.append(watcher)
 
     def changed(self, namespace: str, topic: str | None = None) -> None:
-        """Forgets computed policies and tells the watchers: those of a namespace, or of one topic of it, have
+        """Discards computed policies and notifies the watchers: those of a namespace, or of one topic of it, have
         changed."""
         self._forget()
         self._by_texts.clear()
@@ -78,7 +78,8 @@ class PolicyBook:
             watcher(namespace, topic)
 
     def configure(self, config: BrokerConfig) -> None:
-        """Takes another configuration for policies that are not set; whoever acts on policies is told elsewhere."""
+        """Takes another configuration for policies that are not set; the features that act on policies are notified
+        elsewhere."""
         self._config = config
         self._forget()
         self._by_texts.clear()

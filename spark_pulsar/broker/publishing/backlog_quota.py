@@ -1,9 +1,9 @@
-"""Backlog quotas: limits of what the slowest subscription of a topic leaves behind (rules 5.5).
+"""Backlog quotas: limits of what the slowest subscription of a topic leaves behind (BQ-1 ... BQ-11).
 
-Size is checked by the publish that may have reached the limit: each check tells how many bytes must come before the
+Size is checked by the publish that may have reached the limit: each check returns how many bytes must come before the
 next one is due, so that publishing costs one comparison. It is judged by exact sizes, which may have to be read first;
-up to then an upper bound will do. Age is checked when the oldest entry reaches it; the entry itself tells it, on the
-open ledger too (section 21, row 15). Both are checked again at the configured interval. Producers are closed after the
+up to then an upper bound will do. Age is checked when the oldest entry reaches it; the entry itself holds it, on the
+open ledger too (BQ-2). Both are checked again at the configured interval. Producers are closed after the
 receipts of what they have sent, so that nothing is sent twice.
 """
 
@@ -20,7 +20,7 @@ from spark_pulsar.broker.topic_log import backlog_size
 from spark_pulsar.broker.topic_log.entry_timestamps import time_in
 from spark_pulsar.ledger.state.size_marks import SizeSpan
 from spark_pulsar.model.errors import BacklogQuotaExceeded, BacklogQuotaHold, PulsarError
-from spark_pulsar.model.policies import BACKLOG_EVICTION, PRODUCER_EXCEPTION, BacklogQuota
+from spark_pulsar.model.policies.effective_policies import BACKLOG_EVICTION, PRODUCER_EXCEPTION, BacklogQuota
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.topic import OldestEntry, Topic
     from spark_pulsar.ledger.entries import EntryRun
-    from spark_pulsar.model.ids import Position
     from spark_pulsar.model.names import TopicName
+    from spark_pulsar.model.positions.ids import Position
 
 _EVICT_TO_PERCENT: Final = 90
 """Share of the limit that eviction leaves of a backlog (BQ-6, BQ-7)."""
@@ -45,7 +45,7 @@ class Excess(NamedTuple):
 
 
 def is_on(core: Core, name: TopicName) -> bool:
-    """Tells whether a topic has a quota that is enforced."""
+    """Returns whether a topic has a quota that is enforced."""
     if name.is_system or not core.config.quota_check_enabled:
         return False
     policies = core.policies_of(name)
@@ -82,7 +82,7 @@ def appended(core: Core, topic: Topic, run: EntryRun) -> None:
     watch = topic.quota
     assert watch is not None, "asked for topics with quotas only"
     if watch.has_age and watch.timer is None:
-        published_ms = min(time_in(run, 0), core.now_ms)
+        published_ms = min(time_in(run, 0), core.wall_ms)
         _check_age_at(core, topic, published_ms + watch.age.limit_time_s * 1000 + 1)
     if watch.has_size and backlog_size.most_backlog_bytes(topic) >= watch.size.limit_bytes:
         check(core, topic)
@@ -91,7 +91,7 @@ def appended(core: Core, topic: Topic, run: EntryRun) -> None:
 
 
 def check(core: Core, topic: Topic) -> None:
-    """Checks both quotas when everything that was appended is on disk, and does what they ask for."""
+    """Checks both quotas when everything that was appended is on disk, and does what they require."""
     watch = topic.quota
     if watch is None or watch.is_checking:
         return
@@ -149,7 +149,7 @@ def _check_again(core: Core, topic: Topic) -> None:
 
 
 def _check_size(core: Core, topic: Topic, is_over: Callable[[], bool], done: Callable[[], None]) -> None:
-    """Does what the size of the backlog asks for; `done` in this or a later turn."""
+    """Does what the size of the backlog requires; `done` in this or a later turn."""
 
     def judged(excess: Excess | None) -> None:
         if is_over() or excess is None:
@@ -185,7 +185,7 @@ def _check_size(core: Core, topic: Topic, is_over: Callable[[], bool], done: Cal
 
 def _evict_through(core: Core, topic: Topic, target: Position) -> None:
     """Marks entries before the last 90 % of the limit as consumed by every subscription. One step, so that there is no
-    loop to go astray in (section 21, row 17)."""
+    loop to go astray in (BQ-7)."""
     target = min(target, topic.last_add_confirmed)
     evicted = 0
     for subscription in list(topic.subscriptions.values()):
@@ -201,7 +201,7 @@ def _age_excess(core: Core, topic: Topic, oldest: OldestEntry | None) -> Excess 
     quota = core.policies_of(topic.name).age_quota
     if quota.limit_time_s <= 0 or oldest is None or oldest.publish_ms is None:
         return None
-    if core.now_ms - oldest.publish_ms <= quota.limit_time_s * 1000:
+    if core.wall_ms - oldest.publish_ms <= quota.limit_time_s * 1000:
         return None
     size = backlog_size.backlog_bytes(topic)
     return Excess(
@@ -214,11 +214,11 @@ def _age_excess(core: Core, topic: Topic, oldest: OldestEntry | None) -> Excess 
 def _age_text(core: Core, oldest: OldestEntry | None) -> str:
     if oldest is None or oldest.publish_ms is None:
         return ""
-    return f", the oldest message is {max(0, core.now_ms - oldest.publish_ms) // 1000} seconds old"
+    return f", the oldest message is {max(0, core.wall_ms - oldest.publish_ms) // 1000} seconds old"
 
 
 def _check_age(core: Core, topic: Topic) -> None:
-    """Finds the oldest entry, does what its age asks for, and checks again when it is too old."""
+    """Finds the oldest entry, does what its age requires, and checks again when it is too old."""
     watch = topic.quota
     if watch is None or not watch.has_age:
         return
@@ -232,14 +232,14 @@ def _check_age(core: Core, topic: Topic) -> None:
                 _evict_age(core, topic, watch)
             else:
                 _close_producers(core, topic)
-            _check_age_at(core, topic, core.now_ms + _AGAIN_MS)
+            _check_age_at(core, topic, core.wall_ms + _AGAIN_MS)
         elif oldest is not None and oldest.publish_ms is not None:
             # By what holds now: the watch may still be the one of a policy that was just taken away.
             limit_s = core.policies_of(topic.name).age_quota.limit_time_s
             if limit_s > 0:
                 _check_age_at(core, topic, oldest.publish_ms + limit_s * 1000 + 1)
         elif oldest is not None and oldest is not topic.oldest:  # it could not be read
-            _check_age_at(core, topic, core.now_ms + _AGAIN_MS)
+            _check_age_at(core, topic, core.wall_ms + _AGAIN_MS)
 
     backlog_size.with_oldest(core, topic, found)
 
@@ -248,7 +248,7 @@ def _evict_age(core: Core, topic: Topic, watch: QuotaWatch) -> None:
     """Expires entries older than 90 % of the limit, in whole seconds, for every subscription (BQ-7)."""
     if watch.evicting:
         return
-    before_ms = core.now_ms - watch.age.limit_time_s * _EVICT_TO_PERCENT // 100 * 1000
+    before_ms = core.wall_ms - watch.age.limit_time_s * _EVICT_TO_PERCENT // 100 * 1000
     losing = [subscription for subscription in topic.subscriptions.values() if subscription.is_durable]
     expired_before = sum(subscription.entries_expired for subscription in losing)
 
@@ -274,21 +274,21 @@ def _check_age_at(core: Core, topic: Topic, when_ms: int) -> None:
         watch.timer = None
         check(core, topic)
 
-    watch.timer = core.at(when_ms, due)
+    watch.timer = core.at_wall(when_ms, due)
 
 
 # ---- producers --------------------------------------------------------------------------------------------------
 
 
 def _close_producers(core: Core, topic: Topic) -> None:
-    """Closes the producers; their clients come back and are told why (BQ-4, BQ-5)."""
+    """Closes the producers; their clients come back and receive the reason (BQ-4, BQ-5)."""
     for producer in list(topic.producers.values()):
         producers.disconnect_after_receipts(core, producer)
 
 
 def admit(core: Core, topic: Topic, go_on: Callable[[PulsarError | None], None]) -> None:
-    """Finds whether a producer may open on the topic: `go_on` gets the refusal or None, in this or a later turn. The
-    refusal names the slowest subscription, its size and its age (section 21, row 16)."""
+    """Finds whether a producer may open on the topic: `go_on` gets the refusal or None, in this or a later turn (BQ-9).
+    The refusal names the slowest subscription, its size and its age (BQ-8)."""
     watch = topic.quota
     if watch is None:
         go_on(None)

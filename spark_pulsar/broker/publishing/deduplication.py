@@ -1,9 +1,9 @@
-"""De-duplication: entries that a producer repeats are not stored again (section 4 of the rules).
+"""De-duplication: entries that a producer repeats are not stored again (DED-1 ... DED-11, DED-13).
 
 For every producer name the topic's durable state keeps the highest sequence id taken. It is written in the same group
 as the entries (`SequencesReached`), so nothing is ever read again to know it, and a crash cannot part the two. Memory
 runs ahead of the disk here as everywhere: a repeated entry whose first copy is still being written is answered when
-that copy is on disk (row 19 of section 21; Apache Pulsar refuses it: DED-4). When writing fails the broker starts again
+that copy is on disk (Apache Pulsar refuses it: DED-4). When writing fails the broker starts again
 from the disk, and sequence ids that were not written are not known (DED-5).
 
 A run that is all new is known by its first id and by counting up from it; only others are judged entry by entry.
@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Final
 from spark_pulsar.broker.turn.slices import run_in_slices
 from spark_pulsar.ledger.records.deduplication import SequencesForgotten, SequencesReached
 from spark_pulsar.model.errors import ChecksumFailed, CorruptMessage, NotAllowed, PulsarError
-from spark_pulsar.model.ids import signed
-from spark_pulsar.wire.entries import metadata_of
-from spark_pulsar.wire.send_runs import CHUNK, SendRun
+from spark_pulsar.model.positions.ids import signed
+from spark_pulsar.wire.entries.entry_bytes import metadata_of
+from spark_pulsar.wire.sends.send_runs import CHUNK, SendRun
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from spark_pulsar.model.names import TopicName
 
 NOTHING_SENT: Final = -1
-"""Last sequence id that a producer is told when none is known of it (PR-3)."""
+"""Last sequence id sent to a producer of which none is known (PR-3)."""
 
 _BELOW_ALL: Final = -(1 << 63) - 1
 _ABOVE_ALL: Final = 1 << 63
@@ -53,7 +53,7 @@ class Verdict(Enum):
     DUPLICATE = "duplicate"
     """Entries that are stored already get a receipt without a position (DED-3)."""
     MIXED = "mixed"
-    """A batch of which a part is stored already: refused, where Apache Pulsar drops it all (row 20 of section 21)."""
+    """A batch of which a part is stored already: refused, where Apache Pulsar drops it all (DED-13)."""
 
 
 # ---- on and off -------------------------------------------------------------------------------------------------
@@ -66,7 +66,7 @@ def begin(core: Core) -> None:
 
 
 def apply_policy(core: Core, topic: Topic) -> None:
-    """Switches de-duplication of a topic on or off by its policies; off, its sequence ids are forgotten (DED-1)."""
+    """Switches de-duplication of a topic on or off by its policies; off, its sequence ids are removed (DED-1)."""
     topic.deduplicates = core.policies_of(topic.name).deduplication
     if topic.deduplicates:
         _watch(core)
@@ -75,7 +75,7 @@ def apply_policy(core: Core, topic: Topic) -> None:
 
 
 def forget_if_off(core: Core, name: TopicName, state: TopicState) -> None:
-    """Forgets the sequence ids of a topic that is not de-duplicated, in use or not (DED-1)."""
+    """Removes the sequence ids of a topic that is not de-duplicated, in use or not (DED-1)."""
     if state.sequences and not core.policies_of(name).deduplication:
         core.append(SequencesForgotten(state.topic_id, ()))
 
@@ -84,7 +84,7 @@ def forget_if_off(core: Core, name: TopicName, state: TopicState) -> None:
 
 
 def last_sequence_id(topic: Topic, producer_name: str) -> int:
-    """Returns the highest id taken from a producer; NOTHING_SENT when none is known. Tell it when it is durable."""
+    """Returns the highest id taken from a producer; NOTHING_SENT when none is known. Send it when it is durable."""
     return topic.state.sequences.get(producer_name, NOTHING_SENT)
 
 
@@ -143,8 +143,8 @@ def record_of_judged(producer: Producer, sends: SendRun) -> SequencesReached | N
 def reached_in_columns(
     core: Core, producers: Sequence[Producer], sequence_ids: Sequence[int], message_counts: Sequence[int]
 ) -> tuple[bool, SequencesReached | None]:
-    """Tells whether all entries of columnar SENDs may be stored; returns the record for those topics of them that
-    de-duplicate, too."""
+    """Returns whether all entries of columnar SENDs may be stored, and the record for those of their topics that
+    de-duplicate."""
     lasts: dict[Producer, int] = {}
     for producer, sequence_id, messages in zip(producers, sequence_ids, message_counts, strict=True):
         topic = producer.topic
@@ -166,13 +166,13 @@ def reached_in_columns(
 def mixed_batch_error(producer: Producer) -> PulsarError:
     """Returns the error that refuses a mixed batch. C++ clients, Python's and Node's among them, fail a message on
     ChecksumError alone and reconnect on anything else, for ever when the send timeout is off (DED-11); others fail it
-    on NotAllowed (wire-protocol 2.10)."""
+    on NotAllowed (DED-13)."""
     is_cpp = producer.session.client_version.startswith(_CPP_CLIENTS)
     return ChecksumFailed(_MIXED) if is_cpp else NotAllowed(_MIXED)
 
 
 def _rises(lows: Sequence[int], highs: Sequence[int] | None, counts: Sequence[int]) -> bool:
-    """Tells whether every entry's ids lie above those of the entry before it."""
+    """Returns whether every entry's ids lie above those of the entry before it."""
     first, each = lows[0], counts[0]
     number = len(lows)
     if lows[-1] + counts[-1] >= _ABOVE_ALL:
@@ -187,7 +187,7 @@ def _rises(lows: Sequence[int], highs: Sequence[int] | None, counts: Sequence[in
 
 
 def _ids(sends: SendRun, index: int) -> tuple[int, int]:
-    """Returns the lowest and highest sequence id of an entry. C++ clients do not tell the highest one of a batch: it is
+    """Returns the lowest and highest sequence id of an entry. C++ clients do not send the highest one of a batch: it is
     at least the lowest and one more for every other message, as far as there are ids."""
     low = signed(sends.sequence_ids[index])
     high = min(low + sends.message_counts[index] - 1, _ABOVE_ALL - 1)
@@ -196,7 +196,7 @@ def _ids(sends: SendRun, index: int) -> tuple[int, int]:
 
 
 def _is_last_chunk(sends: SendRun, index: int) -> bool:
-    """Tells whether an entry of a run of chunks is the last of its message. Metadata that cannot be read: not
+    """Returns whether an entry of a run of chunks is the last of its message. Metadata that cannot be read: not
     chunked."""
     try:
         metadata = metadata_of(sends.buffer, sends.starts[index], sends.ends[index])
@@ -209,7 +209,7 @@ def _is_last_chunk(sends: SendRun, index: int) -> bool:
 
 
 def _make_room(core: Core, topic: Topic, producer_name: str) -> None:
-    """Forgets the producer that is silent for longest when one more would be too many."""
+    """Removes the producer that is silent for longest when one more would be too many."""
     known = topic.state.sequences
     if producer_name in known or len(known) < core.config.deduplication_max_producers:
         return
@@ -240,7 +240,7 @@ def _check_later(core: Core) -> None:
 
 
 def _forget_silent(core: Core, timeout_ms: int) -> None:
-    """Forgets the producers that were away for the whole timeout, and notes those that are away now; some topics a
+    """Removes the producers that were away for the whole timeout, and notes those that are away now; some topics a
     turn."""
     silent = core.silent_producers
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.entities.producer import disconnect_after_receipts
 from spark_pulsar.model.errors import CorruptMessage, MetadataError
-from spark_pulsar.wire.entries import metadata_of
+from spark_pulsar.wire.entries.entry_bytes import metadata_of
+
+from .parts import parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +18,9 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.topic import Topic
     from spark_pulsar.wire.pulsar_api_pb2 import CommandProducer
-    from spark_pulsar.wire.send_runs import SendRun
+    from spark_pulsar.wire.sends.send_runs import SendRun
+
+    from .parts import Part
 
 NOT_ENCRYPTED: Final = MetadataError("Messages must be encrypted")
 """Answer to a SEND without keys."""
@@ -28,7 +32,7 @@ class RequiredEncryption:
     def __init__(self, core: Core) -> None:
         self._core = core
         self.topics: set[Topic] = set()
-        """The topics themselves; every run of SENDs asks for its own."""
+        """The topics themselves; every run of SENDs reads its own."""
 
     def adopt(self, topic: Topic) -> None:
         """Adds or removes a topic that comes into use, or has other policies; producers that do not encrypt are
@@ -53,21 +57,14 @@ class RequiredEncryption:
             raise MetadataError(f"Encryption is required in {topic.name}")
 
 
-def in_parts(sends: SendRun) -> Iterator[tuple[SendRun, bool]]:
-    """Yields a run in parts, in order, and whether each is encrypted."""
-    are_encrypted = [
-        _is_encrypted(sends.buffer, start, end) for start, end in zip(sends.starts, sends.ends, strict=True)
-    ]
-    done = 0
-    for index in range(1, len(are_encrypted) + 1):
-        if index == len(are_encrypted) or are_encrypted[index] != are_encrypted[done]:
-            whole = index - done == len(are_encrypted)
-            yield (sends if whole else sends.slice(done, index)), are_encrypted[done]
-            done = index
+def allowed_parts(sends: SendRun) -> Iterator[Part]:
+    """Yields a run in parts: encrypted entries, and those that are refused."""
+    encrypted = [_is_encrypted(sends.buffer, start, end) for start, end in zip(sends.starts, sends.ends, strict=True)]
+    return parts(sends, encrypted, NOT_ENCRYPTED)
 
 
 def _is_encrypted(buffer: bytes, start: int, end: int) -> bool:
-    """Tells whether an entry names its keys; metadata that cannot be read name none."""
+    """Returns whether an entry names its keys; metadata that cannot be read name none."""
     try:
         return bool(metadata_of(buffer, start, end).encryption_keys)
     except CorruptMessage:

@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.model.errors import NotAllowed
-from spark_pulsar.wire.send_runs import CHUNK
+from spark_pulsar.wire.sends.send_runs import CHUNK
+
+from .parts import parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
 
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.topic import Topic
-    from spark_pulsar.wire.send_runs import SendRun
+    from spark_pulsar.wire.sends.send_runs import SendRun
+
+    from .parts import Part
 
 TOO_LARGE: Final = NotAllowed("Exceed maximum message size")
 """Answer to a SEND above the limit of its topic."""
@@ -24,7 +28,7 @@ class MessageSizes:
     def __init__(self, core: Core) -> None:
         self._core = core
         self.limits: dict[Topic, int] = {}
-        """Most bytes of an entry, by topic; every run of SENDs asks for its own."""
+        """Most bytes of an entry, by topic; every run of SENDs reads its own."""
 
     def adopt(self, topic: Topic) -> None:
         """Adds or removes a topic that comes into use, or has other policies."""
@@ -39,15 +43,11 @@ class MessageSizes:
         self.limits.pop(topic, None)
 
 
-def in_parts(sends: SendRun, limit_bytes: int) -> Iterator[tuple[SendRun, bool]]:
-    """Yields a run in parts, in order, and whether each fits. Chunks always fit: their message is larger than any
-    limit."""
+def allowed_parts(sends: SendRun, limit_bytes: int) -> Iterable[Part]:
+    """Yields a run in parts: entries within the limit, and those that are refused. Chunks always fit: their message is
+    larger than any limit."""
     if sends.flags & CHUNK:
-        yield sends, True
-        return
-    fits = [end - start <= limit_bytes for start, end in zip(sends.starts, sends.ends, strict=True)]
-    done = 0
-    for index in range(1, len(fits) + 1):
-        if index == len(fits) or fits[index] != fits[done]:
-            yield (sends if index - done == len(fits) else sends.slice(done, index)), fits[done]
-            done = index
+        return ((sends, None),)
+    return parts(
+        sends, [end - start <= limit_bytes for start, end in zip(sends.starts, sends.ends, strict=True)], TOO_LARGE
+    )

@@ -1,4 +1,4 @@
-"""Opens and closes producers: PRODUCER, CLOSE_PRODUCER (rules section 2; wire-protocol 5.4)."""
+"""Opens and closes producers: PRODUCER, CLOSE_PRODUCER (PR-1 ... PR-3, PR-11, A18)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from spark_pulsar.broker.connections import handshake
 from spark_pulsar.broker.entities import exclusive_access
+from spark_pulsar.broker.entities.meters import Meter
 from spark_pulsar.broker.entities.producer import Producer
 from spark_pulsar.broker.schemas import registry
 from spark_pulsar.broker.security import revocation
@@ -13,7 +14,7 @@ from spark_pulsar.broker.topic_log import damage, disk_full, termination
 from spark_pulsar.broker.topics import auto_creation, lifecycle
 from spark_pulsar.model.errors import AuthorizationError, NotAllowed, ProducerBusy, PulsarError, ServiceNotReady
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.wire import commands
+from spark_pulsar.wire.protocol import commands
 from spark_pulsar.wire.pulsar_api_pb2 import CommandCloseProducer, CommandProducer, ProducerAccessMode
 
 from . import backlog_quota, deduplication
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 def on_producer(core: Core, session: Session, command: CommandProducer) -> None:
     """Handles PRODUCER: opens a producer, or refuses it."""
     present = session.producers.get(command.producer_id)
-    if present is not None:  # answered from the old one whatever the request says (wire-protocol 5.4)
-        _tell_when_ready(core, session, command.request_id, present)
+    if present is not None:  # answered from the old one whatever the request says (A17)
+        _answer_when_ready(core, session, command.request_id, present)
         return
     if command.producer_id in session.waiting_producers or command.producer_id in session.opening:
         raise ServiceNotReady("Producer is already present on the connection")
@@ -96,14 +97,15 @@ def _join(core: Core, session: Session, command: CommandProducer, topic: Topic, 
     if fences:
         exclusive_access.fence(topic)
     properties = {pair.key: pair.value for pair in command.metadata}
-    producer = Producer(session, topic, command.producer_id, name, command.epoch, properties, core.now_ms, mode)
+    producer = Producer(session, topic, command.producer_id, name, command.epoch, properties, core.wall_ms, mode)
+    producer.meter = Meter(core.now_ms)
     producer.schema_version = schema_version
     producer.is_encrypted = command.encrypted
     producer.join(core.producer_counters)
     if mode != ProducerAccessMode.Shared:
         exclusive_access.take(core, topic, producer, exclusive_access.epoch_of(command))
     deduplication.on_joined(core, producer)
-    _tell_when_ready(core, session, command.request_id, producer)
+    _answer_when_ready(core, session, command.request_id, producer)
 
 
 def _wait(core: Core, session: Session, command: CommandProducer, topic: Topic, name: str) -> None:
@@ -151,8 +153,9 @@ def _fresh_name(core: Core, topic: Topic) -> str:
             return name
 
 
-def _tell_when_ready(core: Core, session: Session, request_id: int, producer: Producer) -> None:
-    """Sends PRODUCER_SUCCESS when all that it rests on is on disk, the last sequence id too."""
+def _answer_when_ready(core: Core, session: Session, request_id: int, producer: Producer) -> None:
+    """Sends PRODUCER_SUCCESS when all that it rests on is on disk, the last sequence id too, and when the watchers of a
+    new topic have joined it (MT-4)."""
     topic, name = producer.topic, producer.name
     last = deduplication.last_sequence_id(topic, name) if topic.deduplicates else NOTHING_SENT
 
@@ -161,7 +164,7 @@ def _tell_when_ready(core: Core, session: Session, request_id: int, producer: Pr
             producer.leave()
         core.fail(session, request_id, error)
 
-    version, epoch = producer.schema_version, exclusive_access.told_epoch(topic)
+    version, epoch = producer.schema_version, exclusive_access.announced_epoch(topic)
     success = commands.producer_success(request_id, name, last, version, epoch)
 
     def ready() -> None:
@@ -170,13 +173,13 @@ def _tell_when_ready(core: Core, session: Session, request_id: int, producer: Pr
         else:
             core.fail(session, request_id, ServiceNotReady("Producer was closed before it was ready"))
 
-    disk_full.answer_when_durable(core, ready, refused)
+    disk_full.answer_when_durable(core, lambda: core.watchers.when_joined(topic.full_name, ready), refused)
 
 
 def on_close_producer(core: Core, session: Session, command: CommandCloseProducer) -> None:
     """Handles CLOSE_PRODUCER: SUCCESS after the receipts of entries sent before, also for an unknown id."""
     producer = session.producers.get(command.producer_id)
-    session.dropped_producers.discard(command.producer_id)
+    session.dropped_producers.pop(command.producer_id, None)
     session.opening.pop(command.producer_id, None)
     waiter = session.waiting_producers.get(command.producer_id)
     if waiter is not None:

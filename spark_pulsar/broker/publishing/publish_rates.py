@@ -4,7 +4,7 @@ held back in their order, and the connections that they came over are not read u
 Messages and bytes have a bucket of tokens each, for one second, that fills again at the rate. An entry may go while no
 bucket is empty and takes its size, so that one larger than a bucket goes too, and those after it wait the longer.
 
-Entries that a topic's limit lets go come to that of the broker, if there is one, which is also the limit of every topic
+Entries that a topic's limit admits come to that of the broker, if there is one, which is also the limit of every topic
 that has none of its own: there all wait in one line, so that no topic gets more because it sends more.
 
 Between the two stands the limit of the resource group of the topic's namespace, if there is one: all topics of the
@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 
 from spark_pulsar.broker.turn.token_bucket import TokenBucket, believable_messages
 from spark_pulsar.ledger.records.documents import RESOURCE_GROUPS
-from spark_pulsar.model.policies import PublishRate
-from spark_pulsar.model.resource_groups import ResourceGroup
+from spark_pulsar.model.policies.effective_policies import PublishRate
+from spark_pulsar.model.policies.resource_groups import ResourceGroup
 
 from . import pending_publishes, storing
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.session import Session
     from spark_pulsar.broker.entities.topic import Topic
     from spark_pulsar.broker.turn.turn import Timer
-    from spark_pulsar.wire.send_runs import SendRun
+    from spark_pulsar.wire.sends.send_runs import SendRun
 
 
 class PublishLimit:
@@ -141,7 +141,7 @@ class PublishLimit:
 
     def _pass_on(self, producer: Producer, sends: SendRun) -> None:
         if self.onward is None:
-            storing.take_now(self._core, producer, sends)
+            storing.accept(self._core, producer, sends)
         else:
             self.onward.take(producer, sends)
 
@@ -150,7 +150,7 @@ class PublishLimit:
         self._buckets[0].take(believable_messages(sum(sends.message_counts), size_bytes))
         self._buckets[1].take(size_bytes)
         if self.onward is None:
-            storing.take_now(self._core, producer, sends)
+            storing.accept(self._core, producer, sends)
         else:
             self.onward._store_at_once(producer, sends)
 

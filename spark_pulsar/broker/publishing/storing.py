@@ -1,4 +1,4 @@
-"""Stores runs of SENDs as entries and sends their receipts (rules section 2; wire-protocol 5.5)."""
+"""Stores runs of SENDs as entries and sends their receipts (A2, PR-9)."""
 
 from __future__ import annotations
 
@@ -16,21 +16,25 @@ from spark_pulsar.ledger.records.base import EntriesAppended
 from spark_pulsar.ledger.records.topics import TopicChunked
 from spark_pulsar.ledger.state.ledger import fitting
 from spark_pulsar.model.errors import ChecksumFailed, NotAllowed, PulsarError
-from spark_pulsar.wire import commands
-from spark_pulsar.wire.send_runs import CHUNK
+from spark_pulsar.wire.protocol import commands
+from spark_pulsar.wire.sends.send_runs import CHUNK
 
 from . import deduplication, encryption, message_sizes, pending_publishes
 from .deduplication import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.session import Session
+    from spark_pulsar.broker.entities.topic import Topic
     from spark_pulsar.broker.turn.events import Flaw, SendsReceived
     from spark_pulsar.ledger.state.ledger import LedgerInfo
-    from spark_pulsar.wire.send_runs import SendRun
+    from spark_pulsar.wire.sends.send_runs import SendRun
 
+    from .parts import Part
+
+    _Limit = Callable[[SendRun], Iterable[Part]]
 
 FLAWS: Final[Mapping[Flaw, PulsarError]] = {
     "checksum": ChecksumFailed("Checksum failed on the broker"),
@@ -41,7 +45,7 @@ FLAWS: Final[Mapping[Flaw, PulsarError]] = {
 
 
 def on_sends(core: Core, session: Session, event: SendsReceived) -> None:
-    """Handles consecutive SENDs of one producer: one check, one record, one write of receipts."""
+    """Handles consecutive SENDs of one producer: one check, one record, one write of receipts (A16)."""
     sends = event.run
     producer = session.producers.get(sends.producer_id)
     if producer is None:
@@ -51,58 +55,52 @@ def on_sends(core: Core, session: Session, event: SendsReceived) -> None:
     if event.flaw is not None:
         _refuse_sends(core, producer, sends, FLAWS[event.flaw])
     elif producer.topic.publish_limit is None:
-        take_now(core, producer, sends)
+        accept(core, producer, sends)
     else:
         producer.topic.publish_limit.take(producer, sends)
 
 
-def take_now(core: Core, producer: Producer, sends: SendRun, *, is_encrypted: bool = False, fits: bool = False) -> None:
-    """Stores a run of SENDs without flaws, but for entries that had to be encrypted and are not (PR-12), those that are
-    too large for their topic (ADM-55), and those that are delayed for too long (DEL-9). A non-persistent topic passes
-    it on."""
+def accept(core: Core, producer: Producer, sends: SendRun) -> None:
+    """Stores a run of SENDs without flaws, but for the entries that a limit of the topic refuses. A non-persistent
+    topic delivers it instead."""
     if sends.transaction is not None:
         try:
             entries.check_open(core, producer.topic, sends.transaction)
         except PulsarError as error:
             _refuse_sends(core, producer, sends, error)
             return
-    if core.encryption.topics and not is_encrypted and producer.topic in core.encryption.topics:
-        _take_encrypted(core, producer, sends)
-        return
-    if core.message_sizes.limits and not fits and producer.topic in core.message_sizes.limits:
-        _take_fitting(core, producer, sends)
-        return
-    if producer.topic.non_persistent is not None:
+    _accept_within(core, producer, sends, _limits(core, producer.topic))
+
+
+def _limits(core: Core, topic: Topic) -> list[_Limit]:
+    """Returns the limits of a topic in the order in which they refuse entries: those that had to be encrypted and are
+    not (PR-12), that are too large (ADM-55), or delayed for too long (DEL-9)."""
+    limits: list[_Limit] = []
+    if topic in core.encryption.topics:
+        limits.append(encryption.allowed_parts)
+    if topic in core.message_sizes.limits:
+        limits.append(partial(message_sizes.allowed_parts, limit_bytes=core.message_sizes.limits[topic]))
+    if topic.non_persistent is None:
+        delays = core.policies_of(topic.name).delayed_delivery
+        if delays.max_delay_ms > 0 and delays.active:
+            limits.append(partial(delayed_delivery.allowed_parts, max_delay_ms=delays.max_delay_ms))
+    return limits
+
+
+def _accept_within(core: Core, producer: Producer, sends: SendRun, limits: list[_Limit]) -> None:
+    if limits:
+        for part, refusal in limits[0](sends):
+            if refusal is None:
+                _accept_within(core, producer, part, limits[1:])
+            else:
+                _refuse_sends(core, producer, part, refusal)
+    elif producer.topic.non_persistent is None:
+        _store_new(core, producer, sends)
+    else:
         publish(core, producer, sends)
-        return
-    policy = core.policies_of(producer.topic.name).delayed_delivery
-    if policy.max_delay_ms <= 0 or not policy.active:
-        _take(core, producer, sends)
-        return
-    for part, refusal in delayed_delivery.within_limit(sends, policy.max_delay_ms):
-        if refusal is None:
-            _take(core, producer, part)
-        else:
-            _refuse_sends(core, producer, part, refusal)
 
 
-def _take_encrypted(core: Core, producer: Producer, sends: SendRun) -> None:
-    for part, is_encrypted in encryption.in_parts(sends):
-        if is_encrypted:
-            take_now(core, producer, part, is_encrypted=True)
-        else:
-            _refuse_sends(core, producer, part, encryption.NOT_ENCRYPTED)
-
-
-def _take_fitting(core: Core, producer: Producer, sends: SendRun) -> None:
-    for part, fits in message_sizes.in_parts(sends, core.message_sizes.limits[producer.topic]):
-        if fits:
-            take_now(core, producer, part, is_encrypted=True, fits=True)
-        else:
-            _refuse_sends(core, producer, part, message_sizes.TOO_LARGE)
-
-
-def _take(core: Core, producer: Producer, sends: SendRun) -> None:
+def _store_new(core: Core, producer: Producer, sends: SendRun) -> None:
     """Stores the new entries of a run, which are all of them unless the topic de-duplicates (DED-2)."""
     if not producer.topic.deduplicates:
         _store(core, producer, sends)
@@ -136,7 +134,7 @@ def _store(core: Core, producer: Producer, sends: SendRun) -> None:
         info = topic.ledger.open_ledger
         if info is None or topic.must_roll(core):
             info = rollover.open_ledger(core, topic)
-        count = fitting(info, core.now_ms, core.roll_limits, sends.starts, sends.ends)
+        count = fitting(info, core.wall_ms, core.roll_limits, sends.starts, sends.ends)
         if count == len(sends.ends):
             _store_in(core, info, producer, sends)
             return
@@ -163,7 +161,7 @@ def _store_in(core: Core, info: LedgerInfo, producer: Producer, sends: SendRun) 
     producer.bytes_in += size_bytes
     topic.messages_in += messages
     topic.bytes_in += size_bytes
-    topic.last_published_ms = core.now_ms
+    topic.last_published_ms = core.wall_ms
     core.when_durable(partial(_stored, core, producer, run, sends, size_bytes))
     pending_publishes.note_pending(core, session, count, size_bytes)
     if topic.bytes_in >= topic.check_at_bytes:
@@ -171,7 +169,7 @@ def _store_in(core: Core, info: LedgerInfo, producer: Producer, sends: SendRun) 
 
 
 def _stored(core: Core, producer: Producer, run: EntryRun, sends: SendRun, size_bytes: int) -> None:
-    """Lets readers see a run of entries that is on disk, and sends its receipts."""
+    """Lets readers see a run of entries that is on disk, and sends its receipts (J4)."""
     producer.topic.confirm_entries(core, run)
     send_receipts(core, producer, sends, run.ledger_id, run.first_entry_id)
     pending_publishes.settle_pending(core, producer.session, len(run.starts), size_bytes)
@@ -182,11 +180,11 @@ def _refuse_sends(core: Core, producer: Producer, sends: SendRun, error: PulsarE
     id: the Java client finds it by that, and waits for ever when it is another."""
     lows = sends.sequence_ids
 
-    def tell() -> None:
+    def send_receipts() -> None:
         for sequence_id in map(max, lows, sends.highest_sequence_ids or lows):
             core.send(producer.session, commands.send_error(producer.producer_id, sequence_id, error))
 
     if core.is_awaited(producer.last_group) or producer.topic.deduplicates:
-        core.when_durable(tell)
+        core.when_durable(send_receipts)
     else:
-        tell()
+        send_receipts()

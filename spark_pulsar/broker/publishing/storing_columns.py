@@ -2,7 +2,7 @@
 
 A thousand producers that send in turn make runs of one entry, and an object per run would be an object per entry.
 Columnar SENDs are one event, one record and one write of receipts for all of them, and change their counters together.
-Where a rule asks for more than that, they are taken one by one.
+Where a rule requires more than that, they are taken one by one.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from spark_pulsar.ledger.entries import EntryColumns
 from spark_pulsar.ledger.records.base import EntriesAppended
 from spark_pulsar.ledger.state.ledger import LEDGER_ID
 from spark_pulsar.model.column_store import column_of
-from spark_pulsar.wire.delays import delays_in
-from spark_pulsar.wire.send_runs import SendRun
+from spark_pulsar.wire.entries.delays import delays_in
+from spark_pulsar.wire.sends.send_runs import SendRun
 
 from . import deduplication, pending_publishes, storing
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.topic import Topic
     from spark_pulsar.broker.turn.events import ColumnarSendsReceived
     from spark_pulsar.ledger.apply.columns import Column
-    from spark_pulsar.wire.send_runs import ColumnarSends
+    from spark_pulsar.wire.sends.send_runs import ColumnarSends
 
 
 def on_columnar_sends(core: Core, session: Session, event: ColumnarSendsReceived) -> None:
@@ -77,7 +77,7 @@ def _producers(session: Session, columnar_sends: ColumnarSends) -> list[Producer
 
 
 def _is_particular(core: Core, session: Session, columnar_sends: ColumnarSends) -> bool:
-    """Tells whether some of the entries ask for more than storing: their topics are not persistent, limited by a rate
+    """Returns whether some of the entries require more than storing: their topics are not persistent, limited by a rate
     or a size, or for encrypted messages alone, or they are to be delivered later."""
     encrypted, limits = core.encryption.topics, core.message_sizes.limits
     if core.non_persistent.by_name or core.publish_limits.topics or encrypted or limits:
@@ -144,7 +144,7 @@ def _count(
     producers[:, LAST_GROUP][producer_rows] = core.group_of_now
     np.add.at(numbers[:, TOPIC_MESSAGES_IN], rows, messages)
     np.add.at(numbers[:, TOPIC_BYTES_IN], rows, sizes)
-    numbers[:, LAST_PUBLISHED_MS][rows] = core.now_ms
+    numbers[:, LAST_PUBLISHED_MS][rows] = core.wall_ms
     if numbers[:, SUBSCRIPTIONS][rows].any():  # else no consumer reads at a tail
         core.cache.insert_columns(entries)
     is_due: list[int] = np.flatnonzero(numbers[:, TOPIC_BYTES_IN][rows] >= numbers[:, CHECK_AT_BYTES][rows]).tolist()
@@ -153,7 +153,7 @@ def _count(
 
 def _open_ledgers(core: Core, rows: Column) -> None:
     """Opens ledgers for the topics of these rows that have none, or a full one (ML-1, ML-2)."""
-    for row in columns.must_roll(core.state.open_ledgers, rows, core.now_ms, core.roll_limits).tolist():
+    for row in columns.must_roll(core.state.open_ledgers, rows, core.wall_ms, core.roll_limits).tolist():
         rollover.open_ledger(core, _topic_in(core, row))
 
 

@@ -1,5 +1,5 @@
-"""Avro's schema resolution: tells whether data written with one schema can be read with another, as Avro for Java does
-in Apache Pulsar's registry.
+"""Avro's schema resolution: determines whether data written with one schema can be read with another, as Avro for Java
+does in Apache Pulsar's registry.
 
 The rules are those of the specification ("Schema Resolution") with the three liberties that Avro for Java takes, so
 that this registry accepts what Apache Pulsar accepts: records need not have the same name, unless the reader chooses
@@ -24,7 +24,7 @@ PROMOTIONS: Final[Mapping[str, frozenset[str]]] = {
 """Types that a primitive may be read as, beside itself."""
 
 MAX_STEPS: Final = 1_000_000
-"""Types, fields, aliases and branches that one comparison may look at. Short texts can ask for much more: where two
+"""Types, fields, aliases and branches that one comparison may visit. Short texts can require much more: where two
 unions of records meet, each record is compared with each. A record of 100,000 fields takes a third of it."""
 
 
@@ -33,8 +33,8 @@ class TooMuchToCompare(ValueError):
 
 
 def can_read(reader: AvroType, writer: AvroType) -> bool:
-    """Tells whether everything written with `writer` has a meaning for `reader` (enum symbols aside, see above).
-    TooMuchToCompare when it takes too long to tell."""
+    """Returns whether everything written with `writer` has a meaning for `reader` (enum symbols aside, see above).
+    TooMuchToCompare when the comparison takes too long."""
     return _Resolution().fits(reader, writer)
 
 

@@ -20,7 +20,7 @@ MAX_SHOWN: Final = 16_384
 
 
 def are_equal(one: Schema, other: Schema) -> bool:
-    """Tells whether two schemas are the same version: the same bytes, or, where Avro defines them, the same meaning
+    """Returns whether two schemas are the same version: the same bytes, or, where Avro defines them, the same meaning
     (SC-1). Properties do not matter."""
     if one.type is not other.type:
         return False

@@ -29,10 +29,21 @@ class SchemaTooLarge(IncompatibleSchema):
     http_status = 413
 
 
-def check_size(schema: Schema, limit_bytes: int) -> None:
-    """Raises SchemaTooLarge when definition and properties together exceed a limit."""
+class TooManySchemas(IncompatibleSchema):
+    """Error 18: the topic has as many schemas, or bytes of them, as this broker keeps for one."""
+
+    http_status = 412
+
+
+def size_of(schema: Schema) -> int:
+    """Returns the bytes of definition and properties together."""
     properties = schema.properties.items()
-    size_bytes = len(schema.data) + sum(len(key.encode()) + len(value.encode()) for key, value in properties)
+    return len(schema.data) + sum(len(key.encode()) + len(value.encode()) for key, value in properties)
+
+
+def check_size(schema: Schema, limit_bytes: int) -> None:
+    """Raises SchemaTooLarge when a schema exceeds a limit."""
+    size_bytes = size_of(schema)
     if size_bytes > limit_bytes:
         raise SchemaTooLarge(
             f"Schema has {size_bytes} bytes, more than {limit_bytes}: make it smaller, or raise schemaMaxSizeBytes"
@@ -105,7 +116,7 @@ def root_message(schema: Schema) -> str:
 
 
 def _describe(files: FileDescriptorSet, name: str) -> bool:
-    """Tells whether a message of this full name is among the descriptors. No other full name is put together: a long
+    """Returns whether a message of this full name is among the descriptors. No other full name is put together: a long
     one may have many messages inside."""
     waiting = [(len(file.package) + 1, file.message_type) for file in files.file if name.startswith(f"{file.package}.")]
     waiting += [(0, file.message_type) for file in files.file if not file.package]

@@ -1,4 +1,4 @@
-"""Registry of schemas: the versions of a topic, and the producers and consumers that may use them (SC-*).
+"""Registry of schemas: the versions of a topic, and the producers and consumers that may use them (SC-6 ... SC-8).
 
 A topic's schemas are those of its name without domain and partition (SC-1). A version is on disk before a client
 hears of it. Avro's rules are imported with the first schema that needs them.
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 NO_VERSION: Final = -1
 VERSION_BYTES: Final = 8
+_MOST_GROUPS: Final = 256
+"""Names whose groups are kept before those that are on disk leave."""
 _READ_AS_BACKWARD: Final = frozenset(
     {Compatibility.BACKWARD, Compatibility.FORWARD, Compatibility.FORWARD_TRANSITIVE, Compatibility.FULL}
 )
@@ -37,7 +39,7 @@ _READ_AS_BACKWARD: Final = frozenset(
 
 
 def name_of(topic: TopicName) -> str:
-    """Tells the name that a topic's schemas are kept under: `tenant/namespace/topic`, the last part URL-encoded."""
+    """Returns the name under which a topic's schemas are kept: `tenant/namespace/topic`, the last part URL-encoded."""
     base = topic.base
     local = quote_plus(base.local, safe="*").replace("~", "%7E")
     return f"{base.tenant}/{base.namespace}/{local}"
@@ -88,7 +90,7 @@ def equal_version(core: Core, topic: TopicName, schema: Schema) -> int | None:
 
 
 def strategy_of(core: Core, topic: TopicName) -> Compatibility:
-    """Tells the compatibility strategy of a topic (SC-4)."""
+    """Returns the compatibility strategy of a topic (SC-4)."""
     return Compatibility.ALWAYS_COMPATIBLE if topic.is_system else core.policies_of(topic).schema_compatibility
 
 
@@ -97,18 +99,39 @@ def strategy_of(core: Core, topic: TopicName) -> Compatibility:
 
 def put(core: Core, topic: TopicName, schema: Schema) -> int:
     """Adds a schema to a topic unless it has it, and returns its version. IncompatibleSchema when it is none, or may
-    not follow those that are there."""
+    not follow those that are there; TooManySchemas when there is no room for one more (SC-11)."""
     check(core, schema)
     known = equal_version(core, topic, schema)
     if known is not None:
         return known
     check_may_follow(core, topic, schema)
     name = name_of(topic)
+    _check_room(core, topic, schema)
     version = next_version(core.state.schemas.get(name, ()))
     properties = dict(schema.properties)
-    core.append(SchemaAdded(name, version, int(schema.type), core.now_ms, schema.data, properties))
+    core.append(SchemaAdded(name, version, int(schema.type), core.wall_ms, schema.data, properties))
     _changed(core, name)
     return version
+
+
+def _check_room(core: Core, topic: TopicName, schema: Schema) -> None:
+    """Raises TooManySchemas when one more schema would exceed the versions, or the bytes of all of them, that are kept
+    for a topic: all are in memory."""
+    config, versions = core.config, versions_of(core, topic)
+    size_bytes = sum(definitions.size_of(each.schema) for each in versions) + definitions.size_of(schema)
+    if 0 < config.max_schema_versions <= len(versions):
+        held = f"{len(versions)} versions of its schema, the most that schemaMaxVersionsPerTopic allows"
+    elif 0 < config.max_schema_total_bytes < size_bytes:
+        held = (
+            f"with this one {size_bytes} bytes of schemas, more than schemaMaxTotalSizeBytes allows: "
+            f"{config.max_schema_total_bytes}"
+        )
+    else:
+        return
+    raise definitions.TooManySchemas(
+        f"{topic.base.full} has {held}. Raise that key, or delete the topic's schemas (pulsar-admin schemas delete) "
+        "where no stored message needs them"
+    )
 
 
 def check(core: Core, schema: Schema) -> None:
@@ -134,7 +157,7 @@ def delete(core: Core, topic: TopicName) -> int:
     """Deletes all schemas of a topic; returns the version of the mark that stays behind (SC-10)."""
     name = name_of(topic)
     version = next_version(core.state.schemas.get(name, ()))
-    core.append(SchemasDeleted(name, version, core.now_ms))
+    core.append(SchemasDeleted(name, version, core.wall_ms))
     _changed(core, name)
     return version
 
@@ -164,11 +187,15 @@ def forget_namespace(core: Core, namespace: str) -> None:
 
 
 def _changed(core: Core, name: str) -> None:
-    core.schema_groups[name] = core.group_of_now
+    groups = core.schema_groups
+    if len(groups) >= _MOST_GROUPS:  # what is on disk is as good as not there; names come and go for ever
+        for each in [each for each, group in groups.items() if not core.is_awaited(group)]:
+            del groups[each]
+    groups[name] = core.group_of_now
 
 
 def group_of(core: Core, topic: TopicName) -> int:
-    """Tells the group that the topic's schemas are durable with, for `Core.when_group_durable`."""
+    """Returns the group that the topic's schemas are durable with, for `Core.when_group_durable`."""
     return core.schema_groups.get(name_of(topic), 0)
 
 
@@ -234,12 +261,12 @@ def admit_consumer(core: Core, topic: Topic, command: CommandSubscribe) -> None:
 
 
 def is_auto_consume(command: CommandSubscribe) -> bool:
-    """Tells whether a consumer takes any schema (AUTO_CONSUME)."""
+    """Returns whether a consumer takes any schema (AUTO_CONSUME)."""
     return command.HasField("schema") and command.schema.type == WireSchema.AutoConsume
 
 
 def _is_used(topic: Topic) -> bool:
-    """Tells whether messages without a schema may be there or come: a producer, data, or a consumer that wants
+    """Returns whether messages without a schema may be there or come: a producer, data, or a consumer that wants
     bytes."""
     return (
         bool(topic.producers)

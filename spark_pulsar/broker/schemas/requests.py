@@ -1,4 +1,4 @@
-"""GET_SCHEMA and GET_OR_CREATE_SCHEMA (wire-protocol 5.14). Their refusals go inside their answers."""
+"""GET_SCHEMA and GET_OR_CREATE_SCHEMA (SC-9, C6). Their refusals go inside their answers."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from spark_pulsar.broker.topic_log import disk_full
 from spark_pulsar.model.errors import IncompatibleSchema, PulsarError, TopicNotFound
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.schemas import SchemaType, StoredSchema
-from spark_pulsar.wire import commands
+from spark_pulsar.wire.protocol import commands
+from spark_pulsar.wire.protocol.replies import refusal
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandGetOrCreateSchema, CommandGetSchema
 from spark_pulsar.wire.pulsar_api_pb2 import Schema as WireSchema
-from spark_pulsar.wire.replies import refusal
 
 from . import registry
 
@@ -51,9 +51,9 @@ def on_get_or_create_schema(core: Core, session: Session, command: CommandGetOrC
 
     def refused(error: PulsarError) -> None:
         asked = BaseCommand(type=BaseCommand.GET_OR_CREATE_SCHEMA, getOrCreateSchema=command)
-        told = refusal(asked, error)
-        assert told is not None, "it has a request id"
-        core.send(session, told)
+        answer = refusal(asked, error)
+        assert answer is not None, "it has a request id"
+        core.send(session, answer)
 
     disk_full.answer_when_durable(core, lambda: core.send(session, answer), refused, registry.group_of(core, name))
 

@@ -1,7 +1,7 @@
 """Authentication of sessions as the core sees it: credentials are checked by the shell, roles come back as events.
 
 A CONNECT waits for the role of its credentials, then, behind a proxy, for that of the client's own (AU-1, AU-10).
-Credentials that expire are asked for anew at the first check after their end (AU-3). Keys, passwords and certificates
+Credentials that expire are requested anew at the first check after their end (AU-3). Keys, passwords and certificates
 are the shell's (`server.security`).
 """
 
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final
 from spark_pulsar.broker.turn.effects import Authenticate
 from spark_pulsar.model.errors import AuthenticationError, AuthorizationError
 from spark_pulsar.model.principals import Principal
-from spark_pulsar.wire import commands
+from spark_pulsar.wire.protocol import commands
 from spark_pulsar.wire.pulsar_api_pb2 import AuthMethod
 
 from .auditing import audit
-from .proxies import flaw_of_roles
+from .authorization import flaw_of_roles
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
@@ -32,7 +32,7 @@ NO_METHOD: Final = "none"
 _METHODS: Final = frozenset({NO_METHOD, "token", "basic", "tls", "oauth2", "sasl", "athenz", "ycav1"})
 """Methods of Pulsar's clients."""
 REFRESH: Final = b"PulsarAuthRefresh"
-"""Data of a challenge that asks for fresh credentials."""
+"""Data of a challenge that requests fresh credentials."""
 REFUSED: Final = "Failed to authenticate"
 """Text of every refusal. The reason is for the audit log: clients that are not let in learn nothing from it."""
 
@@ -120,7 +120,7 @@ class Authentications:
             self._order(state, response.auth_data)
 
     def forget(self, session_id: int) -> None:
-        """Forgets a session that is gone; the result of a check is dropped."""
+        """Removes a session that is gone; the result of a check is dropped."""
         state = self._states.pop(session_id, None)
         if state is not None and state.timer is not None:
             state.timer.cancel()
@@ -191,7 +191,7 @@ class Authentications:
         audit(core, session, "authenticate", state.method, is_allowed=True)
         command, state.command = state.command, None
         assert command is not None, "the handshake is completed once"
-        state.connected_ms = core.now_ms
+        state.connected_ms = core.wall_ms
         self._connect(core, session, command)
         self._watch(state, expires_ms)
 
@@ -204,11 +204,20 @@ class Authentications:
             state.timer = None
         if expires_ms is not None:
             interval_ms = self._core.config.authentication_refresh_check_ms
-            checks = (max(expires_ms, self._core.now_ms) - state.connected_ms) // interval_ms + 1
-            state.timer = self._core.at(state.connected_ms + checks * interval_ms, lambda: self._challenge(state))
+            checks = (max(expires_ms, self._core.wall_ms) - state.connected_ms) // interval_ms + 1
+            state.timer = self._core.at_wall(
+                state.connected_ms + checks * interval_ms, lambda: self._check_expiry(state, expires_ms)
+            )
+
+    def _check_expiry(self, state: _State, expires_ms: int) -> None:
+        """Acts upon credentials that have expired; the clock may have been corrected since they were not."""
+        if expires_ms <= self._core.wall_ms:
+            self._challenge(state)
+        else:
+            self._watch(state, expires_ms)
 
     def _challenge(self, state: _State) -> None:
-        """Asks for fresh credentials, or closes the connection of a client that cannot give any."""
+        """Requests fresh credentials, or closes the connection of a client that cannot give any."""
         core, session = self._core, state.session
         if session.principal.original is not None and not state.has_original_data:
             self._end(core, session, "its proxy's credentials expired, and those of its client are not forwarded")

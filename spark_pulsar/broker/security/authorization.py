@@ -3,19 +3,19 @@
 
 Super users may do everything, administrators of a tenant everything in it. Other roles have actions with a namespace or
 a topic, and each operation says which action permits it. Behind a proxy both the proxy's role and the client's must be
-allowed. Asked when a command opens something or changes it and for each admin request, never for a message.
+allowed. Called when a command opens something or changes it and for each admin request, never for a message.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.ledger.records.documents import TENANTS
 from spark_pulsar.model.errors import AuthorizationError, PulsarError
-from spark_pulsar.model.permissions import (
+from spark_pulsar.model.policies.permissions import (
     AUTH_POLICIES,
     CONSUME,
     PACKAGES,
@@ -81,26 +81,26 @@ _NONE: Final = Permissions()
 
 
 def is_super_user(core: Core, principal: Principal) -> bool:
-    """Tells whether a principal may do everything."""
+    """Returns whether a principal may do everything."""
     return _all_roles(principal, lambda role: role in core.config.super_user_roles)
 
 
 def is_administrator(core: Core, principal: Principal, tenant: str) -> bool:
-    """Tells whether a principal may do everything in a tenant, which need not exist."""
+    """Returns whether a principal may do everything in a tenant, which need not exist."""
     return _all_roles(principal, lambda role: _is_administrator(core, role, tenant))
 
 
 def may_use_topic(
     core: Core, principal: Principal, operation: str, name: TopicName, subscription: str | None = None
 ) -> bool:
-    """Tells whether a principal may do an operation with a topic, and with this subscription of it. Raises
+    """Returns whether a principal may do an operation with a topic, and with this subscription of it. Raises
     AuthorizationError where its roles need another name for their subscription."""
     actions = TOPIC_OPERATIONS[operation]
     return _all_roles(principal, lambda role: _may_use_topic(core, role, actions, name, subscription))
 
 
 def may_use_namespace(core: Core, principal: Principal, operation: str, namespace: str) -> bool:
-    """Tells whether a principal may do an operation with a namespace."""
+    """Returns whether a principal may do an operation with a namespace."""
     actions, tenant = NAMESPACE_OPERATIONS[operation], namespace.partition("/")[0]
 
     def is_allowed(role: str) -> bool:
@@ -166,3 +166,16 @@ def _parsed(text: str) -> tuple[Permissions, str]:
     except PulsarError:
         found = _NONE
     return found, policies.get(SUBSCRIPTION_AUTH_MODE) or "None"
+
+
+def flaw_of_roles(principal: Principal, proxy_roles: Collection[str], *, may_name_itself: bool = False) -> str:
+    """Returns the flaw of a principal, empty when there is none: a proxy must name the role of its client, which is no
+    proxy's, and nobody else may name one (AU-10). `may_name_itself`: or only its own, as over HTTP."""
+    original = principal.original
+    if principal.role in proxy_roles:
+        if not original:
+            return "a proxy that names no role of its client"
+        return "a proxy that names the role of a proxy" if original in proxy_roles else ""
+    if original and not (may_name_itself and original == principal.role):
+        return "a role for somebody else, named by no proxy"
+    return ""

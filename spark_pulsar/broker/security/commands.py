@@ -1,4 +1,5 @@
-"""Authorization of binary commands: the operation that each asks for, and Apache Pulsar's words of refusal (AU-9)."""
+"""Authorization of binary commands: the operation that each requires, and Apache Pulsar's words of refusal (AU-9,
+SEC-64)."""
 
 from __future__ import annotations
 

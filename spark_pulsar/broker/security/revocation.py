@@ -1,4 +1,4 @@
-"""Revocation: producers and consumers of roles that lost a permission are closed at once (AU-9)."""
+"""Revocation: producers and consumers of roles that lost a permission are closed at once (AU-9, SEC-65)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from spark_pulsar.broker.entities import producer as producers
 from spark_pulsar.broker.entities import registry
 from spark_pulsar.model.errors import AuthorizationError
 from spark_pulsar.model.names import NON_PERSISTENT, PERSISTENT
-from spark_pulsar.wire import commands
+from spark_pulsar.wire.protocol import commands
 
 from . import authorization
 from .auditing import audit
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.session import Session
     from spark_pulsar.broker.entities.topic import Topic
-    from spark_pulsar.model.permissions import Permissions
+    from spark_pulsar.model.policies.permissions import Permissions
 
 
 def begin(core: Core) -> None:
@@ -68,14 +68,14 @@ def _close_revoked(core: Core, topic: Topic) -> None:
 
 
 def may_produce(core: Core, session: Session, topic: Topic) -> bool:
-    """Tells whether the role of a session may have a producer of a topic."""
+    """Returns whether the role of a session may have a producer of a topic."""
     return not core.config.authorization_enabled or authorization.may_use_topic(
         core, session.principal, "PRODUCE", topic.name
     )
 
 
 def may_consume(core: Core, session: Session, topic: Topic, subscription: str) -> bool:
-    """Tells whether the role of a session may have a consumer of a subscription."""
+    """Returns whether the role of a session may have a consumer of a subscription."""
     if not core.config.authorization_enabled:
         return True
     try:

@@ -1,4 +1,4 @@
-"""Acknowledgement and redelivery requests (section 9 of the rules; wire-protocol 5.7, 5.8)."""
+"""Acknowledgement and redelivery requests (ACK-1 ... ACK-11, NACK-2 ... NACK-5)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from spark_pulsar.broker.transactions import pending_acks
 from spark_pulsar.ledger.records.cursors import CursorAcked, CursorAckProperties, CursorMarkDeleted
 from spark_pulsar.ledger.state.transactions import sized
 from spark_pulsar.model.errors import PulsarError
-from spark_pulsar.model.ids import Position, TransactionId, signed
-from spark_pulsar.model.singles import Singles
-from spark_pulsar.wire import ack_sets, commands
+from spark_pulsar.model.positions.ids import Position, TransactionId, signed
+from spark_pulsar.model.positions.singles import Singles
+from spark_pulsar.wire.protocol import ack_sets, commands
 from spark_pulsar.wire.pulsar_api_pb2 import CommandAck, CommandRedeliverUnacknowledgedMessages, CommandSubscribe
 
 if TYPE_CHECKING:
@@ -115,16 +115,16 @@ def _ack_in_transaction(core: Core, consumer: Consumer, command: CommandAck) -> 
             pending_acks.ack_through_batch(core, consumer, txn_id, sets[0])
 
 
-def _batch_size(core: Core, ledger_id: int, entry_id: int, told: int) -> int:
+def _batch_size(core: Core, ledger_id: int, entry_id: int, claimed: int) -> int:
     """Returns the number of messages of a batch: as its stored entry says, if that is at hand, or the client."""
     run = core.cache.lookup(ledger_id, entry_id)
     if run is None or run.message_counts is None:
-        return told
+        return claimed
     return run.message_counts[entry_id - run.first_entry_id]
 
 
 def _answer(core: Core, consumer: Consumer, request_id: int | None) -> None:
-    """Sends ACK_RESPONSE when one was asked for: after the ack is on disk (ACK-4, better than Apache Pulsar)."""
+    """Sends ACK_RESPONSE when one was requested: after the ack is on disk (ACK-4, better than Apache Pulsar)."""
     if request_id is not None:
         session, consumer_id = consumer.session, consumer.consumer_id
         core.when_durable(lambda: core.send(session, commands.ack_response(consumer_id, request_id)))
@@ -152,7 +152,7 @@ def _ack_each(
         cursor.acknowledge(whole)
         for batch_set in sets:
             cursor.acknowledge_batch(*batch_set)
-    consumer.last_acked_ms = core.now_ms
+    consumer.last_acked_ms = core.wall_ms
     entries = len(whole) if isinstance(whole, Singles) else sum(end - first for _, first, end in whole)
     emptied: list[EntryRange] = []
     for ledger_id, entry_id, _ in sets:
@@ -176,7 +176,7 @@ def _ack_through(
     *,
     wants_receipt: bool,
 ) -> None:
-    """Acks cumulatively up to and including the position, or up to it and part of its batch (ACK-2, ACK-3). The
+    """Acks cumulatively up to and including the position, or up to it and part of its batch (ACK-2, ACK-3, KS-12). The
     properties of the ack are kept until the next one (ACK-5)."""
     subscription = consumer.subscription
     if subscription.type in _SHARED:
@@ -203,7 +203,7 @@ def _ack_through(
             cursor.acknowledge_batch(*batch_set)
     if cursor.mark_delete != moved_from:
         subscription.mark_delete_moved()
-    consumer.last_acked_ms = core.now_ms
+    consumer.last_acked_ms = core.wall_ms
     consumer.messages_acked += 1
 
 
@@ -231,7 +231,7 @@ def _existing(ledger: ManagedLedger, ranges: Sequence[EntryRange]) -> Sequence[E
 
 def _usable_sets(core: Core, ledger: ManagedLedger, partial: Sequence[BatchSet]) -> list[BatchSet]:
     """Returns the bit sets that mean something: none when the broker's switch is off, none for an entry that is known
-    to be no batch (ACK-9; wire-protocol 5.7)."""
+    to be no batch (ACK-9)."""
     if not core.config.batch_index_acks:
         return []
     usable: list[BatchSet] = []

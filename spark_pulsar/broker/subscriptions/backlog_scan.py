@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.topic_log.entry_walk import EntryWalk
-from spark_pulsar.model.ids import Position
+from spark_pulsar.model.positions.ids import Position
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
@@ -67,7 +67,7 @@ class BacklogScan(EntryWalk):
         return cursor.unacked(self.position, self._through, _RANGES_OF_ENTRIES)
 
     def is_gone(self, position: Position) -> bool:
-        """Tells whether the entry was consumed meanwhile."""
+        """Returns whether the entry was consumed meanwhile."""
         return self._subscription.cursor.is_acked(*position)
 
     def _abort(self) -> None:

@@ -1,4 +1,4 @@
-"""Statistics of a consumer for its client: CONSUMER_STATS (section 17)."""
+"""Statistics of a consumer for its client: CONSUMER_STATS (ST-10)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.connections import handshake
 from spark_pulsar.broker.entities import meters
-from spark_pulsar.model.ids import unsigned
+from spark_pulsar.model.positions.ids import unsigned
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandConsumerStats
 
 if TYPE_CHECKING:
@@ -19,8 +19,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def on_consumer_stats(core: Core, session: Session, command: CommandConsumerStats) -> None:
-    """Handles CONSUMER_STATS: every field is set; for an unknown consumer the connection ends (wire-protocol 2.10,
-    5.16)."""
+    """Handles CONSUMER_STATS: every field is set; for an unknown consumer the connection ends (ST-10)."""
     consumer = session.consumers.get(command.consumer_id)
     if consumer is None:
         handshake.end(core, session, "CONSUMER_STATS of an unknown consumer")

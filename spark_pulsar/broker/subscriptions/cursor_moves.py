@@ -16,10 +16,10 @@ from spark_pulsar.ledger.records.base import LedgersTrimmed
 from spark_pulsar.ledger.records.cursors import CursorMarkDeleted
 from spark_pulsar.ledger.state.trimming import plan_trimming
 from spark_pulsar.model.errors import UnknownError
-from spark_pulsar.model.ids import EARLIEST, Position
 from spark_pulsar.model.limits import MAX_BATCH_MESSAGES
-from spark_pulsar.model.policies import RetentionPolicy
-from spark_pulsar.wire import ack_sets
+from spark_pulsar.model.policies.effective_policies import RetentionPolicy
+from spark_pulsar.model.positions.ids import EARLIEST, Position
+from spark_pulsar.wire.protocol import ack_sets
 
 from . import seek
 
@@ -73,7 +73,7 @@ def truncate(core: Core, topic: Topic) -> None:
     current = topic.ledger.current
     if current is not None and current.entries and not topic.state.is_terminated:
         rollover.open_ledger(core, topic)
-    gone = plan_trimming(topic.ledger, topic.state.slowest_mark_delete(), _KEEPS_NOTHING, core.now_ms).gone
+    gone = plan_trimming(topic.ledger, topic.state.slowest_mark_delete(), _KEEPS_NOTHING, core.wall_ms).gone
     if gone:
         core.append(LedgersTrimmed(topic.state.topic_id, gone))
         for ledger_id in gone:

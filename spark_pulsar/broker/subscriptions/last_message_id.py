@@ -1,4 +1,4 @@
-"""Last message id of a topic: GET_LAST_MESSAGE_ID (RD-2, RD-3; wire-protocol 5.11)."""
+"""Last message id of a topic: GET_LAST_MESSAGE_ID (RD-2, RD-3)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from spark_pulsar.broker.lifetime import compaction
 from spark_pulsar.broker.topic_log import entry_lookup
 from spark_pulsar.model.errors import MetadataError, UnknownError
-from spark_pulsar.model.ids import MessageId
-from spark_pulsar.wire import commands
+from spark_pulsar.model.positions.ids import MessageId
+from spark_pulsar.wire.protocol import commands
 from spark_pulsar.wire.pulsar_api_pb2 import CommandGetLastMessageId
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Seek: a subscription moves to an entry or to a time (CUR-11 ... CUR-13; wire-protocol 5.9)."""
+"""Seek: a subscription moves to an entry or to a time (A7, CUR-11 ... CUR-13)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from spark_pulsar.broker.lifetime import compaction
 from spark_pulsar.broker.topic_log import disk_full, retention, time_search
 from spark_pulsar.ledger.records.cursors import CursorAcked, CursorReset
 from spark_pulsar.model.errors import MetadataError, PulsarError, UnknownError
-from spark_pulsar.model.ids import EARLIEST, Position, signed
-from spark_pulsar.wire import ack_sets
+from spark_pulsar.model.positions.ids import EARLIEST, Position, signed
+from spark_pulsar.wire.protocol import ack_sets
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSeek
 
 from .acks import MAX_BITS

@@ -1,4 +1,4 @@
-"""Consumers join and leave subscriptions: SUBSCRIBE, FLOW, CLOSE_CONSUMER, UNSUBSCRIBE (sections 6, 7.1 and 7.2)."""
+"""Consumers join and leave subscriptions: SUBSCRIBE, FLOW, CLOSE_CONSUMER, UNSUBSCRIBE (SUB-1 ... SUB-5, EX-1)."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from spark_pulsar.model.errors import (
     ServiceNotReady,
     SubscriptionNotFound,
 )
-from spark_pulsar.model.ids import EARLIEST, Position, signed
 from spark_pulsar.model.names import TopicName
+from spark_pulsar.model.positions.ids import EARLIEST, Position, signed
 from spark_pulsar.wire.pulsar_api_pb2 import (
     AUTO_SPLIT,
     STICKY,
@@ -53,7 +53,7 @@ _SHARED_TYPES: Final = (CommandSubscribe.Shared, CommandSubscribe.Key_Shared)
 
 def on_subscribe(core: Core, session: Session, command: CommandSubscribe) -> None:
     """Handles SUBSCRIBE: the consumer joins a subscription, which is created if need be, or is refused."""
-    if command.consumer_id in session.consumers:  # already there, whatever the request says (wire-protocol 5.6)
+    if command.consumer_id in session.consumers:  # already there, whatever the request says (A17)
         present = session.consumers[command.consumer_id].subscription
         core.when_group_durable(present.born_group, lambda: core.succeed(session, command.request_id))
         return
@@ -68,7 +68,7 @@ def on_subscribe(core: Core, session: Session, command: CommandSubscribe) -> Non
         subscription = _create(core, topic, command)
     elif subscription.is_durable != command.durable and topic.non_persistent is None:
         kind = "Durable" if subscription.is_durable else "NonDurable"
-        raise NotAllowed(f"{kind} subscription with the same name already exists.")
+        raise NotAllowed(f"{kind} subscription with the same name already exists.")  # X4
     join_when_free(core, session, command, subscription)
 
 
@@ -124,7 +124,7 @@ def _create(core: Core, topic: Topic, command: CommandSubscribe) -> Subscription
         subscription.born_group = 0  # nothing of it is ever on disk
         topic.add_subscription(subscription)
     if command.start_message_rollback_duration_sec:
-        since_ms = core.now_ms - 1000 * command.start_message_rollback_duration_sec
+        since_ms = core.wall_ms - 1000 * command.start_message_rollback_duration_sec
         subscription.fenced = True
         seek.place_at_time(core, subscription, since_ms, subscription.unfence)
     return subscription
@@ -177,7 +177,7 @@ def _join(
         command.priority_level,
         command.consumer_epoch if command.HasField("consumer_epoch") else None,
         {pair.key: pair.value for pair in command.metadata},
-        core.now_ms,
+        core.wall_ms,
         read_compacted=command.read_compacted,
         hash_ranges=_ranges(command),
     )
@@ -190,6 +190,7 @@ def _join(
             return
         core.succeed(session, command.request_id)
         consumer.ready = True
+        core.watchers.joined(topic.full_name, session)
         termination.joined(core, consumer)
         core.wake(subscription)
 
@@ -293,7 +294,8 @@ def on_flow(core: Core, session: Session, command: CommandFlow) -> None:
     if consumer is not None:
         consumer.permits += command.messagePermits
         consumer.permits_granted += command.messagePermits
-        consumer.last_flow_ms = core.now_ms
+        consumer.last_flow_ms = core.wall_ms
+        consumer.first_flow_ms = consumer.first_flow_ms or core.wall_ms
         core.wake(consumer.subscription)
 
 

@@ -1,4 +1,4 @@
-"""Sizes of a topic's entries and backlogs, at little cost, for quotas and statistics (rules 5.5, section 17).
+"""Sizes of a topic's entries and backlogs, at little cost, for quotas and statistics (BQ-1, ST-3).
 
 Bytes are stored bytes. A backlog's bytes are those after its mark-delete; entries acked one by one behind it count (as
 in Apache Pulsar). Statistics take the sizes that are known at little cost (`ledger.state.entry_sizes`), quotas an upper
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from spark_pulsar.broker.entities.topic import OldestEntry
 from spark_pulsar.model.errors import CorruptMessage
-from spark_pulsar.wire.entries import publish_time_of
+from spark_pulsar.wire.entries.entry_bytes import publish_time_of
 
 from . import entry_lookup
 
@@ -70,7 +70,13 @@ def measure(core: Core, topic: Topic, span: SizeSpan, done: Callable[[bool], Non
             topic.ledger.learn(span, sizes)
         done(sizes is not None)
 
-    core.when_durable(lambda: core.read_sizes(span.ledger_id, span.first, span.end, take))
+    def read() -> None:
+        core.read_sizes(span.ledger_id, span.first, span.end, take)
+
+    if core.is_stalled:
+        read()
+    else:
+        core.when_durable(read)
 
 
 def _sizes_in_memory(core: Core, span: SizeSpan) -> list[int] | None:
@@ -91,7 +97,7 @@ def subscription_backlog_bytes(subscription: Subscription) -> int:
 
 def oldest_known(topic: Topic) -> OldestEntry | None:
     """Returns the oldest entry of the slowest backlog as far as it is known without reading: None when there is no
-    backlog, or `with_oldest` was not asked since the slowest subscription moved."""
+    backlog, or `with_oldest` was not called since the slowest subscription moved."""
     known = topic.oldest
     cursor = slowest(topic)
     if known is None or cursor is None:
@@ -101,7 +107,7 @@ def oldest_known(topic: Topic) -> OldestEntry | None:
 
 def with_oldest(core: Core, topic: Topic, done: Callable[[OldestEntry | None], None]) -> None:
     """Finds the oldest entry of the slowest backlog; `done` gets it in this or a later turn, None when there is no
-    backlog on disk. Asked again about the same entry it costs nothing, unless the entry could not be read."""
+    backlog on disk. Another call about the same entry costs nothing, unless the entry could not be read."""
     cursor = slowest(topic)
     if cursor is None:
         done(None)
@@ -163,4 +169,4 @@ def oldest_backlog_age_s(core: Core, topic: Topic) -> int:
     """Returns the age of the oldest entry of the slowest backlog in seconds, -1 when unknown or none
     (`oldestBacklogMessageAgeSeconds`, BQ-10)."""
     known = oldest_known(topic)
-    return -1 if known is None or known.publish_ms is None else max(0, core.now_ms - known.publish_ms) // 1000
+    return -1 if known is None or known.publish_ms is None else max(0, core.wall_ms - known.publish_ms) // 1000

@@ -13,8 +13,8 @@ from spark_pulsar.broker.entities import producer as producers
 from spark_pulsar.broker.entities import subscription as subscriptions
 from spark_pulsar.ledger.records.damage import TopicDamaged
 from spark_pulsar.model.errors import NotAllowed, PersistenceError
-from spark_pulsar.model.ids import LATEST, Position
 from spark_pulsar.model.names import TopicName
+from spark_pulsar.model.positions.ids import LATEST, Position
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
@@ -63,7 +63,7 @@ def at(topic: Topic, position: Position) -> Damage | None:
 
 def stop_soon(core: Core, subscription: Subscription) -> None:
     """Closes the consumers of a subscription whose next entry cannot be read, after the acks of entries before, which
-    clients hold back for a moment. They come back, and are told why."""
+    clients hold back for a moment. They come back, and receive the reason."""
 
     def stop() -> None:
         subscription.dispatcher.stopping = False

@@ -1,10 +1,11 @@
-"""Full disks: producers are refused until there is space again; all that frees space goes on (DUR-10).
+"""Disks that take nothing. On full ones producers are refused until there is space again, and all that frees space goes
+on (DUR-10); where a write does not return, producers that are there wait, and new ones are refused (DUR-15).
 
 When nothing at all can be written any more, orders whose answer waits for the disk (a topic or subscription that is
 made, a change of a policy) are answered with an error too, and may be tried again: they are done when there is space.
 
-Storage tells it early, while there is room left for acknowledgements, trims and checkpoints. Clients of producers keep
-messages without a receipt and come back by themselves; consumers go on reading.
+Storage reports it early, while there is room left for acknowledgements, trims and checkpoints. Clients of producers
+keep messages without a receipt and come back by themselves; consumers go on reading.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from spark_pulsar.model.errors import PulsarError, ServiceNotReady
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
-    from spark_pulsar.broker.turn.events import DiskFull
+    from spark_pulsar.broker.turn.events import DiskFull, DiskHangs
 
 
 def admit_producer(core: Core) -> None:
     """Refuses a producer while the disk takes no more, with ServiceNotReady: its client tries again."""
-    if core.disk_full_reason:
-        raise ServiceNotReady(f"The broker takes no messages: {core.disk_full_reason}")
+    if core.disk_reason:
+        raise ServiceNotReady(f"The broker takes no messages: {core.disk_reason}")
 
 
 _Result = TypeVar("_Result")
@@ -32,17 +33,17 @@ _Result = TypeVar("_Result")
 class _Answer:
     """An answer that waits for the disk, or an error in its place when the disk takes no more."""
 
-    __slots__ = ("_is_given", "_refuse", "_tell")
+    __slots__ = ("_is_given", "_refuse", "_reply")
 
-    def __init__(self, tell: Callable[[], object], refuse: Callable[[PulsarError], object]) -> None:
-        self._tell = tell
+    def __init__(self, reply: Callable[[], object], refuse: Callable[[PulsarError], object]) -> None:
+        self._reply = reply
         self._refuse = refuse
         self._is_given = False
 
     def __call__(self) -> None:
         if not self._is_given:
             self._is_given = True
-            self._tell()
+            self._reply()
 
     def give_up(self, error: PulsarError) -> None:
         if not self._is_given:
@@ -52,13 +53,13 @@ class _Answer:
 
 def answer_when_durable(
     core: Core,
-    tell: Callable[[], object],
+    reply: Callable[[], object],
     refuse: Callable[[PulsarError], object],
     group: int | None = None,
 ) -> None:
-    """Calls `tell` when all records appended up to now (or `group`, see `Core.when_group_durable`) are on disk, or
+    """Calls `reply` when all records appended up to now (or `group`, see `Core.when_group_durable`) are on disk, or
     `refuse` with ServiceNotReady when it cannot be written: now, or as soon as that is known."""
-    answer = _Answer(tell, refuse)
+    answer = _Answer(reply, refuse)
     if group is None:
         core.when_durable(answer)
     else:
@@ -70,11 +71,11 @@ def answer_when_durable(
 def carry_out(
     core: Core,
     request: Callable[[Core], _Result],
-    tell: Callable[[_Result], object],
+    reply: Callable[[_Result], object],
     refuse: Callable[[PulsarError], object],
 ) -> None:
-    """Carries out a request; `tell` gets its result when all it changed is on disk, `refuse` its error, or
-    ServiceNotReady. A question that is asked while nothing can be written is answered at once."""
+    """Carries out a request; `reply` gets its result when all it changed is on disk, `refuse` its error, or
+    ServiceNotReady. A query while nothing can be written is answered at once."""
     before = core.waiting_records
     try:
         result = request(core)
@@ -82,9 +83,9 @@ def carry_out(
         refuse(error)
         return
     if core.is_stalled and core.waiting_records == before:
-        tell(result)
+        reply(result)
     else:
-        answer_when_durable(core, lambda: tell(result), refuse)
+        answer_when_durable(core, lambda: reply(result), refuse)
 
 
 def admit_order(core: Core) -> None:
@@ -94,19 +95,17 @@ def admit_order(core: Core) -> None:
 
 
 def _not_now(core: Core) -> ServiceNotReady:
-    return ServiceNotReady(f"The broker can store nothing now, try again: {core.disk_full_reason}")
+    return ServiceNotReady(f"The broker can store nothing now, try again: {core.disk_reason}")
 
 
 def on_disk_full(core: Core, event: DiskFull) -> None:
     """Notes that the disk is short of space, or no more; closes producers when it is."""
     core.disk_full_reason = event.reason
-    core.is_stalled = bool(event.reason) and event.is_stalled
+    core.is_full = bool(event.reason) and event.is_stalled
     if not event.reason:
         return
-    if core.is_stalled:
-        for due in core.waiting_for_disk():
-            if isinstance(due, _Answer):
-                due.give_up(_not_now(core))
+    if core.is_full:
+        _refuse_waiting(core)
     for session in core.sessions.values():
         for producer in list(session.producers.values()):
             if event.is_stalled:
@@ -114,3 +113,16 @@ def on_disk_full(core: Core, event: DiskFull) -> None:
                 producers.disconnect(core, producer)
             else:
                 producers.disconnect_after_receipts(core, producer)
+
+
+def on_disk_hangs(core: Core, event: DiskHangs) -> None:
+    """Notes that a write does not return, or that it has. Producers keep their connections: their receipts follow."""
+    core.disk_hang_reason = event.reason
+    if event.reason:
+        _refuse_waiting(core)
+
+
+def _refuse_waiting(core: Core) -> None:
+    for due in core.waiting_for_disk():
+        if isinstance(due, _Answer):
+            due.give_up(_not_now(core))

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from spark_pulsar.model.errors import CorruptMessage
-from spark_pulsar.wire.entries import metadata_of
+from spark_pulsar.wire.entries.entry_bytes import metadata_of
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.ledger.entries import EntryRun
-    from spark_pulsar.model.ids import Position
+    from spark_pulsar.model.positions.ids import Position
 
 EntryRead = Callable[["bytes | None"], None]
 """Takes the bytes of an entry; None when it cannot be read."""
@@ -52,7 +52,7 @@ def batch_size(entry: bytes) -> int:
 
 
 def declared_batch_size(entry: bytes) -> int:
-    """Returns the number of messages in an entry that says to be a batch: presence decides (wire-protocol 4.1); 0 for
+    """Returns the number of messages in an entry that says to be a batch: presence decides (BAT-1); 0 for
     every other."""
     try:
         metadata = metadata_of(entry, 0, len(entry))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.model.ids import Position
+from spark_pulsar.model.positions.ids import Position
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
@@ -91,7 +91,7 @@ class EntryWalk:
         return ((*position, end),)
 
     def is_gone(self, position: Position) -> bool:
-        """Tells whether an entry that cannot be read need not be visited: it was trimmed meanwhile."""
+        """Returns whether an entry that cannot be read need not be visited: it was trimmed meanwhile."""
         return not self._topic.ledger.contains(position)
 
     def _read_run(self, ledger_id: int, entry_id: int) -> EntryRun | None:

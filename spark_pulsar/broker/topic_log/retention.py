@@ -1,4 +1,4 @@
-"""Retention: ledgers that all subscriptions have consumed are trimmed when their policy allows it (rules 5.2 and 5.3).
+"""Retention: ledgers that all subscriptions have consumed are trimmed when their policy allows it (TRIM-1, RET-1).
 
 Topics are trimmed after a ledger was closed, when a subscription passed the end of the oldest ledger or was deleted,
 when a policy changed, and at the very time at which the oldest ledger's retention is over.
@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 
 
 def trim(core: Core, topic: Topic) -> None:
-    """Trims the ledgers that nothing protects, and again when the next ledger's retention is over (TRIM-1, RET-1)."""
+    """Trims the ledgers that nothing protects, and again when the next ledger's retention is over (TRIM-1, RET-1,
+    RET-4)."""
     if core.state.topics.get(topic.state.topic_id) is not topic.state:
         return
     retention = core.policies_of(topic.name).retention
-    plan = plan_trimming(topic.ledger, topic.state.slowest_mark_delete(), retention, core.now_ms)
+    plan = plan_trimming(topic.ledger, topic.state.slowest_mark_delete(), retention, core.wall_ms, core.wall_since_ms)
     if plan.gone:
         core.append(LedgersTrimmed(topic.state.topic_id, plan.gone))
         for ledger_id in plan.gone:
@@ -46,4 +47,4 @@ def _trim_at(core: Core, topic: Topic, when_ms: int | None) -> None:
             topic.trim_timer = None
             trim(core, topic)
 
-        topic.trim_timer = core.at(when_ms, due)
+        topic.trim_timer = core.at_wall(when_ms, due)

@@ -1,7 +1,7 @@
 """Rollover by time: a ledger without appends is closed at its greatest age all the same (ML-2, ML-3).
 
 Where retention has a limit of time that is shorter, that is the greatest age: entries that are kept longer than they
-should be are kept for another such time, not for hours (section 21, row 12).
+should be are kept for another such time, not for hours (ML-2).
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class RollQueue:
         for topic in self._core.state.topics.values():
             info = topic.ledger.current
             if info is not None:
-                self._put(info.ledger_id, info.opened_ms + self._age_ms)
+                self._put(info, self._age_ms)
         core = self._core
         every(core, lambda: core.config.ledger_inactive_ms, self._topics, self._roll_if_idle, _ROLLS_A_TURN)
 
     def opened(self, info: LedgerInfo, name: TopicName) -> None:
         """Queues a ledger that takes entries, or whose topic has other policies."""
-        self._put(info.ledger_id, info.opened_ms + self._greatest_age_ms(name))
+        self._put(info, self._greatest_age_ms(name))
 
     def forget(self, ledger_ids: Iterable[int]) -> None:
         """Takes out ledgers that take no more entries."""
@@ -71,7 +71,10 @@ class RollQueue:
         retained_ms = self._core.policies_of(name).retention.time_ms
         return min(self._age_ms, max(retained_ms, self._least_age_ms)) if retained_ms > 0 else self._age_ms
 
-    def _put(self, ledger_id: int, due_ms: int) -> None:
+    def _put(self, info: LedgerInfo, age_ms: int) -> None:
+        self._put_at(info.ledger_id, self._core.now_ms - self._core.age_ms(info.opened_ms) + age_ms)
+
+    def _put_at(self, ledger_id: int, due_ms: int) -> None:
         if self._due_ms.get(ledger_id) == due_ms:
             return
         self._due_ms[ledger_id] = due_ms
@@ -102,7 +105,7 @@ class RollQueue:
             if info.entries:
                 _roll(core, info)
             else:
-                self._put(ledger_id, core.now_ms + self._age_ms)
+                self._put_at(ledger_id, core.now_ms + self._age_ms)
         self._set_timer()
 
     def _topics(self) -> Iterable[TopicState]:
@@ -129,10 +132,10 @@ def _roll(core: Core, info: LedgerInfo) -> None:
 
 
 def open_ledger(core: Core, topic: Topic) -> LedgerInfo:
-    """Seals the current ledger, if any, and opens the next one; consumed ledgers are trimmed (5.2)."""
+    """Seals the current ledger, if any, and opens the next one; consumed ledgers are trimmed (TRIM-1)."""
     if topic.ledger.current is not None:
         core.monitors.rolls.forget((topic.ledger.current.ledger_id,))
-    for record in core.state.records_to_open_ledger(topic.state.topic_id, core.now_ms):
+    for record in core.state.records_to_open_ledger(topic.state.topic_id, core.wall_ms):
         core.append(record)
     retention.trim(core, topic)
     info = topic.ledger.current

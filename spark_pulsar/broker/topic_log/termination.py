@@ -8,8 +8,8 @@ from spark_pulsar.broker.entities import exclusive_access
 from spark_pulsar.broker.entities import producer as producers
 from spark_pulsar.ledger.records.topics import TopicTerminated as TerminatedRecord
 from spark_pulsar.model.errors import TopicTerminated
-from spark_pulsar.model.ids import Position
-from spark_pulsar.wire import commands
+from spark_pulsar.model.positions.ids import Position
+from spark_pulsar.wire.protocol import commands
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.consumer import Consumer
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _LEAST_VERSION: Final = 9
 _DEAF_CLIENTS: Final = ("Pulsar-CPP", "Pulsar-Go", "Pulsar Go", "Pulsar-Node")
-"""Clients that do not know REACHED_END_OF_TOPIC and drop their connection, with all that is on it (wire-protocol
-5.16). The C++ client is Python's and Node's too."""
+"""Clients that do not know REACHED_END_OF_TOPIC and drop their connection, with all that is on it (TN-13).
+The C++ client is Python's and Node's too."""
 
 
 def terminate(core: Core, topic: Topic) -> Position:
@@ -34,7 +34,7 @@ def terminate(core: Core, topic: Topic) -> Position:
         exclusive_access.refuse_waiters(topic, _error())
         for producer in list(topic.producers.values()):
             producers.disconnect_after_receipts(core, producer)
-        core.when_durable(lambda: _tell_who_has_all(core, topic))
+        core.when_durable(lambda: _notify_finished(core, topic))
     return last_position(topic)
 
 
@@ -52,43 +52,43 @@ def admit_producer(topic: Topic) -> None:
         raise _error()
 
 
-def tell_if_all_acked(core: Core, subscription: Subscription) -> None:
-    """Tells the consumers of a subscription that acked all of a terminated topic. The end is on disk before they hear
-    of it: they stop to listen."""
+def notify_if_all_acked(core: Core, subscription: Subscription) -> None:
+    """Notifies the consumers of a subscription that acked all of a terminated topic. The end is on disk before they
+    hear of it: they stop to listen."""
     topic = subscription.topic
 
-    def tell() -> None:
+    def notify() -> None:
         if _has_all(subscription):
             for consumer in subscription.consumers:
                 if consumer.ready:
-                    _tell(core, consumer)
+                    _send_end(core, consumer)
 
     if topic.state.is_terminated and _has_all(subscription):
-        core.when_group_durable(topic.end_group, tell)
+        core.when_group_durable(topic.end_group, notify)
 
 
 def joined(core: Core, consumer: Consumer) -> None:
-    """Tells a consumer that has joined when it has nothing to wait for."""
+    """Notifies a consumer that has joined when it has nothing to wait for."""
     subscription = consumer.subscription
 
-    def tell() -> None:
+    def notify() -> None:
         if _has_all(subscription) and consumer in subscription.consumers:
-            _tell(core, consumer)
+            _send_end(core, consumer)
 
     if subscription.topic.state.is_terminated and _has_all(subscription):
-        core.when_group_durable(subscription.topic.end_group, tell)
+        core.when_group_durable(subscription.topic.end_group, notify)
 
 
-def _tell_who_has_all(core: Core, topic: Topic) -> None:
+def _notify_finished(core: Core, topic: Topic) -> None:
     for subscription in topic.subscriptions.values():
-        tell_if_all_acked(core, subscription)
+        notify_if_all_acked(core, subscription)
 
 
 def _has_all(subscription: Subscription) -> bool:
     return subscription.cursor.backlog() == 0
 
 
-def _tell(core: Core, consumer: Consumer) -> None:
+def _send_end(core: Core, consumer: Consumer) -> None:
     if _listens(consumer.session):
         core.send(consumer.session, commands.reached_end_of_topic(consumer.consumer_id))
 

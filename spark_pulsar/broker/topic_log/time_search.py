@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from spark_pulsar.model.errors import CorruptMessage
-from spark_pulsar.model.ids import EARLIEST, Position
-from spark_pulsar.wire.entries import publish_time_of
+from spark_pulsar.model.positions.ids import EARLIEST, Position
+from spark_pulsar.wire.entries.entry_bytes import publish_time_of
 
 from . import entry_lookup
 

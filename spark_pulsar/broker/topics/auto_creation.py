@@ -1,4 +1,5 @@
-"""Auto-creation of topics by producers and consumers, and of partitioned topics by clients' look-up (TN-6, TN-7)."""
+"""Auto-creation of topics by producers and consumers, and of partitioned topics by clients' look-up (TN-6, TN-7,
+MT-3)."""
 
 from __future__ import annotations
 
@@ -13,6 +14,9 @@ from . import lifecycle
 TRANSACTION_COORDINATORS: Final = "persistent://pulsar/system/transaction_coordinator_assign"
 """Topic whose partitions are the transaction coordinators (TX-2)."""
 
+LETTER_SUFFIXES: Final = ("-DLQ", "-RETRY")
+"""Ends of names of dead and retry letter topics, which auto-creation makes without partitions (TN-7)."""
+
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.topic import Topic
@@ -22,8 +26,8 @@ if TYPE_CHECKING:
 def obtain(core: Core, name: TopicName, *, may_create: bool) -> Topic:
     """Finds a topic, or creates it when it is missing and may be (TN-6, TN-7).
 
-    Raises TopicNotFound when it may not be created or no partition can have this name, NotAllowed for system topics and
-    the base name of a partitioned topic.
+    Raises TopicNotFound when it may not be created or no partition can have this name, NotAllowed for system topics,
+    the base name of a partitioned topic, and a partition of a topic that is not partitioned.
     """
     registry.check_namespace(core, name)
     topic = registry.find(core, name)
@@ -38,12 +42,14 @@ def obtain(core: Core, name: TopicName, *, may_create: bool) -> Topic:
         raise TopicNotFound(f"{name} has only {siblings} partitions")
     if siblings is None and not (may_create and core.policies_of(name).auto_topic_creation.allowed):
         raise TopicNotFound(f"Topic {name} not found")
+    if siblings is None and name.partition >= 0:
+        raise NotAllowed(f"{name} has the name of a partition, and there is no partitioned topic {name.base.local}")
     return lifecycle.create(core, name)
 
 
 def partitions_of(core: Core, name: TopicName, *, may_create: bool) -> int:
-    """Counts the partitions of a topic, 0 for one without; creates a missing one when auto-creation makes partitioned
-    topics. TopicNotFound when it is missing and may not be created."""
+    """Returns the number of partitions of a topic, 0 for one without; creates a missing one when auto-creation makes
+    partitioned topics (TN-7). Raises TopicNotFound when it is missing and may not be created."""
     count = registry.partition_count(core, name)
     if count is not None:
         return count
@@ -57,12 +63,12 @@ def partitions_of(core: Core, name: TopicName, *, may_create: bool) -> int:
         return 0
     if name.full == TRANSACTION_COORDINATORS and core.config.transactions_enabled:
         return count_of(core)
-    if name.tenant == "pulsar":
+    if name.tenant == "pulsar" and may_create:
         return 0  # without transactions the request that follows is refused with a clear answer (TX-1)
     policies = core.policies_of(name)
     if not may_create or not policies.auto_topic_creation.allowed or name.is_system:
         raise TopicNotFound(f"Topic {name} not found")
-    if policies.auto_topic_creation.partitions and name.partition < 0:
+    if policies.auto_topic_creation.partitions and name.partition < 0 and not name.local.endswith(LETTER_SUFFIXES):
         lifecycle.create_partitioned(core, name, policies.auto_topic_creation.partitions, {})
         return policies.auto_topic_creation.partitions
     return 0

@@ -1,5 +1,4 @@
-"""Life of topics: creates, unloads and deletes topics, partitioned topics and their subscriptions (sections 1 and 12 of
-the rules)."""
+"""Life of topics: creates, unloads and deletes topics, partitioned topics and their subscriptions (TN-5 ... TN-8)."""
 
 from __future__ import annotations
 
@@ -16,8 +15,8 @@ from spark_pulsar.broker.topic_log.rollover import open_ledger
 from spark_pulsar.ledger.records.base import PartitionedTopicDeleted, PartitionedTopicSet, TopicCreated
 from spark_pulsar.ledger.records.cursors import CursorCreated
 from spark_pulsar.model.errors import NotAllowed, PersistenceError, ServiceNotReady, TopicNotFound
-from spark_pulsar.model.ids import EARLIEST, Position
 from spark_pulsar.model.names import TopicName
+from spark_pulsar.model.positions.ids import EARLIEST, Position
 
 from . import name_limits, non_persistent, partitions, policy_changes
 
@@ -46,7 +45,7 @@ def _create(core: Core, name: TopicName, properties: Mapping[str, str] | None = 
         core.non_persistent.add(topic)
         core.monitors.adopt_non_persistent(topic)
         return topic
-    core.append(TopicCreated(core.state.next_topic_id, name.full, core.now_ms, dict(properties or {})))
+    core.append(TopicCreated(core.state.next_topic_id, name.full, core.wall_ms, dict(properties or {})))
     topic = take_into_use(core, name, core.state.topics_by_name[name.full])
     core.watchers.changed(core, name, exists=True)
     open_ledger(core, topic)
@@ -63,8 +62,8 @@ def create_partitioned(core: Core, name: TopicName, count: int, properties: Mapp
 def create_partitioned_in_steps(
     core: Core, name: TopicName, count: int, properties: Mapping[str, str]
 ) -> Generator[None, None, None]:
-    """Does what `create_partitioned` does, partition by partition. A new topic is told with all its partitions from the
-    beginning, as clients create those that they miss; one that grows has the new ones when they are there.
+    """Does what `create_partitioned` does, partition by partition. A new topic is announced with all its partitions
+    from the beginning, as clients create those that they miss; one that grows has the new ones when they are there.
     TopicNotFound when it is deleted meanwhile."""
     check_copies(core, name)
     is_new = name.full not in core.state.partitioned
@@ -126,6 +125,8 @@ def delete(core: Core, topic: Topic) -> None:
         core.append(record)
     core.watchers.changed(core, topic.name, exists=False)
     core.topics.pop(topic.full_name, None)
+    for subscription in topic.subscriptions.values():
+        core.idle.forget(subscription.cursor.cursor_id)
     topic.remove_all_subscriptions()  # consumers that wait to join find that it is gone
     for observer in core.deleted:
         observer(core, topic)
@@ -164,12 +165,12 @@ def delete_partitioned_in_steps(core: Core, name: TopicName) -> Generator[None, 
 
 
 def before_first(topic: Topic) -> Position:
-    """Tells the mark-delete position before the oldest stored entry (CUR-9 Earliest)."""
+    """Returns the mark-delete position before the oldest stored entry (CUR-9 Earliest)."""
     return topic.ledger.previous_position(topic.ledger.first_position)
 
 
 def at_end(topic: Topic) -> Position:
-    """Tells the mark-delete position behind the last entry (CUR-9 Latest)."""
+    """Returns the mark-delete position behind the last entry (CUR-9 Latest)."""
     return topic.ledger.previous_position(topic.ledger.end_position)
 
 
@@ -189,7 +190,7 @@ def _create_durable(
     core: Core, topic: Topic, name: str, mark_delete: Position, properties: Mapping[str, str]
 ) -> Subscription:
     place = (core.state.next_cursor_id, topic.state.topic_id, name, *mark_delete)
-    core.append(CursorCreated(*place, core.now_ms, dict(properties)))
+    core.append(CursorCreated(*place, core.wall_ms, dict(properties)))
     subscription = Subscription(core, topic, topic.state.cursors[name])
     topic.add_subscription(subscription)
     topic.was_used = True
@@ -211,7 +212,7 @@ def create_initial_subscription(core: Core, topic: Topic, name: str) -> None:
 
 
 def check_copies(core: Core, name: TopicName) -> None:
-    """Refuses with PersistenceError a topic whose policy wants more than one copy.
+    """Refuses with PersistenceError a topic whose policy wants more than one copy (ADM-75).
 
     Apache Pulsar accepts any policy and then cannot create a topic that wants more bookies than there are; this broker
     refuses at once. A topic that exists keeps its one copy, a non-persistent one needs none.

@@ -1,4 +1,4 @@
-"""Look-up: LOOKUP, partition metadata, topics of a namespace (wire-protocol 5.2, 5.3, 5.13)."""
+"""Look-up: LOOKUP, partition metadata, topics of a namespace (A4, TN-8, MT-2)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from spark_pulsar.broker.entities import registry
 from spark_pulsar.ledger.records.documents import TENANTS
 from spark_pulsar.model.errors import MetadataError
 from spark_pulsar.model.names import NON_PERSISTENT, PERSISTENT, TopicName, split_namespace
-from spark_pulsar.wire import commands
+from spark_pulsar.wire.protocol import commands
 from spark_pulsar.wire.pulsar_api_pb2 import (
     CommandGetTopicsOfNamespace,
     CommandLookupTopic,
@@ -18,7 +18,7 @@ from spark_pulsar.wire.pulsar_api_pb2 import (
 
 from . import auto_creation, topic_lists
 from .addresses import addresses_for, host_of
-from .topic_patterns import InvalidPattern, TopicPattern
+from .topic_patterns import InvalidPattern, TopicPattern, UnsupportedPattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +49,7 @@ def on_lookup(core: Core, session: Session, command: CommandLookupTopic) -> None
 
 
 def addresses_of(core: Core, session: Session, listener: str) -> Addresses:
-    """Tells the addresses of this broker for the client of the session: by default the one that it came by."""
+    """Returns the addresses of this broker for the client of the session: by default the one that it came by."""
     config = core.config
     found = addresses_for(config, host_of(session.local), listener)
     if listener or config.advertised_listeners or config.advertised_address:
@@ -71,8 +71,8 @@ def on_partition_metadata(core: Core, session: Session, command: CommandPartitio
 
 
 def on_topics_of_namespace(core: Core, session: Session, command: CommandGetTopicsOfNamespace) -> None:
-    """GET_TOPICS_OF_NAMESPACE: full names, each partition by itself, system topics hidden. Clients filter, but for a
-    pattern that is not too long."""
+    """GET_TOPICS_OF_NAMESPACE: full names, each partition by itself, system topics hidden. The broker filters
+    by a pattern that is not too long and that RE2 knows; else clients do (MT-2)."""
     tenant, namespace = split_namespace(command.namespace)
     if tenant not in core.state.documents[TENANTS]:  # a namespace alone that is missing has no topics
         raise MetadataError("Namespace not found")
@@ -81,6 +81,8 @@ def on_topics_of_namespace(core: Core, session: Session, command: CommandGetTopi
     if command.HasField("topics_pattern") and len(command.topics_pattern) <= longest:
         try:
             pattern = TopicPattern(command.topics_pattern)
+        except UnsupportedPattern:
+            pass  # the answer says that it is not filtered
         except InvalidPattern as error:
             raise MetadataError(f"Invalid topics pattern: {error}") from error
     unwanted = _DOMAINS_LEFT_OUT.get(command.mode)

@@ -1,7 +1,7 @@
 """Limits of the names and properties that clients send.
 
 A frame may have 5 MB, and all of it could be one name: it would be hashed a hundred times for one consumer (KS-6,
-FO-4), kept while that is connected, written to disk, and told with all statistics. Differs from Apache Pulsar, which
+FO-4), kept while that is connected, written to disk, and sent with all statistics. Differs from Apache Pulsar, which
 has no such limits; these are far beyond usual names. A longer one is refused for good, with the connection left open.
 """
 

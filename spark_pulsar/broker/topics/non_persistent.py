@@ -1,10 +1,10 @@
-"""Non-persistent topics: an entry goes to consumers with permits at once, and is not stored (section 11 of the rules).
+"""Non-persistent topics: an entry goes to consumers with permits at once, and is not stored (NP-1 ... NP-9).
 
 Such a topic is a `Topic` whose durable part is in memory only: a ledger without ledgers, cursors of readers. No record
 is made of it, and a run never waits for the disk: receipts first, then one delivery for each subscription, straight
 out of the received bytes. Messages without permits are dropped and counted. The broker holds no entry.
 
-A topic without clients is forgotten after a while with its subscriptions (NP-7, NP-8). Only the number of partitions of
+A topic without clients is removed after a while with its subscriptions (NP-7, NP-8). Only the number of partitions of
 a partitioned one is durable.
 """
 
@@ -20,9 +20,9 @@ from spark_pulsar.ledger.state.cursor import Cursor
 from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
 from spark_pulsar.ledger.state.topics import TopicState
 from spark_pulsar.model.errors import NotAllowed
-from spark_pulsar.model.ids import EARLIEST
 from spark_pulsar.model.name_index import NameIndex
-from spark_pulsar.wire.send_runs import CHUNK
+from spark_pulsar.model.positions.ids import EARLIEST
+from spark_pulsar.wire.sends.send_runs import CHUNK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.topic import Topic
     from spark_pulsar.broker.turn.turn import Timer
     from spark_pulsar.model.names import TopicName
-    from spark_pulsar.wire.send_runs import SendRun
+    from spark_pulsar.wire.sends.send_runs import SendRun
 
 _LEDGER_ID: Final = 0
 _NO_ID: Final = -1
@@ -40,7 +40,7 @@ _NO_ID: Final = -1
 
 
 class NonPersistentTopics:
-    """Non-persistent topics in use, and the rounds that forget unused ones."""
+    """Non-persistent topics in use, and the rounds that remove unused ones."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -88,7 +88,7 @@ def check_enabled(core: Core, name: TopicName) -> None:
 
 def volatile_state(core: Core, name: TopicName, properties: Mapping[str, str]) -> TopicState:
     """Makes the state that other topics have in the durable state."""
-    return TopicState(_NO_ID, name.full, core.now_ms, dict(properties), ManagedLedger(_NO_ID))
+    return TopicState(_NO_ID, name.full, core.wall_ms, dict(properties), ManagedLedger(_NO_ID))
 
 
 def create_subscription(core: Core, topic: Topic, name: str, properties: Mapping[str, str]) -> Subscription:
@@ -120,7 +120,7 @@ def publish(core: Core, producer: Producer, sends: SendRun) -> None:
     producer.bytes_in += size_bytes
     topic.messages_in += messages
     topic.bytes_in += size_bytes
-    topic.last_published_ms = core.now_ms
+    topic.last_published_ms = core.wall_ms
     if sends.flags & CHUNK:
         producer.chunks_in += entries
         topic.state.has_chunks = True

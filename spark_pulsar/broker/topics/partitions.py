@@ -22,7 +22,7 @@ MOST_WRITTEN_BYTES: Final = 16 * 1024 * 1024
 """Bytes of records that may be written for all partitions of a topic at once; one turn does more than that."""
 
 MOST_MADE_BYTES: Final = 4 * MOST_WRITTEN_BYTES
-"""Bytes of records of partitioned topics in one turn. Clients beyond that have to ask again."""
+"""Bytes of records of partitioned topics in one turn. Clients beyond that have to repeat the request."""
 
 _RECORD_BYTES: Final = 128
 """Upper bound of the bytes of a topic's or subscription's records beside names and properties."""
@@ -48,7 +48,7 @@ class Lacking(NamedTuple):
 
 
 def most(config: BrokerConfig) -> int:
-    """Tells how many partitions a topic may have. All of them are created in one turn, and no client believes in
+    """Returns how many partitions a topic may have. All of them are created in one turn, and no client believes in
     more."""
     return config.max_partitions_per_topic or MAX_PARTITIONS
 

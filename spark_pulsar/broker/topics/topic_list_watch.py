@@ -1,7 +1,7 @@
-"""Topic list watchers: WATCH_TOPIC_LIST (MT-2; wire-protocol 2.6, 5.13).
+"""Topic list watchers: WATCH_TOPIC_LIST (MT-2, A20).
 
 A watcher hears of the persistent topics and partitions that match its pattern as they come and go, system topics left
-out. What happens in one turn is told at once, when it is on disk. Lists are found and told step by step, so that many
+out. Changes of one turn are sent at once, when they are on disk. Lists are found and sent step by step, so that many
 topics hold nobody up (`entities.sliced_requests`).
 """
 
@@ -16,12 +16,13 @@ from spark_pulsar.broker.entities.features import TopicListWatcher
 from spark_pulsar.broker.entities.sliced_requests import NOBODY
 from spark_pulsar.model.errors import InvalidTopicName, NotAllowed
 from spark_pulsar.model.names import PERSISTENT, split_namespace
-from spark_pulsar.wire import commands
-from spark_pulsar.wire.hashes import hash_of_sorted
+from spark_pulsar.wire.keys.hashes import hash_of_sorted
+from spark_pulsar.wire.protocol import commands
 from spark_pulsar.wire.pulsar_api_pb2 import CommandWatchTopicList, CommandWatchTopicListClose
 
 from . import topic_lists
-from .topic_patterns import InvalidPattern, TopicPattern
+from .topic_patterns import InvalidPattern, TopicPattern, UnsupportedPattern
+from .watched_creation import WatchedCreations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -37,14 +38,14 @@ _FEW: Final = 16
 _MOST_ROUNDS: Final = 3
 """Times that a list is hashed step by step while topics come and go."""
 _UPDATE_COST: Final = 10
-_TOLD_A_MICROSECOND: Final = 4
+_SENT_A_MICROSECOND: Final = 4
 _MERGED_A_MICROSECOND: Final = 20
-"""Costs of telling a watcher, and of names (`entities.sliced_requests`)."""
+"""Costs of notifying a watcher, and of names (`entities.sliced_requests`)."""
 _DOMAIN_LENGTH: Final = len("persistent://")
 
 
 class WatchedList:
-    """The names that match one pattern, as told to its watchers. The texts are shared with all other lists: thousands
+    """The names that match one pattern, as sent to its watchers. The texts are shared with all other lists: thousands
     may watch as many names."""
 
     __slots__ = ("hash", "knows", "missed", "names", "namespace", "pattern", "watchers")
@@ -57,7 +58,7 @@ class WatchedList:
         self.hash = ""
         """Hash that clients compare lists by."""
         self.knows = knows
-        """Number of the last changes that are in `names`, told or not."""
+        """Number of the last changes that are in `names`, sent or not."""
         self.missed: dict[str, bool] = {}
         """Topics that came (True) and went while `names` are found."""
         self.watchers: dict[TopicListWatcher, None] = {}
@@ -122,6 +123,7 @@ class TopicWatchers:
         self._changes: Changes | None = None
         self._made = 0
         """Number of the last changes that were begun."""
+        self._creations = WatchedCreations()
 
     def steps(
         self, core: Core, session: Session, command: CommandWatchTopicList, pattern: TopicPattern
@@ -137,7 +139,7 @@ class TopicWatchers:
             self.remove(known)
         self._add(session, command.watcher_id, watched)
         answer = commands.watch_topic_list_success(command.request_id, command.watcher_id, (), fingerprint)
-        due = _Due(lambda: core.send(session, answer))  # before anything that comes or goes from now on is told
+        due = _Due(lambda: core.send(session, answer))  # before any later change is sent
         core.when_durable(due.count_down)
         if command.topics_hash != fingerprint:
             yield from topic_lists.fill(answer.watchTopicListSuccess.topic, names)
@@ -146,8 +148,8 @@ class TopicWatchers:
     def _list_of(
         self, core: Core, namespace: str, pattern: TopicPattern
     ) -> Generator[int, None, tuple[WatchedList, list[str], str]]:
-        """Finds the list of a pattern, its present names, and their hash, which may be ahead of what its watchers were
-        told."""
+        """Finds the list of a pattern, its present names, and their hash, which may be ahead of the names that its
+        watchers received."""
         known = self._by_namespace.get(namespace, {}).get(pattern.text)
         if known is not None and known.knows >= self._made:
             return known, [*known.names], known.hash
@@ -164,7 +166,7 @@ class TopicWatchers:
         return self._by_namespace.get(namespace, {}).get(pattern.text, found), [*found.names], found.hash
 
     def _add(self, session: Session, watcher_id: int, watched: WatchedList) -> None:
-        """Adds a watcher to a list that its session is told."""
+        """Adds a watcher to a list that is sent to its session."""
         watcher = TopicListWatcher(session, watcher_id, watched, self._made)
         self._changes = None  # what comes later in this turn is news to it
         self._by_namespace.setdefault(watched.namespace, {})[watched.pattern.text] = watched
@@ -199,27 +201,39 @@ class TopicWatchers:
         if changes is None or changes.group != core.group_of_now:
             self._made += 1
             changes = self._changes = Changes(core.group_of_now, self._made)
-            told = changes
-            core.when_durable(lambda: self._tell(core, told))
+            made = changes
+            core.when_durable(lambda: self._send(core, made))
         changes.names[full] = exists
+        if exists:
+            self._creations.begin(full)
 
-    def _tell(self, core: Core, changes: Changes) -> None:
+    def when_joined(self, full_name: str, call: Callable[[], None]) -> None:
+        """Calls when the watchers that hear of a new topic have joined it, for a bounded time (MT-4)."""
+        self._creations.when_joined(full_name, call)
+
+    def joined(self, full_name: str, session: Session) -> None:
+        """Notes that a consumer of a session has joined a topic."""
+        self._creations.joined(full_name, session)
+
+    def _send(self, core: Core, changes: Changes) -> None:
         if self._changes is changes:
             self._changes = None
-        core.sliced_requests.add(NOBODY, lambda: self._telling(core, changes))
+        core.sliced_requests.add(NOBODY, lambda: self._sending(core, changes))
 
-    def _telling(self, core: Core, changes: Changes) -> Generator[int, None, None]:
-        """Brings all lists up to date and tells their watchers, list by list."""
+    def _sending(self, core: Core, changes: Changes) -> Generator[int, None, None]:
+        """Brings all lists up to date and notifies their watchers, list by list."""
         by_namespace: dict[str, dict[str, bool]] = {}
         for full, exists in changes.names.items():
             by_namespace.setdefault(full[_DOMAIN_LENGTH : full.rindex("/")], {})[full] = exists
         number = changes.number
+        sessions: dict[str, set[int]] = {}
         for namespace, own in by_namespace.items():
             came = [name for name, exists in own.items() if exists]
             gone = [name for name, exists in own.items() if not exists]
             for watched in list(self._by_namespace.get(namespace, {}).values()):
                 if watched.knows < number:
-                    yield from _update(core, watched, number, came, gone)
+                    yield from _update(core, watched, number, came, gone, sessions)
+        self._creations.notified(core, sessions, changes.names)
         for lists in self._by_namespace.values():
             for watched in lists.values():
                 watched.knows = max(watched.knows, number)
@@ -242,9 +256,9 @@ class _Due:
 
 
 def _update(
-    core: Core, watched: WatchedList, number: int, came: list[str], gone: list[str]
+    core: Core, watched: WatchedList, number: int, came: list[str], gone: list[str], sessions: dict[str, set[int]]
 ) -> Generator[int, None, None]:
-    """Brings a list up to date and tells its watchers."""
+    """Brings a list up to date, sends its watchers an update, and adds to `sessions` those that get a few new names."""
     new, lost = watched.take(came, gone)
     count = len(new) + len(lost)
     merged = len(watched.names) // _MERGED_A_MICROSECOND if count > _FEW else 0
@@ -255,11 +269,13 @@ def _update(
     for watcher in list(watched.watchers) if count else ():
         if watcher.knows < number and watcher in watched.watchers:
             core.send(watcher.session, commands.watch_topic_update(watcher.watcher_id, new, lost, watched.hash))
-            yield _UPDATE_COST + count // _TOLD_A_MICROSECOND
+            for name in new if len(new) <= _FEW else ():
+                sessions.setdefault(name, set()).add(watcher.session.session_id)
+            yield _UPDATE_COST + count // _SENT_A_MICROSECOND
 
 
 def on_watch(core: Core, session: Session, command: CommandWatchTopicList) -> None:
-    """WATCH_TOPIC_LIST: answers the names that match now, unless the client knows them by their hash, and tells changes
+    """WATCH_TOPIC_LIST: answers the names that match now, unless the client knows them by their hash, and sends changes
     from then on. A known id is watched anew."""
     if not core.config.topic_patterns:
         raise NotAllowed("Unable to create topic list watcher: watching is switched off on this broker")
@@ -269,6 +285,9 @@ def on_watch(core: Core, session: Session, command: CommandWatchTopicList) -> No
     split_namespace(command.namespace)
     try:
         pattern = TopicPattern(command.topics_pattern)
+    except UnsupportedPattern as error:
+        why = f"this broker matches by RE2, the client lists topics and matches them itself ({error})"
+        raise NotAllowed(f"Unable to create topic list watcher: {why}") from error
     except InvalidPattern as error:
         raise InvalidTopicName(f"Invalid topics pattern: {error}") from error
     core.sliced_requests.add(session.session_id, lambda: core.watchers.steps(core, session, command, pattern))
@@ -291,5 +310,5 @@ def on_close(core: Core, session: Session, command: CommandWatchTopicListClose) 
 
 
 def is_watched(name: TopicName) -> bool:
-    """Tells whether watchers may hear of a topic."""
+    """Returns whether watchers may hear of a topic."""
     return name.is_persistent and not name.is_hidden

@@ -7,8 +7,8 @@ from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.model.names import is_hidden
-from spark_pulsar.wire import commands
-from spark_pulsar.wire.hashes import TopicsHash
+from spark_pulsar.wire.keys.hashes import TopicsHash
+from spark_pulsar.wire.protocol import commands
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
@@ -23,7 +23,7 @@ _LOOKED_AT: Final = 0.5
 """Cost of a name that is looked at for a list without a pattern."""
 _MATCHED: Final = 2.0
 """Cost of a name that is matched, beside that of the pattern."""
-_TOLD: Final = 0.25
+_LISTED: Final = 0.25
 """Cost of a name that is put into an answer, or hashed."""
 
 
@@ -40,13 +40,13 @@ def select(names: Sequence[str], pattern: TopicPattern | None) -> Generator[int,
 
 
 def cost_of_match(pattern: TopicPattern) -> float:
-    """Tells what it costs to match a name."""
+    """Returns what it costs to match a name."""
     return _MATCHED + pattern.cost
 
 
 def hash_of(names: Sequence[str]) -> Generator[int, None, str]:
     """Hashes names that are in order."""
-    count = int(STEP_COST / _TOLD)
+    count = int(STEP_COST / _LISTED)
     fingerprint = TopicsHash()
     for at in range(0, len(names), count):
         fingerprint.add(list(names[at : at + count]))
@@ -71,12 +71,12 @@ def answer_listing(
     if changed:
         yield from fill(answer.getTopicsOfNamespaceResponse.topics, listed)
     core.send(session, answer)
-    yield int(len(listed) * _TOLD)
+    yield int(len(listed) * _LISTED)
 
 
 def fill(field: object, names: Sequence[str]) -> Generator[int, None, None]:
     """Puts names into a repeated field of an answer."""
-    count = int(STEP_COST / _TOLD)
+    count = int(STEP_COST / _LISTED)
     for at in range(0, len(names), count):
         field.extend(names[at : at + count])  # type: ignore[attr-defined]
         yield STEP_COST

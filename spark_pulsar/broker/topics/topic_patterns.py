@@ -29,6 +29,27 @@ class InvalidPattern(ValueError):
     """Error of a text that is no regular expression, or one that would take too much memory."""
 
 
+class UnsupportedPattern(InvalidPattern):
+    """Error of a regular expression that Java may know and RE2 does not, such as one with look-ahead, or that is too
+    costly: clients match names by it themselves."""
+
+
+_UNSUPPORTED: Final = (
+    "invalid perl operator",
+    "invalid escape sequence",
+    "invalid character class range",
+    "invalid named capture group",
+    "invalid repetition size",
+    "bad repetition operator",
+    "pattern too large",
+)
+"""Begin of what RE2 says of those."""
+
+
+def _refused(reason: str) -> InvalidPattern:
+    return UnsupportedPattern(reason) if reason.startswith(_UNSUPPORTED) else InvalidPattern(reason)
+
+
 class TopicPattern:
     """Regular expression that a name without domain and partition matches as a whole: `public/default/a.*`. A domain in
     front of the pattern means nothing."""
@@ -73,7 +94,7 @@ def _compiler() -> Callable[[str], Any]:
         try:
             return re2.compile(expression, options)
         except re2.error as error:
-            raise InvalidPattern(error.args[0].decode(errors="replace")) from error
+            raise _refused(error.args[0].decode(errors="replace")) from error
         except UnicodeEncodeError as error:
             raise InvalidPattern(str(error)) from error
 
@@ -86,13 +107,13 @@ def _compile(expression: str) -> Any:
 
 @cache
 def matcher() -> Matcher:
-    """Makes the function that tells in which texts an expression is found. It raises InvalidPattern."""
+    """Makes the function that returns the texts in which an expression is found. It raises InvalidPattern."""
     compiled = _compiler()
 
     def matches(expression: str, texts: Sequence[str]) -> list[bool]:
         found = compiled(expression)
         if found.programsize > MAX_INSTRUCTIONS:
-            raise InvalidPattern(f"pattern too large: {found.programsize} steps, not {MAX_INSTRUCTIONS} at most")
+            raise UnsupportedPattern(f"pattern too large: {found.programsize} steps, not {MAX_INSTRUCTIONS} at most")
         try:
             return [found.search(text) is not None for text in texts]
         except UnicodeEncodeError as error:

@@ -1,1 +1,2 @@
-"""Transactions: the coordinator, entries that become visible together, and acks that wait for the end (section 15)."""
+"""Transactions: the coordinator, entries that become visible together, and acks that wait for the end (TX-1 …
+TX-28)."""

@@ -1,11 +1,10 @@
 """The transaction coordinator: opens transactions, adds topics and subscriptions to them, ends them, and aborts those
-that nothing ends (TX-1 ... TX-7; wire-protocol 5.17)."""
+that nothing ends (TX-1 ... TX-7)."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.security import authorization
@@ -17,9 +16,9 @@ from spark_pulsar.ledger.records.transactions import (
     TransactionSubscriptionsAdded,
 )
 from spark_pulsar.model.errors import NotAllowed, TransactionCoordinatorNotFound, TransactionNotFound
-from spark_pulsar.model.ids import TransactionId
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.wire import transactions as wire
+from spark_pulsar.model.positions.ids import TransactionId
+from spark_pulsar.wire.protocol import transactions as wire
 from spark_pulsar.wire.pulsar_api_pb2 import (
     ABORT,
     COMMIT,
@@ -33,11 +32,11 @@ from spark_pulsar.wire.pulsar_api_pb2 import (
 )
 
 from . import ending
+from .open_transactions import OpenTransactions
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.session import Session
-    from spark_pulsar.broker.turn.turn import Timer
     from spark_pulsar.ledger.state.transactions import Transaction
 
 COORDINATORS: Final = "transaction.coordinators"
@@ -70,12 +69,10 @@ class CoordinatorCounts:
 
 @dataclass(slots=True, eq=False)
 class Coordinators:
-    """The coordinators of this broker: timers of open transactions, and counts."""
+    """The coordinators of this broker: open transactions, and counts."""
 
-    timers: dict[TransactionId, Timer] = field(default_factory=dict)
+    open: OpenTransactions
     counts: dict[int, CoordinatorCounts] = field(default_factory=dict)
-    open_counts: dict[int, int] = field(default_factory=dict)
-    """Number of open transactions by coordinator."""
     names_length: int = 0
     """Characters of the names that were added to open transactions."""
 
@@ -86,7 +83,7 @@ class Coordinators:
 
 def begin(core: Core) -> None:
     """Takes over the transactions that were open when the broker ended: each is aborted at its time-out (TX-7)."""
-    for transaction in list(core.state.transactions.values()):
+    for transaction in core.state.transactions.values():
         _watch(core, transaction)
 
 
@@ -103,19 +100,19 @@ def set_count(core: Core, count: int) -> None:
     core.append(CounterSet(COORDINATORS, count))
 
 
-def _watch(core: Core, transaction: Transaction) -> None:
-    coordinators, most = core.transactions, transaction.txn_id.most
-    coordinators.open_counts[most] = coordinators.open_counts.get(most, 0) + 1
-    coordinators.names_length += _names_length(transaction)
-    timer = core.at(transaction.ends_ms, partial(_time_out, core, transaction.txn_id))
-    coordinators.timers[transaction.txn_id] = timer
+def _watch(core: Core, transaction: Transaction, session: Session | None = None) -> None:
+    core.transactions.names_length += _names_length(transaction)
+    core.transactions.open.add(transaction, session)
 
 
-def _time_out(core: Core, txn_id: TransactionId) -> None:
-    transaction = core.state.transactions.get(txn_id)
-    if transaction is not None:
-        core.transactions.of(txn_id.most).timed_out += 1
+def new_coordinators(core: Core) -> Coordinators:
+    """Makes the coordinators, without their transactions."""
+
+    def time_out(transaction: Transaction) -> None:
+        core.transactions.of(transaction.txn_id.most).timed_out += 1
         abort(core, transaction)
+
+    return Coordinators(OpenTransactions(core, time_out))
 
 
 def abort(core: Core, transaction: Transaction) -> None:
@@ -128,12 +125,9 @@ def _forget(core: Core, transaction: Transaction, *, is_committed: bool) -> None
     """Stops to watch a transaction that ends, and counts it."""
     coordinators, txn_id = core.transactions, transaction.txn_id
     coordinators.names_length -= _names_length(transaction)
-    timer = coordinators.timers.pop(txn_id, None)
-    if timer is not None:
-        timer.cancel()
-        coordinators.open_counts[txn_id.most] -= 1
+    coordinators.open.remove(transaction)
     counts = coordinators.of(txn_id.most)
-    counts.ended_within[bisect_left(DURATIONS_MS, core.now_ms - transaction.opened_ms)] += 1
+    counts.ended_within[bisect_left(DURATIONS_MS, core.wall_ms - transaction.opened_ms)] += 1
     counts.appended += 1
     if is_committed:
         counts.committed += 1
@@ -159,10 +153,10 @@ def _find(
     if found is None:
         raise TransactionNotFound(f"The transaction with this txdID `{txn_id}`not found ")
     principal = session.principal
-    is_owner = not core.config.authorization_enabled or principal.role == found.owner
+    is_owner = not core.config.authorization_enabled or principal.client_role == found.owner
     if not is_owner and not authorization.is_super_user(core, principal):
         raise TransactionNotFound(
-            f"Client ({principal.role}) is neither the owner of the transaction {txn_id} nor a super user"
+            f"Client ({principal.client_role}) is neither the owner of the transaction {txn_id} nor a super user"
         )
     disk_full.admit_order(core)
     return found
@@ -178,19 +172,14 @@ def on_new_transaction(core: Core, session: Session, command: CommandNewTxn) -> 
     """Handles NEW_TXN: opens a transaction (TX-3)."""
     most = command.tc_id
     _check_coordinator(core, most)
-    limit = core.config.max_active_transactions
-    if limit and core.transactions.open_counts.get(most, 0) >= limit:
-        raise NotAllowed(
-            f"Transaction coordinator {most} has {limit} open transactions (maxActiveTransactionsPerCoordinator): "
-            "end some first"
-        )
+    core.transactions.open.check_room(most, session)
     if len(core.state.transactions) >= MAX_OPEN_TRANSACTIONS:
         raise NotAllowed(f"The broker has {MAX_OPEN_TRANSACTIONS} open transactions: end some first")
     disk_full.admit_order(core)
     txn_id = core.state.next_transaction_id(most)
     timeout_ms = min(command.txn_ttl_millis, MAX_TIMEOUT_MS)
-    core.append(TransactionOpened(*txn_id, core.now_ms, timeout_ms, session.principal.role or ""))
-    _watch(core, core.state.transactions[txn_id])
+    core.append(TransactionOpened(*txn_id, core.wall_ms, timeout_ms, session.principal.client_role or ""))
+    _watch(core, core.state.transactions[txn_id], session)
     counts = core.transactions.of(most)
     counts.opened += 1
     counts.appended += 1
@@ -252,11 +241,11 @@ def on_end(core: Core, session: Session, command: CommandEndTxn) -> None:
         raise NotAllowed(f"Transaction action {command.txn_action} is neither COMMIT nor ABORT")
     is_committed = command.txn_action == COMMIT
     _forget(core, transaction, is_committed=is_committed)
-    tell, refuse = wire.answers(command, transaction.txn_id)
+    success, refuse = wire.answers(command, transaction.txn_id)
     ending.answer_end(
         core,
         transaction,
-        lambda: core.send(session, tell),
+        lambda: core.send(session, success),
         lambda error: core.send(session, refuse(error)),
         is_committed=is_committed,
     )
@@ -279,7 +268,7 @@ def _answer(
     txn_id: TransactionId,
 ) -> None:
     """Answers a command when all that it changed is on disk (TX-17)."""
-    tell, refuse = wire.answers(command, txn_id)
+    success, refuse = wire.answers(command, txn_id)
     disk_full.answer_when_durable(
-        core, lambda: core.send(session, tell), lambda error: core.send(session, refuse(error))
+        core, lambda: core.send(session, success), lambda error: core.send(session, refuse(error))
     )

@@ -68,14 +68,14 @@ def end_when_durable(core: Core, transaction: Transaction, *, is_committed: bool
 def answer_end(
     core: Core,
     transaction: Transaction,
-    tell: Callable[[], None],
+    reply: Callable[[], None],
     refuse: Callable[[PulsarError], None],
     *,
     is_committed: bool,
 ) -> None:
-    """Ends a transaction; `tell`, or `refuse` while nothing can be written, gives the answer."""
+    """Ends a transaction; `reply`, or `refuse` while nothing can be written, gives the answer."""
     end_when_durable(core, transaction, is_committed=is_committed)
-    disk_full.answer_when_durable(core, tell, refuse)
+    disk_full.answer_when_durable(core, reply, refuse)
 
 
 def _topics(core: Core, transaction: Transaction) -> list[Topic]:

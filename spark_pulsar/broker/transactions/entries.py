@@ -11,8 +11,8 @@ from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.records.base import EntriesAppended
 from spark_pulsar.ledger.records.transactions import TransactionEntries
 from spark_pulsar.model.errors import NotAllowed
-from spark_pulsar.model.ids import EARLIEST, Position, TransactionId
-from spark_pulsar.wire.entries import build_entry
+from spark_pulsar.model.positions.ids import EARLIEST, Position, TransactionId
+from spark_pulsar.wire.entries.entry_bytes import build_entry
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def append_marker(core: Core, topic: Topic, txn_id: TransactionId, *, is_committ
     metadata = MessageMetadata(
         producer_name=_MARKERS_PRODUCER,
         sequence_id=0,
-        publish_time=core.now_ms,
+        publish_time=core.wall_ms,
         marker_type=COMMIT_MARKER if is_committed else ABORT_MARKER,
         txnid_least_bits=txn_id.least,
         txnid_most_bits=txn_id.most,

@@ -1,4 +1,4 @@
-"""The end of a transaction on a topic, as its withheld entries and the marker tell it later (TX-22)."""
+"""The end of a transaction on a topic, as its withheld entries and the marker show it later (TX-22)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.model.errors import CorruptMessage
-from spark_pulsar.wire.entries import metadata_of
+from spark_pulsar.wire.entries.entry_bytes import metadata_of
 
 from .entries import COMMIT_MARKER
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.topic import Topic
     from spark_pulsar.ledger.entries import EntryRun
-    from spark_pulsar.model.ids import TransactionId
+    from spark_pulsar.model.positions.ids import TransactionId
 
 MAX_ENTRIES: Final = 10_000
 """Withheld entries, the newest ones, among which the end of a transaction is looked for."""
@@ -22,7 +22,7 @@ _ENTRIES_A_READ: Final = 256
 _BYTES_A_READ: Final = 1 << 20
 
 Found = Callable[["bool | None"], None]
-"""Takes whether the transaction was aborted; None when no entry tells."""
+"""Takes whether the transaction was aborted; None when no entry shows it."""
 
 
 def was_aborted(core: Core, topic: Topic, txn_id: TransactionId, found: Found) -> None:
@@ -46,7 +46,7 @@ class _Search:
         self._left = MAX_ENTRIES
 
     def step(self) -> None:
-        """Orders the next entries, or gives up."""
+        """Orders the next entries, or ends the search."""
         while not self._ranges and self._ledgers:
             self._ledger_id = self._ledgers.pop()
             self._ranges = list(self._topic.ledger.withheld.ranges_of(self._ledger_id))
@@ -66,9 +66,9 @@ class _Search:
         seen, end = self._asked
         for run in runs or ():
             if run.ledger_id != self._ledger_id:
-                break  # the one that was asked is gone
+                break  # the requested one is gone
             for entry_id in range(max(seen, run.first_entry_id), min(end, run.end_entry_id)):
-                is_aborted = self._told_by(run.entry(entry_id))
+                is_aborted = self._outcome_in(run.entry(entry_id))
                 if is_aborted is not None:
                     self._found(is_aborted)
                     return
@@ -78,8 +78,8 @@ class _Search:
             self._left += end - seen
         self.step()
 
-    def _told_by(self, entry: bytes) -> bool | None:
-        """Tells whether the transaction was aborted, if it is one of its entries."""
+    def _outcome_in(self, entry: bytes) -> bool | None:
+        """Returns whether the transaction was aborted, if it is one of its entries."""
         try:
             metadata = metadata_of(entry, 0, len(entry))
         except CorruptMessage:

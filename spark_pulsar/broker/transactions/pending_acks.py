@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.ledger.records.transactions import TransactionAcked, TransactionAckedThrough
-from spark_pulsar.ledger.state.transactions import PendingAcks, acked
+from spark_pulsar.ledger.state.transactions import PendingAcks, acked, first_among
 from spark_pulsar.model.errors import NotAllowed, TransactionConflict, TransactionNotFound
-from spark_pulsar.model.ids import Position, TransactionId
+from spark_pulsar.model.positions.ids import Position, TransactionId
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,10 +60,10 @@ def ack_each(
     if not whole and not sets:
         return
     core.append(TransactionAcked(*txn_id, cursor.cursor_id, whole, sets))
-    consumer.last_acked_ms = core.now_ms
+    consumer.last_acked_ms = core.wall_ms
     filled: list[EntryRange] = []
     for ledger_id, entry_id, _ in sets:
-        left = (cursor.sets_to_send(ledger_id) or {}).get(entry_id, 0)
+        left = (cursor.sets_to_send(ledger_id, (entry_id,)) or {}).get(entry_id, 0)
         if left == 0:
             filled.append((ledger_id, entry_id, entry_id + 1))
         else:
@@ -77,7 +77,7 @@ def _first_acknowledged(cursor: Cursor, whole: Sequence[EntryRange], sets: Seque
         if (ledger_id, first) <= cursor.mark_delete or cursor.acked.intersects(ledger_id, first, end):
             return Position(ledger_id, first)
         in_part = cursor.batch_sets.get(ledger_id)
-        found = min((each for each in in_part or () if first <= each < end), default=None)
+        found = None if in_part is None else first_among(in_part, first, end)
         if found is not None:
             return Position(ledger_id, found)
     for ledger_id, entry_id, bits in sets:
@@ -122,7 +122,7 @@ def ack_through(core: Core, consumer: Consumer, txn_id: TransactionId, position:
         raise _conflict(consumer.subscription, txn_id, str(position), text)
     _check_turn(consumer.subscription, txn_id, position)
     core.append(TransactionAckedThrough(*txn_id, cursor.cursor_id, *position))
-    consumer.last_acked_ms = core.now_ms
+    consumer.last_acked_ms = core.wall_ms
 
 
 def _check_turn(subscription: Subscription, txn_id: TransactionId, position: Position) -> None:

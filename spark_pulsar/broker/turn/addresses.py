@@ -23,7 +23,7 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """URLs that clients are told; None: there is none of this kind."""
+    """URLs that clients receive; None: there is none of this kind."""
 
     binary: str | None = None
     http: str | None = None

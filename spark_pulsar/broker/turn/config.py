@@ -10,7 +10,12 @@ from typing import Final
 
 from spark_pulsar.ledger.storage import MAX_SUBMIT_BYTES
 from spark_pulsar.model.limits import HANDSHAKE_TIMEOUT_MS, KEEP_ALIVE_INTERVAL_MS, MAX_MESSAGE_SIZE_BYTES
-from spark_pulsar.model.policies import INACTIVE_MODES, NO_SUBSCRIPTIONS, QUOTA_POLICIES, REQUEST_HOLD
+from spark_pulsar.model.policies.effective_policies import (
+    INACTIVE_MODES,
+    NO_SUBSCRIPTIONS,
+    QUOTA_POLICIES,
+    REQUEST_HOLD,
+)
 from spark_pulsar.model.schemas import Compatibility
 
 from .addresses import Listener, Ports, listeners
@@ -69,7 +74,7 @@ class BrokerConfig:
 
     advertised_address: str = ADDRESSES.key(
         "advertisedAddress", address, "", "",
-        "Host, or host:port, that clients are told to connect to; empty: the address through which a client came.",
+        "Host, or host:port, to which clients connect; empty: the address through which a client came.",
         unset="")
     advertised_listeners: tuple[Listener, ...] = ADDRESSES.key(
         "advertisedListeners", listeners, "", "SEC-47",
@@ -152,6 +157,12 @@ class BrokerConfig:
     default_num_partitions: int = _TOPICS.key(
         "defaultNumPartitions", positive, 1, "TN-7",
         "Partitions of a partitioned topic that is created automatically.", is_dynamic=True)
+    force_delete_namespace: bool = _TOPICS.key(
+        "forceDeleteNamespaceAllowed", switch, False, "TN-15",
+        "Allows to delete a namespace with its topics by force.", is_dynamic=True)
+    force_delete_tenant: bool = _TOPICS.key(
+        "forceDeleteTenantAllowed", switch, False, "TN-15",
+        "Allows to delete a tenant with its namespaces and their topics by force.", is_dynamic=True)
     non_persistent_topics: bool = _TOPICS.key(
         "enableNonPersistentTopics", switch, True, "NP-1",
         "Allows topics that store nothing, non-persistent://tenant/namespace/topic: a message goes at once to the "
@@ -219,6 +230,13 @@ class BrokerConfig:
         "schemaMaxSizeBytes", positive, 1024 * 1024, "",
         "Largest definition and properties of one schema, in bytes (ours); a larger one is refused before it is read.",
         is_dynamic=True)
+    max_schema_versions: int = _PRODUCERS.key(
+        "schemaMaxVersionsPerTopic", natural, 1_000, "SC-11",
+        "Most versions of a topic's schema (ours); 0: no limit.", is_dynamic=True)
+    max_schema_total_bytes: int = _PRODUCERS.key(
+        "schemaMaxTotalSizeBytes", natural, 16 * 1024 * 1024, "SC-11",
+        "Most bytes of all versions of a topic's schema (ours), which are held in memory; 0: no limit.",
+        is_dynamic=True)
     deduplication: bool = _PRODUCERS.key(
         "brokerDeduplicationEnabled", switch, False, "DED-1",
         "Stores a message once whose sequence id a producer repeats, where no policy says otherwise. Each id is on "
@@ -248,10 +266,17 @@ class BrokerConfig:
     max_active_transactions: int = _TRANSACTIONS.key(
         "maxActiveTransactionsPerCoordinator", natural_long, 0, "TX-24",
         "Open transactions that a coordinator may have; 0: no limit but 100,000 for all together.", is_dynamic=True)
+    max_active_transactions_per_role: int = _TRANSACTIONS.key(
+        "maxActiveTransactionsPerRole", natural_long, 10_000, "TX-28",
+        "Open transactions that a role may have, behind a proxy that of the client; 0: no limit. Without "
+        "authentication there are no roles, and no limit (ours).", is_dynamic=True)
+    max_active_transactions_per_connection: int = _TRANSACTIONS.key(
+        "maxActiveTransactionsPerConnection", natural_long, 10_000, "TX-28",
+        "Open transactions that may have been opened over one connection; 0: no limit (ours).", is_dynamic=True)
 
     topic_patterns: bool = _CONSUMERS.key(
         "enableBrokerSideSubscriptionPatternEvaluation", switch, True, "MT-2",
-        "Filters lists of topics by a client's pattern, and tells the client which topics come and go.")
+        "Filters lists of topics by a client's pattern, and notifies the client of topics that come and go.")
     topic_pattern_max_length: int = _CONSUMERS.key(
         "subscriptionPatternMaxLength", natural, 50, "MT-2",
         "Longest such pattern, in characters.", is_dynamic=True)
@@ -458,7 +483,7 @@ class BrokerConfig:
 
     @property
     def retains_nothing_by_mistake(self) -> bool:
-        """Tells whether one limit of retention is 0 and the other is not, which retains nothing and is seldom meant
+        """Returns whether one limit of retention is 0 and the other is not, which retains nothing and is seldom meant
         (RET-2)."""
         return (self.default_retention_time_minutes == 0) != (self.default_retention_size_mb == 0)
 # fmt: on

@@ -1,8 +1,8 @@
 """Keys of `broker.conf`: the metadata of a configuration field, and one reader for each form of value.
 
 A key added to `BrokerConfig` or `ServerConfig` is one field made by `Section.key`. The parser, `--help`,
-`conf/broker.conf` and the table of docs/broker.md are made from these fields. A reader raises ValueError, whose text
-names the wanted form.
+`conf/broker.conf` and the table of docs/broker-configuration.md are made from these fields. A reader raises ValueError,
+whose text names the wanted form.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ _SECRET_KEYS: Final = re.compile("secret|password|params$|authenticationparamete
 
 
 def holds_secret(key: str) -> bool:
-    """Tells of a key, of this broker or of Apache Pulsar, if its value is or may hold a secret (SEC-85)."""
+    """Returns whether the value of a key, of this broker or of Apache Pulsar, is or may hold a secret (SEC-85)."""
     return _SECRET_KEYS.search(key) is not None
 
 
@@ -89,6 +89,7 @@ def shown(key: str, text: str) -> str:
 ADDRESSES: Final = Section("Addresses")
 STORAGE: Final = Section("Storage")
 CONNECTIONS: Final = Section("Connections")
+WEBSOCKETS: Final = Section("WebSockets")
 TLS: Final = Section("TLS")
 SECURITY: Final = Section("Security")
 

@@ -28,7 +28,7 @@ def read(name: str, text: str) -> Any:
 
 def configured(config: BrokerConfig, texts: Mapping[str, str]) -> BrokerConfig:
     """Returns a configuration with these texts of dynamic keys in place of its own. Those that cannot be read, which a
-    broker of another version may have stored, have no effect; `notes` tells them."""
+    broker of another version may have stored, have no effect; `notes` names them."""
     values: dict[str, Any] = {}
     for name, text in texts.items():
         if not _flaw(name, text):

@@ -179,7 +179,7 @@ class WriteAudit(Effect):
     original: str | None
     """Role of the client behind a proxy."""
     action: str
-    """Action that was asked for: `authenticate`, `produce`, `POST`, ..."""
+    """Requested action: `authenticate`, `produce`, `POST`, ..."""
     resource: str
     """Thing that it is about: method of authentication, topic, path of the admin API."""
     is_allowed: bool

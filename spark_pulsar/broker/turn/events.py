@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from spark_pulsar.ledger.entries import EntryRun
-    from spark_pulsar.wire.acks import PlainAck
+    from spark_pulsar.wire.protocol.acks import PlainAck
     from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
-    from spark_pulsar.wire.send_runs import ColumnarSends, SendRun
+    from spark_pulsar.wire.sends.send_runs import ColumnarSends, SendRun
 
 
 class Event:
@@ -139,6 +139,13 @@ class StillReading(Event):
 
 
 @dataclass(slots=True)
+class ClockCorrected(Event):
+    """The machine's clock was corrected: wall-clock time is so many milliseconds ahead of that of turns."""
+
+    wall_ahead_ms: int
+
+
+@dataclass(slots=True)
 class RecordsDurable(Event):
     """The group of records of this number, and all before it, are on disk."""
 
@@ -147,7 +154,7 @@ class RecordsDurable(Event):
 
 @dataclass(slots=True)
 class EntriesRead(Event):
-    """Answer to ReadEntries: runs in rising order, at least one entry, from the entry that was asked for on."""
+    """Answer to ReadEntries: runs in rising order, at least one entry, from the requested entry on."""
 
     token: int
     runs: list[EntryRun]
@@ -179,6 +186,13 @@ class DiskFull(Event):
 
 
 @dataclass(slots=True)
+class DiskHangs(Event):
+    """An operation that receipts wait for does not return; with an empty reason it has."""
+
+    reason: str
+
+
+@dataclass(slots=True)
 class EntriesLost(Event):
     """Storage lost entries, as (ledger id, first, end), and says where and why."""
 
@@ -189,7 +203,7 @@ class EntriesLost(Event):
 
 @dataclass(slots=True)
 class Requested(Event):
-    """The admin API asks for a change of state; `request` runs inside the core, at its place in the order."""
+    """The admin API requests a change of state; `request` runs inside the core, at its place in the order."""
 
     request: Callable[[Any], None]
     """Call that takes the core."""

@@ -41,7 +41,7 @@ class Rounds(Generic[_Thing]):
         step: Callable[[_Thing], object],
         steps_a_turn: int,
     ) -> None:
-        """`interval_ms` is asked whenever a round begins; 0: no rounds."""
+        """`interval_ms` is called whenever a round begins; 0: no rounds."""
         self._turn = turn
         self._ask_interval_ms = interval_ms
         self._interval_ms = 0

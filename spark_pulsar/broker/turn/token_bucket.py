@@ -6,7 +6,7 @@ from typing import Final
 
 _SECOND_MS: Final = 1_000
 _BELIEVED_MESSAGES: Final = 1_000
-"""Messages that official clients put into a batch at most, unless they are told otherwise."""
+"""Messages that official clients put into a batch at most, unless their configuration says otherwise."""
 
 
 def believable_messages(messages: int, size_bytes: int) -> int:

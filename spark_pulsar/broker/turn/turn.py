@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from .config import BrokerConfig
 
 _FEW_TIMERS: Final = 1_024
+_CORRECTED_A_TURN: Final = 50
+"""Calls at wall-clock times that come in one turn after a correction of the clock."""
 
 Due = Callable[[], None]
 ReadDone = Callable[["list[EntryRun] | None"], None]
@@ -39,11 +41,13 @@ SizesDone = Callable[["list[int] | None"], None]
 class Timer:
     """A call that happens at a time, unless it is cancelled before."""
 
-    __slots__ = ("call", "when_ms")
+    __slots__ = ("call", "is_wall", "when_ms")
 
-    def __init__(self, when_ms: int, call: Due) -> None:
+    def __init__(self, when_ms: int, call: Due, *, is_wall: bool = False) -> None:
         self.when_ms = when_ms
+        """Time as the caller of `at` or `at_wall` gave it."""
         self.call: Due | None = call
+        self.is_wall = is_wall
 
     def cancel(self) -> None:
         """Cancels the call."""
@@ -71,7 +75,12 @@ class Turn:
     def __init__(self, state: DurableState, config: BrokerConfig) -> None:
         self.state = state
         self.config = config
-        self.now_ms = self.started_ms = 0
+        self.now_ms = 0
+        """Time of this turn, which never goes back and never leaps: intervals and time-outs count by it."""
+        self.wall_ahead_ms = 0
+        """Milliseconds that the wall clock is ahead of `now_ms`."""
+        self.started_ms = self.wall_since_ms = 0
+        """Wall-clock times of the start, and of the start or the last correction that set the clock back."""
         self.effects: list[Effect] = []
         self.dispatched_bytes = 0
         """Bytes of entries sent in this turn."""
@@ -91,6 +100,11 @@ class Turn:
         self._awake: dict[Dispatching, None] = {}
         self.rounds: list[Interval] = []
         """Rounds over many things (`slices.every`)."""
+
+    def start_clock(self, now_ms: int, wall_ahead_ms: int) -> None:
+        """Sets the times of the start."""
+        self.now_ms, self.wall_ahead_ms = now_ms, wall_ahead_ms
+        self.started_ms = self.wall_since_ms = self.wall_ms
 
     # One turn
 
@@ -116,14 +130,15 @@ class Turn:
         self._lazy_since_ms = None
 
     def append_lazily(self, record: Record) -> None:
-        """Applies a record now and writes it with the next group, in at most `lazy_record_delay_ms`."""
+        """Applies a record now and writes it with the next group, in at most `lazy_record_delay_ms` (CUR-4, CUR-7,
+        DUR-6)."""
         apply(self.state, record)
         if not self._records:
             self._lazy_since_ms = self.now_ms
         self._records.append(record)
 
     def when_durable(self, due: Due) -> None:
-        """Calls `due` when all that was appended up to now is on disk; at once when it is already."""
+        """Calls `due` when all that was appended up to now is on disk; at once when it is already (DUR-7)."""
         if self._records:
             self._lazy_since_ms = None
             self._dues.append(due)
@@ -147,7 +162,7 @@ class Turn:
         return self._group + 1 if self._records else 0
 
     def is_awaited(self, group: int) -> bool:
-        """Tells whether a group (see `group_of_now`), or one before it, waits for the disk."""
+        """Returns whether a group (see `group_of_now`), or one before it, waits for the disk."""
         return group > self._group or (bool(self._in_flight) and group >= self._in_flight[0][0])
 
     def when_group_durable(self, group: int, due: Due) -> None:
@@ -205,27 +220,61 @@ class Turn:
 
     # Time
 
+    @property
+    def wall_ms(self) -> int:
+        """Wall-clock time of this turn, as clients have theirs: it is stored and shown, and compared with times of
+        publishing and delivery and ends of credentials. It leaps when the machine's clock is corrected (CLK-1)."""
+        return self.now_ms + self.wall_ahead_ms
+
+    def age_ms(self, stored_ms: int) -> int:
+        """Returns the milliseconds since a stored wall-clock time. One that lies in the future is of a clock that went
+        back since: it counts from then on (CLK-3)."""
+        wall_ms = self.wall_ms
+        return wall_ms - (stored_ms if stored_ms <= wall_ms else self.wall_since_ms)
+
+    def correct_clock(self, wall_ahead_ms: int) -> None:
+        """Takes up a correction of the wall clock: calls of `at_wall` come now, some in each turn, and check the time
+        again (CLK-2)."""
+        is_back = wall_ahead_ms < self.wall_ahead_ms
+        self.wall_ahead_ms = wall_ahead_ms
+        if is_back:
+            self.wall_since_ms = self.wall_ms
+        corrected, timers = 0, []
+        for when_ms, number, timer in self._timers:
+            if timer.call is not None:
+                if timer.is_wall:
+                    when_ms = self.now_ms + corrected // _CORRECTED_A_TURN
+                    corrected += 1
+                timers.append((when_ms, number, timer))
+        heapq.heapify(timers)
+        self._timers = timers
+
+    def at_wall(self, when_ms: int, call: Due) -> Timer:
+        """Calls at a wall-clock time; earlier, too, when the clock is corrected: the call checks the time."""
+        return self._set_timer(when_ms - self.wall_ahead_ms, Timer(when_ms, call, is_wall=True))
+
     def at(self, when_ms: int, call: Due) -> Timer:
-        """Calls at a time, in a turn of its own or the first one after it."""
-        timer = Timer(when_ms, call)
+        """Calls at a time, in a turn of its own or the first one after it (CLK-4)."""
+        return self._set_timer(when_ms, Timer(when_ms, call))
+
+    def _set_timer(self, due_ms: int, timer: Timer) -> Timer:
         self._timers_made += 1
         if len(self._timers) >= self._clear_timers_at:
             self._timers[:] = [each for each in self._timers if each[2].call is not None]
             heapq.heapify(self._timers)
             self._clear_timers_at = max(_FEW_TIMERS, 2 * len(self._timers))
-        heapq.heappush(self._timers, (when_ms, self._timers_made, timer))
+        heapq.heappush(self._timers, (due_ms, self._timers_made, timer))
         return timer
 
     def run_timers(self) -> None:
         """Runs the timers that are due."""
-        timers = self._timers
-        while timers and timers[0][0] <= self.now_ms:
-            call = heapq.heappop(timers)[2].call
+        while self._timers and self._timers[0][0] <= self.now_ms:
+            call = heapq.heappop(self._timers)[2].call
             if call is not None:
                 call()
 
     def next_deadline(self) -> int | None:
-        """Tells the time of the next turn when no event comes, in the core's milliseconds; None = never."""
+        """Returns the time of the next turn when no event comes, in the core's milliseconds; None = never."""
         if self._awake:
             return self.now_ms
         first = self._timers[0][0] if self._timers else None
@@ -241,7 +290,7 @@ class Turn:
         self._awake[subscription] = None
 
     def is_awake(self, subscription: Dispatching) -> bool:
-        """Tells whether a subscription sends in the next turn."""
+        """Returns whether a subscription sends in the next turn."""
         return subscription in self._awake
 
     def dispatch(self) -> None:

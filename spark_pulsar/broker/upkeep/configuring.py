@@ -1,7 +1,7 @@
 """Changes of the configuration in a running broker: all that copied a value takes the new one, within the turn (ADM-1).
 
 Most rules read `core.config` when they need a value. Effective policies, limiters of all topics together, timers of
-rounds and the cache are told here; monitors visit every topic, some in a turn.
+rounds and the cache are notified here; monitors visit every topic, some in a turn.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from spark_pulsar.ledger.records.documents import DYNAMIC_CONFIGURATION, RESOURC
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
-    from spark_pulsar.model.resource_groups import ResourceGroup
+    from spark_pulsar.model.policies.resource_groups import ResourceGroup
 
 
 def set_key(core: Core, name: str, text: str) -> None:

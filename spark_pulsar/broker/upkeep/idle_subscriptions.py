@@ -31,6 +31,8 @@ class IdleSubscriptions:
     def __init__(self, core: Core) -> None:
         self._core = core
         self._timers: dict[int, Timer] = {}
+        self._since_ms: dict[int, int] = {}
+        """Times since when cursors are idle, as `Core.now_ms` has it: a correction of the wall clock ages none."""
 
     def made(self, subscription: Subscription) -> None:
         """Sets the deadline of a subscription that was created."""
@@ -47,7 +49,8 @@ class IdleSubscriptions:
         """Begins the idle time of a subscription: its last consumer left."""
         cursor = subscription.cursor
         if cursor.is_durable:
-            self._core.append_lazily(CursorIdle(cursor.cursor_id, self._core.now_ms))
+            self._core.append_lazily(CursorIdle(cursor.cursor_id, self._core.wall_ms))
+            self._since_ms[cursor.cursor_id] = self._core.now_ms
             self._expect(subscription.topic.state, cursor)
 
     def check(self, topic: TopicState) -> None:
@@ -57,6 +60,10 @@ class IdleSubscriptions:
 
     def forget(self, cursor_id: int) -> None:
         """Drops the deadline of a subscription that is in use, or deleted."""
+        self._since_ms.pop(cursor_id, None)
+        self._cancel(cursor_id)
+
+    def _cancel(self, cursor_id: int) -> None:
         timer = self._timers.pop(cursor_id, None)
         if timer is not None:
             timer.cancel()
@@ -64,7 +71,7 @@ class IdleSubscriptions:
     def _expect(self, topic: TopicState, cursor: Cursor) -> None:
         """Sets the deadline of the subscription; one that has passed is due at once."""
         core = self._core
-        self.forget(cursor.cursor_id)
+        self._cancel(cursor.cursor_id)
         used = core.topics.get(topic.name)
         name = TopicName.parse(topic.name) if used is None else used.name
         minutes = core.policies_of(name).subscription_expiration_minutes
@@ -72,13 +79,14 @@ class IdleSubscriptions:
             return
         if used is not None and used.subscriptions[cursor.name].consumers:
             return
-        since_ms = core.started_ms if cursor.idle_since_ms == IN_USE else cursor.idle_since_ms
+        stored_ms = core.started_ms if cursor.idle_since_ms == IN_USE else cursor.idle_since_ms
+        since_ms = self._since_ms.setdefault(cursor.cursor_id, core.now_ms - core.age_ms(stored_ms))
         due_ms = since_ms + minutes * _MINUTE_MS
         self._timers[cursor.cursor_id] = core.at(due_ms, lambda: self._delete(topic, cursor))
 
     def _delete(self, state: TopicState, cursor: Cursor) -> None:
         core = self._core
-        self._timers.pop(cursor.cursor_id, None)
+        self.forget(cursor.cursor_id)
         if core.state.cursors.get(cursor.cursor_id) is not cursor:
             return
         topic = registry.find(core, TopicName.parse(state.name))

@@ -1,4 +1,4 @@
-"""Inactive topics are deleted, where a policy asks for it (TN-11, RET-6).
+"""Inactive topics are deleted, where a policy requires it (TN-11, RET-6).
 
 A topic is in use while it has a producer, or a subscription; with the mode `delete_when_subscriptions_caught_up` only a
 subscription with a consumer or a backlog counts. Topics are checked in rounds; one that was not in use in two rounds at
@@ -14,8 +14,8 @@ from spark_pulsar.broker.topics import lifecycle
 from spark_pulsar.broker.turn.slices import every
 from spark_pulsar.ledger.records.documents import GLOBAL_TOPIC_POLICIES, TOPIC_POLICIES
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.model.policies import NO_SUBSCRIPTIONS
-from spark_pulsar.model.policy_table import INACTIVE_TOPIC
+from spark_pulsar.model.policies.effective_policies import NO_SUBSCRIPTIONS
+from spark_pulsar.model.policies.policy_table import INACTIVE_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,7 +40,10 @@ class InactiveTopics:
 
     def _topics_to_check(self) -> Iterable[TopicState]:
         if self._is_on_anywhere():
-            return self._core.state.topics.values()
+            topics = self._core.state.topics
+            for gone in [topic_id for topic_id in self._since_ms if topic_id not in topics]:
+                del self._since_ms[gone]
+            return topics.values()
         self._since_ms.clear()
         return ()
 

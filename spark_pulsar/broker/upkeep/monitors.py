@@ -1,4 +1,4 @@
-"""Monitors: the work on topics that the clock, or a change of policies, asks for.
+"""Monitors: the work on topics that the clock, or a change of policies, requires.
 
 | work | time |
 | --- | --- |
@@ -10,7 +10,7 @@
 
 Beside that every topic is visited after the start, when its policies change and once in a while (the intervals of the
 configuration): a topic that needs time of its own is taken into use by that. One round at a time goes over the names
-of all topics, in slices: at most `VISITS_A_TURN` topics are visited in one turn. What is asked for meanwhile waits for
+of all topics, in slices: at most `VISITS_A_TURN` topics are visited in one turn. What is requested meanwhile waits for
 the next round. Policies that are set for one topic, or for a namespace while no round goes on, take effect in the same
 turn on the first `VISITS_A_TURN` topics.
 """
@@ -66,7 +66,7 @@ class _Reasons:
         )
 
     def has_changed(self, full_name: str) -> bool:
-        """Tells whether a topic has other policies, which it did not take yet."""
+        """Returns whether a topic has other policies, which it did not take yet."""
         changed = self.changed
         return self.is_new_configuration or (
             bool(changed)
@@ -130,7 +130,7 @@ class Monitors:
         return self._core.at(self._core.now_ms + interval_ms, check) if interval_ms > 0 else None
 
     def adopt(self, topic: Topic) -> None:
-        """Sets up for a persistent topic that comes into use, or has other policies, what they ask for."""
+        """Sets up for a persistent topic that comes into use, or has other policies, what they require."""
         core = self._core
         ttl.adopt(core, topic)
         backlog_quota.adopt(core, topic)
@@ -165,7 +165,7 @@ class Monitors:
             backlog_quota.check(self._core, topic)
 
     def unloaded(self, topic: Topic) -> None:
-        """Forgets the consumers of a topic that was unloaded, which come back."""
+        """Discards the consumers of a topic that was unloaded, which come back."""
         dispatch_rates.unloaded(topic)
 
     def let_go(self, topic: Topic) -> None:
@@ -236,7 +236,7 @@ class Monitors:
                 yield
 
     def _visit_for(self, reasons: _Reasons, full_name: str) -> bool:
-        """Visits a topic if there is a reason, and tells whether there was one."""
+        """Visits a topic if there is a reason, and returns whether there was one."""
         core = self._core
         topic, state = core.topics.get(full_name), core.state.topics_by_name.get(full_name)
         is_visit = reasons.has_changed(full_name)
@@ -252,7 +252,7 @@ class Monitors:
         return is_visit
 
     def _visit(self, full_name: str, *, has_changed: bool) -> None:
-        """Does for a topic what its policies and its age ask for; tells its subscriptions when policies changed."""
+        """Does for a topic what its policies and its age require; notifies its subscriptions when policies changed."""
         core = self._core
         state, topic = core.state.topics_by_name.get(full_name), core.topics.get(full_name)
         if state is not None:

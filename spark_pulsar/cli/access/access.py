@@ -19,12 +19,12 @@ from spark_pulsar.cli.access.options import DEFAULT_ADMIN_URL, DEFAULT_SERVICE_U
 from spark_pulsar.cli.access.profiles import profile_of
 from spark_pulsar.client.authentication.credentials import Credentials
 from spark_pulsar.client.authentication.plugins import Authentication
-from spark_pulsar.client.config import own_certificate
+from spark_pulsar.client.connections.config import own_certificate
+from spark_pulsar.client.connections.service_url import without_user
+from spark_pulsar.client.connections.tls import TlsConfig
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import CredentialsError
 from spark_pulsar.client.secret import Secret
-from spark_pulsar.client.service_url import without_user
-from spark_pulsar.client.tls import TlsConfig
 from spark_pulsar.model.errors import PulsarError
 
 CREDENTIALS_TIMEOUT_MS: Final = 20_000
@@ -34,7 +34,7 @@ _SECURE: Final = ("https://", "pulsar+ssl://")
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The address of a broker, and the proof of who asks. Shows no secret."""
+    """The address of a broker, and the proof of the caller's role. Shows no secret."""
 
     url: str
     authentication: Authentication
@@ -44,7 +44,7 @@ class Access:
 
     @property
     def uses_tls(self) -> bool:
-        """Tells whether the address is one of TLS."""
+        """Returns whether the address is one of TLS."""
         return self.url.startswith(_SECURE)
 
     def tls_context(self) -> ssl.SSLContext | None:
@@ -52,7 +52,7 @@ class Access:
         return self.tls.context() if self.uses_tls else None
 
     def headers(self) -> dict[str, str]:
-        """Returns the headers of an HTTP request that say who asks. Raises CredentialsError."""
+        """Returns the headers of an HTTP request that name the caller. Raises CredentialsError."""
         credentials = self.authentication.credentials()
         shown = self._shown(credentials)
         if credentials.method == "none":
@@ -90,7 +90,7 @@ class Access:
         return settings
 
     def _token(self, credentials: Credentials, last: bytes) -> str:
-        """Asks for the token of a connection; an error may not leave this call, which the client's own thread makes."""
+        """Requests the token of a connection; an error may not leave this call, which the client's own thread makes."""
         try:
             return (self._shown(credentials) or last).decode()
         except PulsarError:

@@ -1,12 +1,11 @@
 """Notices of the official client's connections: lost, tried again, back. One line each on standard error.
 
-The client itself is silent, or tells each attempt of each producer and consumer in ten lines. Its log is read here, and
+The client itself is silent, or logs each attempt of each producer and consumer in ten lines. Its log is read here, and
 becomes one line when a connection is lost, one every few seconds while it is tried again, and one when it is back.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import threading
 from collections.abc import Callable
@@ -14,6 +13,8 @@ from typing import Final
 
 import typer
 
+from spark_pulsar.cli.access.client_log import ClientLog
+from spark_pulsar.cli.values import LogLevel
 from spark_pulsar.client.clock import monotonic_ms
 
 AGAIN_AFTER_MS: Final = 5_000
@@ -25,26 +26,18 @@ _BACK: Final = re.compile(r"\] Connected to broker")
 
 
 class ConnectionNotices:
-    """Tells of lost connections while it is open: give `logger` to `pulsar.Client`, and `close` this before the client.
-
-    The client writes its log into a pipe. A logger of Python's would be called by the client's threads when Python
-    ends, which aborts the process.
-    """
+    """Reports lost connections while it is open: give `logger` to `pulsar.Client`, and `close` this before the
+    client."""
 
     def __init__(self, show: Callable[[str], None] | None = None) -> None:
-        import pulsar
-
-        self._reading, self._writing = os.pipe()
-        self.logger: Final = pulsar.FileLogger(pulsar.LoggerLevel.Info, f"/dev/fd/{self._writing}")
-        """The logger for `pulsar.Client(logger=…)`."""
         self._show = show or _on_standard_error
         self._guard = threading.Lock()
         self._lost: dict[str, int] = {}
-        """Addresses whose connection is lost, with the time at which they were told of last."""
+        """Addresses whose connection is lost, with the time of the last report."""
         self._connected: set[str] = set()
         self._closed = False
-        # Both ends stay open as long as the process: the client's threads may outlive the client.
-        threading.Thread(target=self._read, name="connection-notices", daemon=True).start()
+        self.logger: Final = ClientLog(LogLevel.INFO, self.take).logger
+        """The logger for `pulsar.Client(logger=…)`."""
 
     def take(self, text: str) -> None:
         """Takes one line of the client's log."""
@@ -53,14 +46,9 @@ class ConnectionNotices:
             self._show(line)
 
     def close(self) -> None:
-        """Tells of nothing more: from now on connections are closed here."""
+        """Reports nothing more: from now on connections are closed here."""
         with self._guard:
             self._closed = True
-
-    def _read(self) -> None:
-        with os.fdopen(self._reading, errors="replace", closefd=False) as lines:
-            for line in lines:
-                self.take(line)
 
     def _line(self, text: str) -> str | None:
         found = _ADDRESS.search(text)

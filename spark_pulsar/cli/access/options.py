@@ -81,14 +81,14 @@ Log = Annotated[
 ListenerName = Annotated[
     str | None,
     typer.Option(
-        "--listener-name", help="Advertised listener of the broker to be told the addresses of.", rich_help_panel=PANEL
+        "--listener-name", help="Advertised listener of the broker whose addresses to use.", rich_help_panel=PANEL
     ),
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessOptions:
-    """Options of one command as they were given; None: look into the profile, the environment and `client.conf`."""
+    """Options of one command as they were given; None: read the profile, the environment and `client.conf`."""
 
     url: str | None = None
     auth_plugin: str | None = None

@@ -183,7 +183,7 @@ def check_no_secret(params: str) -> str:
 
 
 def _has_only_references(params: str) -> bool:
-    """Tells whether parameters name files alone: certificate and key of `tls`, the private key of `oauth2`."""
+    """Returns whether parameters name files alone: certificate and key of `tls`, the private key of `oauth2`."""
     try:
         found = json.loads(params) if params.startswith("{") else dict(each.split(":", 1) for each in params.split(","))
     except ValueError:

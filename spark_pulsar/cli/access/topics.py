@@ -18,7 +18,7 @@ _DOMAIN: Final = "persistent://"
 
 
 def _names(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Returns the names that a topic may be completed to; none when the broker does not tell them at once."""
+    """Returns the names that a topic may be completed to; none when the broker does not answer at once."""
     try:
         return _names_of_broker(ctx, incomplete)
     except Exception:  # noqa: BLE001 a completion that fails completes nothing
@@ -51,7 +51,7 @@ def _topics_of(options: tuple[AccessOptions, bool], namespace: str) -> list[str]
             listed: list[str] = json.load(answer)
             return listed
     from spark_pulsar.client.client import PulsarClient
-    from spark_pulsar.client.config import ClientConfig
+    from spark_pulsar.client.connections.config import ClientConfig
 
     access = broker_access(given)
     config = ClientConfig(

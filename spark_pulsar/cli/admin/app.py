@@ -1,4 +1,5 @@
-"""`spark-pulsar admin`: the commands of `pulsar-admin` that this broker serves, over the REST API of any Pulsar."""
+"""`spark-pulsar admin`: the commands of `pulsar-admin` that this broker serves, over the REST API of any Pulsar
+(ADM-71)."""
 
 import typer
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from spark_pulsar.cli.admin.command import Command
-from spark_pulsar.model.policy_columns import Option, Written
+from spark_pulsar.model.policies.policy_columns import Option, Written
 
 _BROKERS: Final = "/admin/v2/brokers"
 _DYNAMIC: Final = f"{_BROKERS}/configuration"

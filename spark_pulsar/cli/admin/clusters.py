@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from spark_pulsar.cli.admin.command import Command
-from spark_pulsar.model.policy_columns import Option, Written
+from spark_pulsar.model.policies.policy_columns import Option, Written
 
 _CLUSTERS: Final = "/admin/v2/clusters"
 _CLUSTER: Final = "/admin/v2/clusters/{cluster}"

@@ -23,7 +23,7 @@ from spark_pulsar.cli.admin.rest import NO_BODY
 from spark_pulsar.cli.output.formats import Format, show
 from spark_pulsar.cli.values import namespace_path, segment, topic_name, topic_path
 from spark_pulsar.cli.values import show as show_as_pulsar_admin
-from spark_pulsar.model.policy_columns import Option
+from spark_pulsar.model.policies.policy_columns import Option
 
 ADMIN: Final = "/admin/v2"
 _PLACEHOLDER: Final = re.compile(r"\{(\w+)\}")
@@ -113,7 +113,7 @@ class Command:
 
     @property
     def is_shown(self) -> bool:
-        """Tells whether the command prints an answer."""
+        """Returns whether the command prints an answer."""
         return self.method == "GET" if self.shows is None else self.shows
 
     def parameters(self) -> list[Parameter]:
@@ -165,7 +165,7 @@ class Command:
 
 
 def _info(each: Parameter) -> Any:
-    """Returns what typer is told of a parameter."""
+    """Returns typer's description of a parameter."""
     return next(iter(getattr(each.annotation, "__metadata__", ())), each.default)
 
 

@@ -16,7 +16,7 @@ from spark_pulsar.cli.admin.command import AsPulsarAdmin, Command
 from spark_pulsar.cli.admin.subscriptions import Subscription, subscription_path
 from spark_pulsar.cli.output.formats import Format, show
 from spark_pulsar.cli.values import topic_path
-from spark_pulsar.model.ids import MessageId
+from spark_pulsar.model.positions.ids import MessageId
 from spark_pulsar.wire.pulsar_api_pb2 import SingleMessageMetadata
 
 _TOPIC: Final = "/admin/v2/{topic}"
@@ -98,7 +98,7 @@ def _id_at(
 
 
 class _Message(NamedTuple):
-    """A message as the admin API tells it; the name is its id, as pulsar-admin prints it."""
+    """A message as the admin API returns it; the name is its id, as pulsar-admin prints it."""
 
     name: str
     message_id: MessageId
@@ -114,8 +114,8 @@ class _Message(NamedTuple):
             value = {"value": self.payload.decode()}
         except UnicodeDecodeError:
             value = {"value_base64": base64.b64encode(self.payload).decode()}
-        told = {"publish_time": self.publish_time, "event_time": self.event_time, "key": self.key}
-        return {"id": str(self.message_id), **told, "properties": dict(self.properties), **value}
+        metadata = {"publish_time": self.publish_time, "event_time": self.event_time, "key": self.key}
+        return {"id": str(self.message_id), **metadata, "properties": dict(self.properties), **value}
 
 
 def _messages_of(headers: Mapping[str, str], body: bytes) -> list[_Message]:

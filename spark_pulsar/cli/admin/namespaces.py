@@ -7,7 +7,7 @@ import typer
 from spark_pulsar.cli.admin.command import Command
 from spark_pulsar.cli.admin.rest import NO_BODY
 from spark_pulsar.cli.values import namespace_path, pairs, segment
-from spark_pulsar.model.policy_columns import Option, Written
+from spark_pulsar.model.policies.policy_columns import Option, Written
 
 _NAMESPACE: Final = "/admin/v2/namespaces/{namespace}"
 Namespace = Annotated[str, typer.Argument(metavar="NAMESPACE", help="tenant/namespace")]

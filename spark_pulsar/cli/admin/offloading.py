@@ -4,8 +4,8 @@ policies of."""
 from typing import Final
 
 from spark_pulsar.cli.admin.command import Command
-from spark_pulsar.model.policy_columns import Option, Written
-from spark_pulsar.model.policy_kinds import SWITCH
+from spark_pulsar.model.policies.policy_columns import Option, Written
+from spark_pulsar.model.policies.policy_kinds import SWITCH
 
 _NAMESPACE: Final = "/admin/v2/namespaces/{namespace}"
 _TOPIC: Final = "/admin/v2/{topic}"

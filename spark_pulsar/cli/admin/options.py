@@ -9,7 +9,7 @@ from typing import Any, Final
 import typer
 
 from spark_pulsar.cli.values import size_bytes, switched, time_s, whole_mib, whole_minutes
-from spark_pulsar.model.policy_columns import Option, Written
+from spark_pulsar.model.policies.policy_columns import Option, Written
 
 Values = dict[str, Any]
 """Arguments and options of one command by the names of its parameters."""

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from spark_pulsar.cli.admin.command import Command
-from spark_pulsar.model.permissions import ACTIONS, AUTH_MODES
-from spark_pulsar.model.policy_columns import Option, Written
+from spark_pulsar.model.policies.permissions import ACTIONS, AUTH_MODES
+from spark_pulsar.model.policies.policy_columns import Option, Written
 
 _NAMESPACE: Final = "/admin/v2/namespaces/{namespace}"
 _OF_SUBSCRIPTIONS: Final = f"{_NAMESPACE}/permissions/subscription"

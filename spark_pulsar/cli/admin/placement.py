@@ -7,7 +7,7 @@ import typer
 
 from spark_pulsar.cli.admin.command import Command
 from spark_pulsar.cli.values import pairs, segment
-from spark_pulsar.model.policy_columns import Option, Written
+from spark_pulsar.model.policies.policy_columns import Option, Written
 
 _CLUSTER: Final = "/admin/v2/clusters/{cluster}"
 _DOMAIN: Final = f"{_CLUSTER}/failureDomains/{{name}}"

@@ -12,9 +12,9 @@ import typer
 from spark_pulsar.cli.admin.command import PLACES, Command
 from spark_pulsar.cli.admin.options import Values, body_of, parameter, parameters_of
 from spark_pulsar.cli.values import namespace_path, segment, topic_path
-from spark_pulsar.model.policies import DESTINATION_STORAGE, QUOTA_POLICIES, QUOTA_TYPES
-from spark_pulsar.model.policy_columns import Level, Null, Option, Policy
-from spark_pulsar.model.policy_table import (
+from spark_pulsar.model.policies.effective_policies import DESTINATION_STORAGE, QUOTA_POLICIES, QUOTA_TYPES
+from spark_pulsar.model.policies.policy_columns import Level, Null, Option, Policy
+from spark_pulsar.model.policies.policy_table import (
     BACKLOG_QUOTAS,
     BY_MEMBER,
     DISPATCH_RATE,
@@ -36,7 +36,7 @@ class Target:
 
     @property
     def is_topic(self) -> bool:
-        """Tells whether it is a topic."""
+        """Returns whether it is a topic."""
         return self.place == "topic"
 
     def query(self, values: Values) -> Values:

@@ -6,8 +6,8 @@ import typer
 
 from spark_pulsar.cli.admin.command import Command
 from spark_pulsar.cli.values import namespace_path, segment
-from spark_pulsar.model.policy_columns import Option, Written
-from spark_pulsar.model.resource_groups import DEFAULT_QUOTA
+from spark_pulsar.model.policies.policy_columns import Option, Written
+from spark_pulsar.model.policies.resource_groups import DEFAULT_QUOTA
 
 _GROUPS: Final = "/admin/v2/resourcegroups"
 _GROUP: Final = f"{_GROUPS}/{{group}}"

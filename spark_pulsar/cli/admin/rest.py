@@ -70,7 +70,7 @@ class Admin:
             _LOG.debug("%s %s", request.get_method(), request.full_url)
             with opener.open(request, timeout=TIMEOUT_S) as answer:
                 _LOG.debug("status %d", answer.status)
-                _tell_warnings(answer.headers.get_all("Warning", ()))
+                _print_warnings(answer.headers.get_all("Warning", ()))
                 return {name.lower(): value for name, value in answer.headers.items()}, answer.read()
         except urllib.error.HTTPError as error:
             with error:
@@ -111,7 +111,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-def _tell_warnings(warnings: Sequence[str]) -> None:
+def _print_warnings(warnings: Sequence[str]) -> None:
     """Prints what a broker says beside its answer: a policy that it stores and that has no effect, for example."""
     for warning in warnings:
         found = re.fullmatch(r'\d{3} \S+ "(.*)"', warning)

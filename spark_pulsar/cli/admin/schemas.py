@@ -9,7 +9,7 @@ import typer
 from spark_pulsar.cli.access.topics import Topic
 from spark_pulsar.cli.admin.command import PLACES, Command
 from spark_pulsar.cli.values import topic_name
-from spark_pulsar.model.policy_columns import Option, Written
+from spark_pulsar.model.policies.policy_columns import Option, Written
 
 File = Annotated[
     Path,
@@ -68,8 +68,8 @@ def _shown(topic: str, answer: dict[str, Any]) -> dict[str, Any]:
     except ValueError:
         definition = answer["data"]
     described = {"name": topic_name(topic).base.local, "schema": definition, "type": answer["type"]}
-    told = {"timestamp": answer["timestamp"], "properties": answer["properties"]}
-    return {"version": answer["version"], "schemaInfo": {**described, **told}}
+    added = {"timestamp": answer["timestamp"], "properties": answer["properties"]}
+    return {"version": answer["version"], "schemaInfo": {**described, **added}}
 
 
 COMMANDS: Final = (
@@ -81,6 +81,7 @@ COMMANDS: Final = (
         work=_get,
         also=(("GET", f"{_SCHEMAS}/schemas"), ("GET", f"{_SCHEMAS}/schema/{{version}}")),
     ),
+    Command("schemas metadata", "GET", f"{_SCHEMAS}/metadata", "Show the versions of a schema.", shows=True),
     Command(
         "schemas upload",
         "POST",

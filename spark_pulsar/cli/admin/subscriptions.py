@@ -9,8 +9,8 @@ from spark_pulsar.cli.admin.command import Command
 from spark_pulsar.cli.values import pairs, segment, time_s, topic_path
 from spark_pulsar.client.clock import wall_ms
 from spark_pulsar.model.errors import PulsarError
-from spark_pulsar.model.ids import EARLIEST_ID, LATEST_ID, MessageId
-from spark_pulsar.model.policy_columns import Option, Written
+from spark_pulsar.model.policies.policy_columns import Option, Written
+from spark_pulsar.model.positions.ids import EARLIEST_ID, LATEST_ID, MessageId
 
 Subscription = Annotated[str, typer.Option("--subscription", "-s", help="Name of the subscription.")]
 Pairs = Annotated[list[str] | None, typer.Option("--property", "-p", metavar="NAME=VALUE")]

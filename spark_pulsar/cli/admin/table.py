@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from spark_pulsar.admin.http.path_names import OLD_PATHS
 from spark_pulsar.cli.admin import (
     brokers,
     clusters,
@@ -63,12 +64,13 @@ WITHOUT_COMMAND: Final = {
         f"POST admin/v2/namespaces/{verb}PermissionsOnTopics": "pulsar-admin has none: it is for programs"
         for verb in ("grant", "revoke")
     },
+    **{f"GET {path}": f"an old path of {new}" for path, new in OLD_PATHS.items()},
     "GET metrics": "for Prometheus",
     "GET ": "the page, for browsers",
     "GET page/{file}": "a file of the page",
     "GET admin/v2/brokers/ready": "for probes; brokers healthcheck is the command",
     "GET admin/v2/brokers": "brokers list takes a cluster",
     **{f"DELETE {path}": "pulsar-admin sets the value that is the default" for path in _SET_BACK},
-    "GET admin/v2/{domain}/{tenant}/{namespace}/{topic}/backlog": "topics stats tells the backlog",
+    "GET admin/v2/{domain}/{tenant}/{namespace}/{topic}/backlog": "topics stats shows the backlog",
 }
 """Routes of the admin API that no command calls, with the reason."""

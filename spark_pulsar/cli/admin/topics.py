@@ -10,7 +10,7 @@ from spark_pulsar.cli.admin.command import Command
 from spark_pulsar.cli.output.formats import Output, show
 from spark_pulsar.cli.output.progress import Progress
 from spark_pulsar.cli.values import namespace_path, pairs, topic_name, topic_path
-from spark_pulsar.model.policy_columns import Option, Written
+from spark_pulsar.model.policies.policy_columns import Option, Written
 
 Namespace = Annotated[str, typer.Argument(metavar="NAMESPACE", help="tenant/namespace")]
 _TOPIC: Final = "/admin/v2/{topic}"

@@ -84,4 +84,4 @@ def _send(
     try:
         producer.flush()
     except official_client().PulsarException:
-        return  # each message that failed has told so
+        return  # each message that failed has reported it

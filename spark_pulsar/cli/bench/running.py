@@ -26,7 +26,7 @@ class Length:
 
 
 class Stop:
-    """The end of a measurement, which workers look for."""
+    """The end of a measurement, which workers check for."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -76,8 +76,8 @@ def run(
         raise stop.error
     _summarize(kind, topic, meter, output, client, about)
     if meter.failures:
-        told = ", ".join(f"{number} ({name})" for name, number in meter.failures.items())
-        raise failed(f"not sent: {told}")
+        numbers = ", ".join(f"{number} ({name})" for name, number in meter.failures.items())
+        raise failed(f"not sent: {numbers}")
 
 
 def _watch(

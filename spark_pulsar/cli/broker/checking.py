@@ -18,7 +18,7 @@ _STYLES = {"error": "bold red", "warning": "yellow", "info": "dim"}
 
 
 @dataclass(slots=True)
-class _Told:
+class _Report:
     """Findings of one directory: in words as it comes, or as one value in the end."""
 
     directory: Path
@@ -27,7 +27,7 @@ class _Told:
 
     @property
     def is_value(self) -> bool:
-        """Tells whether it is told as one value."""
+        """Returns whether the report is one value."""
         return self.output in (Format.JSON, Format.YAML)
 
     def say(self, text: str) -> None:
@@ -36,12 +36,12 @@ class _Told:
             sys.stdout.write(f"{text}\n")
 
     def refuse(self, text: str) -> bool:
-        """Tells why nothing can be told; False."""
+        """Prints why there is no report; returns False."""
         (sys.stderr if self.is_value else sys.stdout).write(f"{text}\n")
         return False
 
     def findings(self, findings: list[Finding], when: str = "") -> bool:
-        """Prints findings and the verdict; tells whether all is in order."""
+        """Prints findings and the verdict; returns whether all is in order."""
         rows = [
             {"severity": str(each.severity), "file": each.file, "offset": each.offset, "finding": each.text}
             for each in findings
@@ -62,37 +62,37 @@ class _Told:
 
 
 def print_findings(directory: Path, output: Format | None) -> bool:
-    """Verifies a data directory and prints the findings; tells whether all durable data is in order."""
-    told = _Told(directory, output)
-    is_in_order = _look(told)
-    told.end()
+    """Verifies a data directory and prints the findings; returns whether all durable data is in order."""
+    report = _Report(directory, output)
+    is_in_order = _look(report)
+    report.end()
     return is_in_order
 
 
 def repair_and_print(directory: Path, output: Format | None) -> bool:
-    """Repairs a data directory, and prints findings and repairs; tells whether all is in order now."""
+    """Repairs a data directory, and prints findings and repairs; returns whether all is in order now."""
     from spark_pulsar.storage.offline.repair import repair
 
     os.umask(0o077)  # what it makes is for the owner alone, as all that a broker makes
-    told = _Told(directory, output)
+    report = _Report(directory, output)
     try:
         with Progress(f"Repairing {directory}") as bar:
             findings, done = repair(directory, progress=lambda done, total: bar.update(done=done, total=total))
     except StorageError as error:
-        return told.refuse(str(error))
-    told.findings(findings, "before")
-    told.value["repaired"] = done
+        return report.refuse(str(error))
+    report.findings(findings, "before")
+    report.value["repaired"] = done
     for line in done:
-        told.say(f"repaired: {line}")
-    is_in_order = _look(told, "now")
-    told.end()
+        report.say(f"repaired: {line}")
+    is_in_order = _look(report, "now")
+    report.end()
     return is_in_order
 
 
-def _look(told: _Told, when: str = "") -> bool:
+def _look(report: _Report, when: str = "") -> bool:
     try:
-        with Progress(f"Verifying {told.directory}") as bar:
-            findings = check(told.directory, lambda done, total: bar.update(done=done, total=total))
+        with Progress(f"Verifying {report.directory}") as bar:
+            findings = check(report.directory, lambda done, total: bar.update(done=done, total=total))
     except CannotLook as error:
-        return told.refuse(str(error))
-    return told.findings(findings, when)
+        return report.refuse(str(error))
+    return report.findings(findings, when)

@@ -73,5 +73,5 @@ def set_(
 @app.command("delete")
 @with_admin_access
 def delete(name: Name, *, access: AccessOptions) -> None:
-    """Forget what was set for a key: the broker's file holds again."""
+    """Remove what was set for a key: the broker's file holds again."""
     Admin(admin_access(access)).delete(f"{_PATH}/{segment(name)}")

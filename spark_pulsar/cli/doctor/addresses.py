@@ -18,11 +18,11 @@ import typer
 from spark_pulsar.cli.access.access import TRUST_HINT, Access, admin_access, broker_access, credentials_failure
 from spark_pulsar.cli.access.options import DEFAULT_ADMIN_URL, DEFAULT_SERVICE_URL, AccessOptions
 from spark_pulsar.cli.doctor.findings import Finding, State
-from spark_pulsar.client.config import ClientConfig
-from spark_pulsar.client.connection import Connection
+from spark_pulsar.client.connections.config import ClientConfig
+from spark_pulsar.client.connections.connection import Connection
+from spark_pulsar.client.connections.service_url import Address
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import ConnectionLost, CredentialsError, OperationTimeout, TlsError
-from spark_pulsar.client.service_url import Address
 from spark_pulsar.model.errors import AuthenticationError, PulsarError
 
 TIMEOUT_MS: Final = 5_000
@@ -31,7 +31,7 @@ _START: Final = "start one: spark-pulsar broker"
 
 
 def look_at_addresses(options: AccessOptions, admin_url: str | None) -> Iterator[Finding]:
-    """Looks at the service URL, and at the admin API."""
+    """Checks the service URL and the admin API."""
     try:
         yield from _service(broker_access(options))
     except typer.BadParameter as error:
@@ -92,19 +92,19 @@ def _admin(access: Access) -> Finding:
     except TlsError as error:
         return Finding(check, State.FAIL, str(error), TRUST_HINT)
     except urllib.error.HTTPError as error:
-        told = f"answers {error.code}: {_reason(error.read(_MOST_BYTES))}"
-        return Finding(check, State.FAIL, told, access.hint if error.code in (401, 403) else "")
+        found = f"answers {error.code}: {_reason(error.read(_MOST_BYTES))}"
+        return Finding(check, State.FAIL, found, access.hint if error.code in (401, 403) else "")
     except (http.client.HTTPException, OSError, ValueError) as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
         if not _listens(place.hostname or "", port):
             if access.url == DEFAULT_ADMIN_URL:
                 return Finding(check, State.OK, "free: no broker listens", _START)
             return Finding(check, State.FAIL, f"cannot connect: {reason}", f"see whether it runs; or {_START}")
-        told = f"something else listens there: {reason}"
+        found = f"something else listens there: {reason}"
         if access.uses_tls:
             return Finding(check, State.FAIL, f"no TLS with it: {reason}", TRUST_HINT)
         advice = "the admin API's port is usually 8080, the service URL's 6650; another program may have taken the port"
-        return Finding(check, State.FAIL, told, advice)
+        return Finding(check, State.FAIL, found, advice)
     return Finding(check, State.OK, version if len(version) < 80 else "answers")
 
 

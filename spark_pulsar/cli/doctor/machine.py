@@ -24,18 +24,18 @@ _NO_DISK_MS: Final = 0.02
 
 
 def look_at_machine(data_dir: Path) -> Iterator[Finding]:
-    """Looks at the limit of open files, and measures synced writes where the data directory is, or would be."""
+    """Checks the limit of open files, and measures synced writes where the data directory is, or would be."""
     yield _open_files()
     yield _disk(data_dir)
 
 
 def _open_files() -> Finding:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    told = f"{_limit(soft)}, up to {_limit(hard)}"  # a broker raises it by itself
+    limits = f"{_limit(soft)}, up to {_limit(hard)}"  # a broker raises it by itself
     if 0 <= hard < _FEW_FILES:
         advice = "a broker serves 3 connections for every 8 open files: raise the hard limit (ulimit -Hn, LimitNOFILE)"
-        return Finding("open files", State.WARN, told, advice)
-    return Finding("open files", State.OK, told)
+        return Finding("open files", State.WARN, limits, advice)
+    return Finding("open files", State.OK, limits)
 
 
 def _limit(value: int) -> str:
@@ -51,13 +51,13 @@ def _disk(data_dir: Path) -> Finding:
         advice = f"give a directory of yours by --data-dir, or make {folder} writable"
         return Finding(check, State.FAIL, f"{folder}: {error.strerror or error}", advice)
     p50_ms, p99_ms = times_ms[len(times_ms) // 2], times_ms[len(times_ms) * 99 // 100]
-    told = f"{folder}: p50 {p50_ms:.2f} ms, p99 {p99_ms:.2f} ms"
+    times = f"{folder}: p50 {p50_ms:.2f} ms, p99 {p99_ms:.2f} ms"
     if p50_ms < _NO_DISK_MS:
-        return Finding(check, State.WARN, told, "memory, or a disk that promises too much: a power cut may lose data")
+        return Finding(check, State.WARN, times, "memory, or a disk that promises too much: a power cut may lose data")
     if p50_ms > _SLOW_MS or p99_ms > _SLOW_P99_MS:
         advice = "every receipt waits for one sync: a local SSD takes a millisecond or less"
-        return Finding(check, State.WARN, told, advice)
-    return Finding(check, State.OK, told)
+        return Finding(check, State.WARN, times, advice)
+    return Finding(check, State.OK, times)
 
 
 def _synced_writes(folder: Path) -> list[float]:

@@ -30,7 +30,7 @@ _CONF: Final = "spark.pyspark.python"
 
 
 def look_at_pythons() -> Iterator[Finding]:
-    """Looks at this Python, its packages, and the Python of Spark's workers."""
+    """Checks this Python, its packages, and the Python of Spark's workers."""
     yield Finding("python", State.OK, f"{platform.python_version()}, {sys.executable}")
     yield Finding("spark-pulsar", State.OK, f"{spark_pulsar.__version__}, {Path(spark_pulsar.__file__).parent}")
     yield _protobuf()
@@ -83,14 +83,14 @@ def _workers(command: str, said_by: str) -> Finding:
 
 
 def _lacking(check: str, found: WorkerPython, text: str, missing: list[str], *, is_default: bool) -> Finding:
-    told = f"{text} has no {' and no '.join(missing)}"
+    lacks = f"{text} has no {' and no '.join(missing)}"
     if not is_default:
-        return Finding(check, State.FAIL, told, f"install spark-pulsar there, or set PYSPARK_PYTHON={sys.executable}")
+        return Finding(check, State.FAIL, lacks, f"install spark-pulsar there, or set PYSPARK_PYTHON={sys.executable}")
     advice = (
         f"activate the environment, or set PYSPARK_PYTHON={sys.executable}; a program of {sys.executable} that imports "
         "spark_pulsar before it makes its session gets that by itself"
     )
-    return Finding(check, State.WARN, told, advice)
+    return Finding(check, State.WARN, lacks, advice)
 
 
 def _protobuf() -> Finding:

@@ -22,7 +22,7 @@ _ONLY_SPARK: Final = "broker and commands need none"
 
 
 def look_at_spark() -> Iterator[Finding]:
-    """Looks at the versions of Spark and Java."""
+    """Checks the versions of Spark and Java."""
     found = _spark()
     if found is None:
         advice = f"pip install 'spark-pulsar[spark]' for the connector; {_ONLY_SPARK}"
@@ -64,10 +64,10 @@ def _java(*, is_needed: bool) -> Finding:
             [command, "-version"], capture_output=True, text=True, timeout=_JAVA_TIMEOUT_S, check=True
         )
     except (OSError, subprocess.SubprocessError):
-        told = f"{command} cannot be started" if home else "not found"
-        return Finding("java", missing, told, f"{advice}; Spark needs it, {_ONLY_SPARK}")
+        found = f"{command} cannot be started" if home else "not found"
+        return Finding("java", missing, found, f"{advice}; Spark needs it, {_ONLY_SPARK}")
     match = _JAVA_VERSION.search(done.stderr + done.stdout)
     if match is None:
-        return Finding("java", State.WARN, f"{command} does not tell its version", advice)
+        return Finding("java", State.WARN, f"{command} does not print its version", advice)
     state = State.OK if int(match[1]) >= LEAST_JAVA else missing
     return Finding("java", state, f"{match[1]}, {command}", "" if state is State.OK else advice)

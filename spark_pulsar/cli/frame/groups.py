@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from spark_pulsar.cli.output.terminal import printable_streams
 from spark_pulsar.model.extras import installation_of
 
 HELP_NAMES: Final = ["-h", "--help"]
@@ -33,6 +34,12 @@ class OneLineErrors(TyperGroup):
         """Runs a command and ends with its status; Ctrl-C and a reader that went away end it without a word."""
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode, windows_expand_args, **extra)
+        with printable_streams():
+            self._run(args, prog_name, complete_var, windows_expand_args, **extra)
+
+    def _run(
+        self, args: Any, prog_name: str | None, complete_var: str | None, windows_expand_args: bool, **extra: Any
+    ) -> NoReturn:
         try:
             status = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
         except _ClickError as error:
@@ -62,7 +69,7 @@ def _line_of(error: Any) -> str:
 
 def loaded_from(module: str) -> type[TyperCommand]:
     """Returns the class of a command that stands for the Typer `app` of a module, which is imported when the command is
-    used: run, completed, or asked for its help.
+    used: run, completed, or showing its help.
 
         @app.command("admin", cls=loaded_from("spark_pulsar.cli.admin.app"))
         def admin() -> None: ...

@@ -11,7 +11,7 @@ from typing import Final
 import typer
 
 from spark_pulsar.cli.values import time_s
-from spark_pulsar.model.ids import InvalidMessageId, MessageId
+from spark_pulsar.model.positions.ids import InvalidMessageId, MessageId
 
 _AGO: Final = re.compile(r"-([0-9]+[smhdwy])")
 _MILLIS: Final = re.compile(r"[0-9]{11,15}")

@@ -1,20 +1,21 @@
-"""Connections of commands to a broker: the official client, and beside it this package's own for what it cannot ask."""
+"""Connections of commands to a broker: the official client, and beside it this package's own for what it cannot
+request."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from spark_pulsar.cli.access.access import TRUST_HINT, Access, broker_access, credentials_failure
+from spark_pulsar.cli.access.client_log import ClientLog
 from spark_pulsar.cli.access.connection_notices import ConnectionNotices
 from spark_pulsar.cli.access.options import AccessOptions
-from spark_pulsar.cli.values import LogLevel
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.client.config import ClientConfig
-from spark_pulsar.client.connection import Connection
+from spark_pulsar.client.connections.config import ClientConfig
+from spark_pulsar.client.connections.connection import Connection
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import ConnectionLost, CredentialsError, OperationTimeout, TlsError
 from spark_pulsar.model.errors import AuthenticationError, AuthorizationError, PulsarError
@@ -23,12 +24,6 @@ if TYPE_CHECKING:
     import pulsar
 
 OPERATION_TIMEOUT_S = 10
-_LEVELS: Final = {
-    LogLevel.DEBUG: "Debug",
-    LogLevel.INFO: "Info",
-    LogLevel.WARNING: "Warn",
-    LogLevel.ERROR: "Error",
-}
 _NEEDS_PERMISSION = "the role needs a permission, see spark-pulsar admin namespaces grant-permission"
 
 
@@ -52,6 +47,10 @@ def official_client() -> Any:
     return pulsar
 
 
+def _log_line(line: str) -> None:
+    typer.echo(line, err=True)
+
+
 @contextlib.contextmanager
 def connected(options: AccessOptions) -> Iterator[pulsar.Client]:
     """Opens an official client; its errors become one line on standard error and exit status 1."""
@@ -65,16 +64,18 @@ def connected(options: AccessOptions) -> Iterator[pulsar.Client]:
     except (PulsarError, ValueError) as error:  # certificates that cannot be read, no URL
         raise failed(str(error)) from error
     notices = ConnectionNotices()
-    logger: Any = notices.logger
-    if options.log_level is not None:
-        logger = pulsar.FileLogger(getattr(pulsar.LoggerLevel, _LEVELS[options.log_level]), "/dev/stderr")
+    log = None if options.log_level is None else ClientLog(options.log_level, _log_line)
     try:
         timeouts = {"operation_timeout_seconds": OPERATION_TIMEOUT_S}
-        client = pulsar.Client(access.url, logger=logger, **timeouts, **settings)
+        client = pulsar.Client(access.url, logger=(log or notices).logger, **timeouts, **settings)
     except (ValueError, pulsar.PulsarException) as error:  # ValueError: not a URL
         raise failed(str(error)) from error
     try:
-        with contextlib.closing(client), contextlib.closing(notices):
+        with contextlib.ExitStack() as stack:
+            if log is not None:
+                stack.callback(log.close)
+            stack.enter_context(contextlib.closing(client))
+            stack.enter_context(contextlib.closing(notices))
             yield client
     except pulsar.AuthenticationError as error:
         raise failed(f"{access.url}: {error}; {access.hint}") from error
@@ -86,7 +87,7 @@ def connected(options: AccessOptions) -> Iterator[pulsar.Client]:
 
 @contextlib.contextmanager
 def asking(options: AccessOptions) -> Iterator[PulsarClient]:
-    """Opens this package's own client, which asks for ends, times and schemas of topics. It connects on first use."""
+    """Opens this package's own client, which requests ends, times and schemas of topics. It connects on first use."""
     access = broker_access(options)
     try:
         client = PulsarClient(_config(access))

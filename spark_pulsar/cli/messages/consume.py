@@ -84,7 +84,7 @@ def _decoding(access: AccessOptions) -> Iterator[Decoder | None]:
 
 
 def decoder_of(questions: PulsarClient) -> Decoder:
-    """Returns the decoder that asks a broker for the schemas of topics."""
+    """Returns the decoder that requests the schemas of topics from a broker."""
 
     def lookup(topic: str, version: bytes | None) -> Schema | None:
         found = questions.schema_of(topic, version)

@@ -33,7 +33,7 @@ class Decoded(NamedTuple):
 
 
 class Decoder:
-    """Decoders of the topics and versions that were met; the registry is asked once for each."""
+    """Decoders of the topics and versions that were met; the registry gets one request for each."""
 
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup

@@ -10,6 +10,7 @@ from spark_pulsar.cli.messages.connecting import failed
 from spark_pulsar.cli.messages.decoding import Decoder
 from spark_pulsar.cli.messages.forms import MessageFormat
 from spark_pulsar.cli.messages.records import id_of, is_null, record_of, schema_version
+from spark_pulsar.model.printable import one_line
 
 if TYPE_CHECKING:
     import pulsar
@@ -22,6 +23,8 @@ class Printer:
         self._form = form
         self._decoder = decoder
         self._values_only = values_only
+        self._is_unchanged = values_only and form is MessageFormat.TEXT
+        """A pipe gets the payloads' text as it is, with its control characters."""
 
     def print(self, message: pulsar.Message) -> None:
         """Prints a message. Raises BrokenPipeError when nobody reads any more."""
@@ -29,8 +32,11 @@ class Printer:
             line = self._line(message)
         except UnicodeDecodeError:
             raise failed(f"message {id_of(message)} has a key or properties that are not UTF-8") from None
-        sys.stdout.buffer.write(line.encode(errors="replace") + b"\n")
-        sys.stdout.buffer.flush()
+        if self._is_unchanged and not sys.stdout.isatty():
+            sys.stdout.buffer.write(line.encode(errors="replace") + b"\n")
+        else:
+            sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
 
     def _line(self, message: pulsar.Message) -> str:
         if self._form is MessageFormat.JSON:
@@ -42,8 +48,8 @@ class Printer:
         if self._values_only:
             return value
         key = message.partition_key()
-        words = [str(id_of(message)), *([f"[{key}]"] if key else [])]
-        words += [f"{name}={content}" for name, content in message.properties().items()]
+        words = [str(id_of(message)), *([f"[{one_line(key)}]"] if key else [])]
+        words += [one_line(f"{name}={content}") for name, content in message.properties().items()]
         return " ".join((*words, value))
 
     def _text(self, message: pulsar.Message) -> str:

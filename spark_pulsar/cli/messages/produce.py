@@ -110,11 +110,11 @@ def produce(access: AccessOptions, topic: str, sources: Sources, *, count: int, 
             _say(topic, receipts.outcomes["Ok"], time.monotonic() - since_s)
     refused = {name: number for name, number in receipts.outcomes.items() if name != "Ok"}
     if refused:
-        told = [
+        numbers = [
             f"{number} ({name}: {_ADVICE[name]})" if name in _ADVICE else f"{number} ({name})"
             for name, number in refused.items()
         ]
-        raise failed(f"not sent: {', '.join(told)}")
+        raise failed(f"not sent: {', '.join(numbers)}")
     if is_interrupted:
         raise typer.Exit(130)
 

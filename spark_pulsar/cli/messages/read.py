@@ -23,8 +23,8 @@ from spark_pulsar.cli.messages.forms import MessageFormat
 from spark_pulsar.cli.messages.printing import Printer
 from spark_pulsar.cli.messages.records import id_of
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.model.ids import EARLIEST_ID, MessageId
 from spark_pulsar.model.names import TopicName
+from spark_pulsar.model.positions.ids import EARLIEST_ID, MessageId
 
 if TYPE_CHECKING:
     import pulsar
@@ -122,7 +122,7 @@ def _push(heads: list[tuple[int, int, pulsar.Message]], at: int, reader: Partiti
 
 
 class PartitionReader:
-    """Reader of one partition between two bounds. Connects when it is first asked for a message."""
+    """Reader of one partition between two bounds. Connects when a message is first requested."""
 
     def __init__(
         self,

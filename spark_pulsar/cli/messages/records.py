@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.cli.messages.decoding import Decoder
-from spark_pulsar.model.ids import MessageId
+from spark_pulsar.model.positions.ids import MessageId
 
 if TYPE_CHECKING:
     import pulsar
@@ -85,7 +85,7 @@ def _add_value(record: dict[str, Any], message: pulsar.Message, key: str, decode
 
 
 def is_null(message: pulsar.Message) -> bool:
-    """Tells whether a message has a null value; older clients cannot tell it from an empty one."""
+    """Returns whether a message has a null value; older clients cannot distinguish it from an empty one."""
     return bool(message.has_null_value()) if hasattr(message, "has_null_value") else False
 
 

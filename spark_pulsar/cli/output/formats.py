@@ -10,6 +10,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from spark_pulsar.cli.output.terminal import console
+from spark_pulsar.model.printable import one_line, printable
+
 
 class Format(StrEnum):
     """Forms of a value on standard output."""
@@ -57,7 +60,7 @@ def show(
 
 
 def _is_plain(value: Mapping[str, Any] | list[Any]) -> bool:
-    """Tells whether a list has a line each in a table too."""
+    """Returns whether a list has a line each in a table too."""
     return isinstance(value, list) and not any(isinstance(each, Mapping) for each in value)
 
 
@@ -85,12 +88,11 @@ def _cell(value: Any) -> str:
     if value is None:
         return ""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text.replace("\t", " ").replace("\n", " ")
+    return one_line(text.replace("\t", " ").replace("\n", " "))
 
 
 def _print_table(columns: Sequence[str], rows: list[Sequence[Any]], styles: Mapping[str, str]) -> None:
     from rich import box
-    from rich.console import Console
     from rich.table import Column, Table
     from rich.text import Text
 
@@ -105,11 +107,13 @@ def _print_table(columns: Sequence[str], rows: list[Sequence[Any]], styles: Mapp
     table = Table(*headed, box=box.SIMPLE_HEAD, pad_edge=False)
     for row in rows:
         table.add_row(*(Text(_cell(each)) for each in row), style=styles.get(str(row[0])))
-    Console(highlight=False).print(table)
+    console().print(table)
 
 
 def _yaml(value: Any) -> str:
     import yaml
 
     text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True)
+    if printable(text) != text:  # YAML would have some controls as they are, outside quotes
+        text = yaml.safe_dump(value, sort_keys=False, allow_unicode=False)
     return text.removesuffix("...\n")

@@ -7,6 +7,8 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
+from spark_pulsar.cli.output.terminal import console, escape_streams
+
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
@@ -50,12 +52,12 @@ class Progress:
         self.update(done=self._done + amount)
 
     def _show(self) -> None:
-        from rich.console import Console
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
         columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn())
-        bars = Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
+        bars = Progress(*columns, TimeElapsedColumn(), console=console(stderr=True), transient=True)
         bars.start()
+        escape_streams()  # what is written beside the bar is written by rich
         task = bars.add_task(self._text, total=self._total)
         bars.update(task, completed=self._done)
         self._shown = bars, task

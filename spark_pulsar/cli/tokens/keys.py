@@ -78,7 +78,7 @@ def read_key(text: str, option: str) -> bytes:
 
 
 def algorithm_of_secret(key: bytes, option: str) -> str:
-    """Chooses the strongest algorithm that a secret key is long enough for."""
+    """Chooses the strongest algorithm that a secret key is long enough for (SEC-81)."""
     fitting = [name for name, length in SECRET_KEY_BYTES.items() if len(key) >= length]
     if not fitting:
         raise CannotUseKey(f"{option}: the key has {len(key) * 8} bits; 256 or more are needed")

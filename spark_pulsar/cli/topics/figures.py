@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 _LIVE_WITHIN_S: Final = 20.0
-"""A broker whose counters differ at two looks in a row that are no further apart does not hold its answers back."""
+"""A broker whose counters differ at two samples in a row that are no further apart does not hold its answers back."""
 _COUNTERS: Final = ("msgInCount", "msgOutCount", "bytesInCount", "bytesOutCount")
 
 
@@ -43,10 +43,10 @@ def topics_of(statistics: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str,
 
 
 class Sampler:
-    """Rows of one look after the other.
+    """Rows of one sample after the other.
 
-    Brokers sample rates once a minute (`statsUpdateFrequencyInSecs`). Where counters move from look to look, rates are
-    their differences; Apache Pulsar holds this answer back as long as that, and there its own rates are shown.
+    Brokers sample rates once a minute (`statsUpdateFrequencyInSecs`). Where counters move from sample to sample, rates
+    are their differences; Apache Pulsar holds this answer back as long as that, and there its own rates are shown.
     """
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class Sampler:
 
 
 def is_within(topic: str, scope: str) -> bool:
-    """Tells whether a topic is in a tenant or namespace, if one is named; the broker's own are in `pulsar` alone."""
+    """Returns whether a topic is in a tenant or namespace, if one is named; the broker's own are in `pulsar` alone."""
     tenant, _, rest = topic.partition("://")[2].partition("/")
     namespace, _, local = rest.rpartition("/")  # brokers of Apache Pulsar keep topics with a cluster in their names
     if scope and scope not in (tenant, f"{tenant}/{namespace}"):

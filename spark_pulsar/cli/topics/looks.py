@@ -12,6 +12,7 @@ import typer
 
 from spark_pulsar.cli.admin.rest import Admin
 from spark_pulsar.cli.topics.figures import Figures, Sampler
+from spark_pulsar.model.printable import one_line
 
 SORTS: Final = {
     **{"in": "rate_in", "out": "rate_out"},
@@ -27,7 +28,7 @@ _UNITS: Final = ("", "K", "M", "G", "T")
 
 
 class Looks:
-    """Looks at the statistics of one broker."""
+    """Samples of the statistics of one broker."""
 
     def __init__(self, admin: Admin, scope: str, *, each_partition: bool) -> None:
         self._admin = admin
@@ -85,8 +86,8 @@ def plain_table(rows: Sequence[Figures]) -> str:
 
 
 def short(topic: str) -> str:
-    """Returns a topic's name without what most have: `persistent://`, and `public/default/`."""
-    return topic.removeprefix("persistent://").removeprefix("public/default/")
+    """Returns a topic's name, on one line, without what most have: `persistent://`, and `public/default/`."""
+    return one_line(topic.removeprefix("persistent://").removeprefix("public/default/"))
 
 
 def size_text(size: float) -> str:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from spark_pulsar.cli.output.terminal import console
 from spark_pulsar.cli.topics.looks import HEADS, Looks, cells_of
 
 if TYPE_CHECKING:
@@ -29,17 +30,16 @@ _AROUND_ROWS: Final = 4
 
 def show_live(looks: Looks, sort: str, interval_s: float, count: int) -> None:
     """Shows the table until q, Ctrl-C, or so many looks (0: for ever)."""
-    from rich.console import Console
     from rich.live import Live
 
     looks.look()  # a broker that is not there ends the command before there is a screen
-    console = Console()
+    shown_on = console()
     done = 1
-    screen = Live(console=console, screen=True, auto_refresh=False)
+    screen = Live(console=shown_on, screen=True, auto_refresh=False)
     with _keys() as keyboard, contextlib.suppress(KeyboardInterrupt), screen as live:
         next_s = time.monotonic() + interval_s
         while True:
-            live.update(_table(console, looks, sort, interval_s), refresh=True)
+            live.update(_table(shown_on, looks, sort, interval_s), refresh=True)
             key = _key(keyboard, max(0.0, next_s - time.monotonic()))
             if key == "q":
                 return
@@ -52,14 +52,14 @@ def show_live(looks: Looks, sort: str, interval_s: float, count: int) -> None:
                 next_s = time.monotonic() + interval_s
 
 
-def _table(console: Console, looks: Looks, sort: str, interval_s: float) -> RenderableType:
+def _table(screen: Console, looks: Looks, sort: str, interval_s: float) -> RenderableType:
     from rich import box
     from rich.console import Group
     from rich.table import Column, Table
     from rich.text import Text
 
     rows = looks.sorted(sort)
-    room = max(1, console.height - _AROUND_ROWS)
+    room = max(1, screen.height - _AROUND_ROWS)
     table = Table(
         *(
             Column(

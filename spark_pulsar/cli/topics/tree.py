@@ -23,7 +23,7 @@ class Topic(NamedTuple):
 
 
 def topics_within(admin: Admin, scope: str, *, with_system: bool) -> dict[str, dict[str, list[Topic]]]:
-    """Asks for the topics of all namespaces of all tenants, of a tenant, or of a namespace."""
+    """Requests the topics of all namespaces of all tenants, of a tenant, or of a namespace."""
     tenant, _, namespace = scope.partition("/")
     tenants = [tenant] if tenant else sorted(admin.get("/admin/v2/tenants"))
     found: dict[str, dict[str, list[Topic]]] = {}

@@ -67,7 +67,7 @@ class Authentication:
 
     @property
     def is_by_certificate(self) -> bool:
-        """Tells whether the client's certificate says who it is."""
+        """Returns whether the client's certificate says who it is."""
         return self._class_name == TLS
 
     @property

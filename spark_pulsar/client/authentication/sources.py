@@ -24,7 +24,7 @@ def read_source(params: Secret) -> Secret:
 
 
 def is_elsewhere(params: Secret) -> bool:
-    """Tells whether the secret is in a file or an environment variable, and may not be readable here and now."""
+    """Returns whether the secret is in a file or an environment variable, and may not be readable here and now."""
     return params.reveal().strip().startswith(("file:", "env:"))
 
 

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key, l
 from cryptography.x509 import load_pem_x509_certificate
 
 from spark_pulsar.client.encryption import ecies
-from spark_pulsar.client.encryption.key_files import read_key, told_place
+from spark_pulsar.client.encryption.key_files import place_text, read_key
 from spark_pulsar.client.errors import EncryptionKeyError
 
 PublicKey = rsa.RSAPublicKey | ec.EllipticCurvePublicKey
@@ -27,9 +27,9 @@ def load_public_key(place: str) -> PublicKey:
         is_certificate = b"-----BEGIN CERTIFICATE-----" in pem
         key = load_pem_x509_certificate(pem).public_key() if is_certificate else load_pem_public_key(pem)
     except (ValueError, UnsupportedAlgorithm) as error:
-        raise EncryptionKeyError(f"{told_place(place)} holds no public key (PEM) that can be used: {error}") from None
+        raise EncryptionKeyError(f"{place_text(place)} holds no public key (PEM) that can be used: {error}") from None
     if not isinstance(key, rsa.RSAPublicKey | ec.EllipticCurvePublicKey):
-        raise EncryptionKeyError(f"the public key in {told_place(place)} is neither RSA nor of an elliptic curve")
+        raise EncryptionKeyError(f"the public key in {place_text(place)} is neither RSA nor of an elliptic curve")
     return key
 
 

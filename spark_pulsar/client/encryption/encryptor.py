@@ -40,3 +40,10 @@ class Encryptor:
         metadata.MergeFrom(self._described)
         metadata.encryption_param = nonce
         return self._cipher.encrypt(nonce, payload, None)
+
+    def decrypt(self, metadata: MessageMetadata, payload: bytes | memoryview) -> bytes:
+        """Returns what `encrypt` of this object was given, and clears in `metadata` what it had set."""
+        opened = self._cipher.decrypt(metadata.encryption_param, bytes(payload), None)
+        metadata.ClearField("encryption_keys")
+        metadata.ClearField("encryption_param")
+        return opened

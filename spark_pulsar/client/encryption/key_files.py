@@ -1,4 +1,5 @@
-"""Places of key files: a file for all names of keys, or one for each. Keys are PEM: RSA or of elliptic curves."""
+"""Places of key files: a file for all names of keys, or one for each (READ-15). Keys are PEM: RSA or of elliptic
+curves."""
 
 from __future__ import annotations
 
@@ -66,7 +67,7 @@ def read_key(place: str) -> bytes:
     return data
 
 
-def told_place(place: str) -> str:
+def place_text(place: str) -> str:
     """Returns the place as errors name it: a `data:` URL without what it holds."""
     return "the data: URL" if place.startswith("data:") else place
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+MOST_FOLLOWED: Final = 32
+"""Partitions that are followed at most for small micro-batches: each costs a reader, and memory for its entries."""
 _LEAST_AHEAD: Final = 256
 """Messages to which each partition is looked ahead, if the limit is not less: a partition with a small share would hold
 up the others after each few of its messages."""
@@ -69,7 +71,7 @@ class Ahead(NamedTuple):
         return int(self.counts.sum())
 
     def lacks(self, wanted: Wanted) -> bool:
-        """Tells whether more is to be counted."""
+        """Returns whether more is to be counted."""
         if self.is_all or self.total >= wanted.messages:
             return False
         return wanted.size_bytes is None or int(self.costs.sum()) < wanted.size_bytes
@@ -112,7 +114,8 @@ class CountMore:
 
 
 def admit(partitions: Mapping[str, Counting], limits: Limits) -> dict[str, ReadPosition] | CountMore:
-    """Returns the end of the next micro-batch in each partition, or what is to be counted before it can be told.
+    """Returns the end of the next micro-batch in each partition, or what is to be counted before it is known
+    (READ-1, READ-16).
 
     Admits the messages that were published first, but one of each partition at least. A range whose end is gone from
     the broker is taken whole when nothing else is left of it, so that the task that reads it reports the loss.
@@ -134,7 +137,8 @@ def admit(partitions: Mapping[str, Counting], limits: Limits) -> dict[str, ReadP
 
 
 def has_at_least(partitions: Mapping[str, Counting], count: int) -> bool | CountMore:
-    """Tells whether the partitions have `count` messages, or what is to be counted before it can be told."""
+    """Returns whether the partitions have `count` messages, or what is to be counted before that is known
+    (READ-17)."""
     unfinished = {topic: partitions[topic] for topic in sorted(partitions) if _is_unfinished(partitions[topic])}
     known = {topic: one.ahead.total for topic, one in unfinished.items()}
     missing = count - sum(known.values())
@@ -238,7 +242,7 @@ def share(limit: int, backlogs: Mapping[str, int]) -> dict[str, int]:
 def earliest(
     limits: Limits, ahead: Mapping[str, Ahead], unawaited: Collection[str] = ()
 ) -> tuple[dict[str, int], bool]:
-    """Grants messages to each partition: one of each, and those published first up to the limits in all; and tells
+    """Grants messages to each partition: one of each, and those published first up to the limits in all; and returns
     whether a limit was reached.
 
     Nothing but that one is granted that was published after the last message counted in a partition that goes on,

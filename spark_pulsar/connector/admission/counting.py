@@ -1,7 +1,7 @@
 """Counting ahead in one topic partition: the messages and bytes of its entries, and the entries themselves while few.
 
-A non-durable reader looks at the metadata of entries only. What was counted is kept, as a few numbers an entry, until
-the query has passed it; so each entry is looked at once, and no partition further than is asked for.
+A non-durable reader parses the metadata of entries only. What was counted is kept, as a few numbers an entry, until
+the query has passed it; so each entry is counted once, and no partition further than requested.
 """
 
 from __future__ import annotations
@@ -16,15 +16,19 @@ import numpy.typing as npt
 
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.deadlines import Deadline
-from spark_pulsar.client.fetch import Fetch
+from spark_pulsar.client.reading.fetch import Fetch
 from spark_pulsar.connector.admission.admission import Ahead, Wanted
 from spark_pulsar.connector.planning.ranges import TopicRange
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition
 from spark_pulsar.model.errors import PulsarError
-from spark_pulsar.model.ids import MessageId
+from spark_pulsar.model.fingerprints import Fingerprint
+from spark_pulsar.model.positions.ids import MessageId
 from spark_pulsar.wire.columns.entries import EntryTable, inspect_block
-from spark_pulsar.wire.entry_blocks import EntryBlock
+from spark_pulsar.wire.entries.entry_blocks import EntryBlock
+from spark_pulsar.wire.entries.entry_bytes import BROKER_METADATA_MAGIC, CHECKSUM_MAGIC
 
+_HEAD_BYTES: Final = 6
+"""Magic and checksum, or size, in front of an entry."""
 _QUEUED_BYTES: Final = 1 << 20
 """Entries that may wait unread for one partition: little, for a small limit must not pull in a large backlog."""
 _LEAST_QUEUED_BYTES: Final = 64 << 10
@@ -48,6 +52,8 @@ class Counted(NamedTuple):
     counts: npt.NDArray[np.int64]
     costs: npt.NDArray[np.int64]
     publish_times_ms: npt.NDArray[np.int64]
+    checksums: npt.NDArray[np.int64]
+    """Checksums that the entries were sent with; -1 where there is none."""
     total: int
     size_bytes: int
 
@@ -60,7 +66,7 @@ class Counted(NamedTuple):
         costs = np.zeros(len(counts), np.int64)
         whole = counts.nonzero()[0]
         costs[whole] = np.diff(through[whole], prepend=0)
-        return cls(ids[0], ids[1], counts, costs, times, int(counts.sum()), int(costs.sum()))
+        return cls(ids[0], ids[1], counts, costs, times, _checksums(block), int(counts.sum()), int(costs.sum()))
 
     @property
     def first(self) -> ReadPosition:
@@ -81,9 +87,16 @@ class Counted(NamedTuple):
 
     def part(self, first: int, stop: int) -> Counted:
         """Entries `first` to `stop` (exclusive)."""
-        counts, costs, times = (each[first:stop] for each in (self.counts, self.costs, self.publish_times_ms))
-        ids = self.ledger_ids[first:stop], self.entry_ids[first:stop]
-        return Counted(*ids, counts, costs, times, int(counts.sum()), int(costs.sum()))
+        ids, entry_ids, counts, costs, times, checksums = (column[first:stop] for column in self[:6])
+        return Counted(ids, entry_ids, counts, costs, times, checksums, int(counts.sum()), int(costs.sum()))
+
+    def fingerprint(self, entry: ReadPosition) -> Fingerprint | None:
+        """Returns the fingerprint of an entry; None when it is not here, or was sent without a checksum."""
+        index = self.index_of(entry)
+        if index == len(self.counts) or (self.ledger_ids[index], self.entry_ids[index]) != entry[:2]:
+            return None
+        checksum = int(self.checksums[index])
+        return None if checksum < 0 else Fingerprint(*entry[:2], int(self.publish_times_ms[index]), checksum)
 
     def count_in_entry(self, position: ReadPosition) -> int:
         """Counts the messages before `position` in its entry; 0 when the entry is not here."""
@@ -96,6 +109,29 @@ class Counted(NamedTuple):
         count = self.count_in_entry(position)
         index = self.index_of(position)
         return int(self.costs[index]) * count // int(self.counts[index]) if count else 0
+
+
+def _checksums(block: EntryBlock) -> npt.NDArray[np.int64]:
+    """Returns the checksum in front of each entry of a block; -1 where there is none."""
+    data = np.frombuffer(block.buffer, np.uint8)
+    starts, ends = np.array(block.starts, np.int64), np.array(block.ends, np.int64)
+    magics, values = _heads(data, starts, ends)
+    behind = magics == int.from_bytes(BROKER_METADATA_MAGIC, "big")
+    if behind.any():
+        starts = np.where(behind, starts + _HEAD_BYTES + values, starts)
+        magics, values = _heads(data, starts, ends)
+    return np.where(magics == int.from_bytes(CHECKSUM_MAGIC, "big"), values, -1)
+
+
+def _heads(
+    data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Returns the magic, 0 where there is no room for one, and the number behind it at each start."""
+    fits = starts + _HEAD_BYTES <= ends
+    at = np.where(fits, starts, 0)[:, None] + np.arange(_HEAD_BYTES)
+    heads = data[at if len(data) >= _HEAD_BYTES else np.zeros_like(at)].astype(np.int64)
+    magics = np.where(fits, heads[:, 0] << 8 | heads[:, 1], 0)
+    return magics, heads[:, 2] << 24 | heads[:, 3] << 16 | heads[:, 4] << 8 | heads[:, 5]
 
 
 def _ahead_of(parts: Sequence[Counted], *, is_all: bool) -> Ahead:
@@ -140,11 +176,11 @@ class PartitionLookAhead:
 
     @property
     def is_attached(self) -> bool:
-        """Tells whether looking needs no connection to be made first."""
+        """Returns whether looking needs no connection to be made first."""
         return self._fetch is not None
 
     def close(self) -> None:
-        """Gives up the reader; counts are forgotten."""
+        """Closes the reader and discards the counts."""
         if self._fetch is not None:
             self._fetch.close()
         self._fetch = None
@@ -172,7 +208,7 @@ class PartitionLookAhead:
     def look(self, start: ReadPosition, end: ReadPosition, wanted: Wanted, patience: Deadline) -> bool:
         """Counts what has arrived; whether that is all between `start` and `end`, or what is wanted of it.
 
-        Raises TopicNotFound; OperationTimeout when the broker could not be asked for more until `patience`.
+        Raises TopicNotFound; OperationTimeout when the broker could not be reached for more until `patience`.
         """
         fetch = self._open(start)
         while self._frontier < end and self._lacks(start, wanted):
@@ -224,7 +260,7 @@ class PartitionLookAhead:
         self._kept_bytes, self._kept_from = 0, position
 
     def has_kept(self, start: ReadPosition) -> bool:
-        """Tells whether the entries from `start` up to the frontier are at hand. Chunks are not kept."""
+        """Returns whether the entries from `start` up to the frontier are at hand. Chunks are not kept."""
         return self._fetch is not None and self._kept_from[:2] <= start[:2]
 
     def arrived_range(self, work: TopicRange) -> ArrivedRange | None:
@@ -239,7 +275,7 @@ class PartitionLookAhead:
         return self.peek(start, end)
 
     def peek(self, start: ReadPosition, end: ReadPosition) -> Ahead:
-        """Returns the counts as `counted`, and forgets nothing."""
+        """Returns the counts as `counted`, and discards nothing."""
         inside: list[Counted] = []
         for whole in self._blocks:
             first = 0 if whole.first[:2] >= start[:2] else whole.index_of(start)
@@ -267,7 +303,7 @@ class PartitionLookAhead:
 
     def look_past(self, position: ReadPosition, end: ReadPosition, patience: Deadline) -> bool:
         """Counts what has arrived up to the first entry at or after `position`; whether that is there, or nothing
-        comes before `end`. Forgets nothing. Raises as `look`."""
+        comes before `end`. Discards nothing. Raises as `look`."""
         if self._fetch is None:
             self._open(position)
         while self._fetch is not None and self._frontier < end and self.following(position) is None:
@@ -283,6 +319,12 @@ class PartitionLookAhead:
                 entry = ReadPosition(int(block.ledger_ids[index]), int(block.entry_ids[index]))
                 return position if entry[:2] == position[:2] else entry
         return None
+
+    def fingerprint(self, entry: ReadPosition) -> Fingerprint | None:
+        """Returns the fingerprint of an entry that was counted; None when it was not, or was sent without a
+        checksum."""
+        found = (block.fingerprint(entry) for block in self._blocks if block.first <= entry < block.after)
+        return next(found, None)
 
     def _drop_before(self, start: ReadPosition) -> None:
         if start < self._passed:
@@ -303,7 +345,7 @@ class PartitionLookAhead:
                 return
 
     def _lacks(self, start: ReadPosition, wanted: Wanted) -> bool:
-        """Tells whether more is to be counted from `start` on, which is in the first block or before it."""
+        """Returns whether more is to be counted from `start` on, which is in the first block or before it."""
         inside = self._blocks[0] if self._blocks and start.batch_index else None
         if self._counted - (inside.count_in_entry(start) if inside else 0) >= wanted.messages:
             return False

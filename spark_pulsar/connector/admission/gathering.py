@@ -1,4 +1,4 @@
-"""Gathering: counts ahead in all partitions, until `admission` can tell how far a micro-batch goes."""
+"""Gathering: counts ahead in all partitions, until `admission` can determine the end of a micro-batch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from spark_pulsar.connector.positions import EARLIEST, ReadPosition
 from spark_pulsar.model.errors import TopicNotFound
 
 _ASK_AFTER_MS: Final = 1_000
-"""Wait of a micro-batch after which the broker is asked, once, for the ends of the partitions that are waited for."""
+"""Wait of a micro-batch after which the driver requests, once, the ends of the partitions that are waited for."""
 _LOOK_AGAIN_MS: Final = 1_000
 """Readers that are silent make sure now and then that they should be; see `Fetch`."""
 
@@ -66,7 +66,7 @@ class Gathering:
         return answer
 
     def has_at_least(self, start: Mapping[str, ReadPosition], count: int) -> bool:
-        """Tells whether there are `count` messages from `start` on. What did not come in time is none."""
+        """Returns whether there are `count` messages from `start` on. What did not come in time is none."""
         position = {topic: start.get(topic, EARLIEST) for topic in self._end}
         while True:
             answer = has_at_least(self._countings(position), count)
@@ -87,10 +87,10 @@ class Gathering:
         return Counting(start, end, ahead, backlog, topic in self._silent, topic in self._cut_short)
 
     def _count(self, position: dict[str, ReadPosition], wanted: Mapping[str, Wanted]) -> None:
-        """Looks ahead until every partition has what is wanted of it, or cannot have it; drops the positions of
+        """Counts ahead until every partition has what is wanted of it, or cannot have it; drops the positions of
         partitions that are gone."""
         gone: set[str] = set()
-        # A broker that cannot be reached may take all the time: readers that it has not to be asked for come first.
+        # A broker that cannot be reached may take all the time: readers that need no request come first.
         waiting = sorted(wanted, key=lambda topic: (not self._partition(topic).is_attached, topic))
         while waiting:
             self._arrived.clear()

@@ -3,8 +3,8 @@
 Positions say nothing about how many messages lie between them, so a limited stream reads forward on the driver, with a
 reader for each partition that has something (see `counting`).
 
-The same readers wait at the end of the partitions while a query is idle, so that the broker tells what is new without
-being asked. What they were sent is kept, up to a few bytes, for `small_batches`.
+The same readers wait at the end of the partitions while a query is idle, so that the broker sends what is new without a
+request. What they were sent is kept, up to a few bytes, for `small_batches`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import OperationTimeout
-from spark_pulsar.connector.admission.admission import Wanted
+from spark_pulsar.connector.admission.admission import MOST_FOLLOWED, Wanted
 from spark_pulsar.connector.admission.counting import ArrivedRange, PartitionLookAhead, queued_bytes
 from spark_pulsar.connector.admission.gathering import Gathering
 from spark_pulsar.connector.planning.ranges import TopicRange
@@ -28,8 +28,6 @@ LOG: Final = logging.getLogger("spark_pulsar")
 
 _NEXT_ENTRY_MS: Final = 1_000
 """Wait for the entries after a micro-batch, which make a loss of them certain; most are there already."""
-_MOST_FOLLOWED: Final = 32
-"""Partitions that are followed at most for news and small micro-batches: each costs a reader."""
 _KEPT_BYTES: Final = 1 << 20
 """Entries that are kept of one partition, for the next micro-batch if that is a small one."""
 
@@ -50,16 +48,16 @@ class LookAhead:
         self._partitions: dict[str, PartitionLookAhead] = {}
 
     def keep(self, topics: Collection[str]) -> None:
-        """Gives up the readers of all other topics."""
+        """Closes the readers of all other topics."""
         for topic in set(self._partitions) - set(topics):
             self._partitions.pop(topic).close()
-        self._most_kept_bytes = _KEPT_BYTES if self._keeps_entries and len(topics) <= _MOST_FOLLOWED else 0
+        self._most_kept_bytes = _KEPT_BYTES if self._keeps_entries and len(topics) <= MOST_FOLLOWED else 0
         self._most_queued_bytes = queued_bytes(len(topics))
         for partition in self._partitions.values():
             partition.most_kept_bytes = self._most_kept_bytes
 
     def give_up(self, topics: Collection[str]) -> None:
-        """Gives up the readers of topics, and all that is known of these: others have taken their place."""
+        """Closes the readers of topics, and discards their counts: others have taken their place."""
         for topic in self._partitions.keys() & set(topics):
             self._partitions.pop(topic).close()
 
@@ -85,7 +83,7 @@ class LookAhead:
     ) -> dict[str, ReadPosition]:
         """Returns what is next to read in each partition whose position lies before `end`: of an entry that exists.
 
-        A position after the last entry of a ledger is told by the first entry of the next one. Partitions that do not
+        The first entry of the next ledger settles a position after the last entry of a ledger. Partitions that do not
         send it soon are left out.
         """
         unread = {topic for topic, at in position.items() if at < end[topic]}
@@ -106,14 +104,25 @@ class LookAhead:
         self._arrived.clear()
 
     def follow(self, positions: Mapping[str, ReadPosition], timeout_ms: int) -> bool:
-        """Attaches a reader at each position; whether the broker now tells what arrives after them."""
+        """Attaches a reader at each position; whether the broker now sends what arrives after them."""
         self.keep(positions)
-        if not positions or len(positions) > _MOST_FOLLOWED:
+        if not positions:
             return False
+        if len(positions) > MOST_FOLLOWED:
+            return self._watch(positions, timeout_ms)
         deadline = Deadline(timeout_ms, "following a topic", self._client.config.service_url)
         try:
             for topic, at in positions.items():
                 self.partition(topic).follow(at, deadline)
+        except PulsarError as error:
+            LOG.info("what is new is asked for: %s", error)
+            return False
+        return True
+
+    def _watch(self, positions: Mapping[str, ReadPosition], timeout_ms: int) -> bool:
+        """Attaches readers that are sent one entry each: many cost little."""
+        try:
+            self._client.watch({topic: at.message_id for topic, at in positions.items()}, self._arrived, timeout_ms)
         except PulsarError as error:
             LOG.info("what is new is asked for: %s", error)
             return False
@@ -131,7 +140,7 @@ class LookAhead:
         Raises TopicNotFound, OperationTimeout as `PartitionLookAhead.look`.
         """
         begins = {topic: start.get(topic, EARLIEST) for topic, at in end.items() if start.get(topic, EARLIEST) < at}
-        if len(end) > _MOST_FOLLOWED:
+        if len(end) > MOST_FOLLOWED:
             return False
         self.keep(end)
         known = {topic: self.partition(topic).counted(at, end[topic]) for topic, at in begins.items()}
@@ -169,7 +178,7 @@ class LookAhead:
             return True  # it is left out
 
     def close(self) -> None:
-        """Gives up all readers."""
+        """Closes all readers."""
         for partition in self._partitions.values():
             partition.close()
         self._partitions.clear()

@@ -1,7 +1,7 @@
-"""Delays of retry letters: a micro-batch ends before the first letter of a partition that is not due.
+"""Delays of retry letters: a micro-batch ends before the first letter of a partition that is not due (LETTER-3).
 
 A retry letter is to be delivered after its delay, which brokers keep for Shared subscriptions only: readers, as Spark's
-tasks have them, get it at once (DEL-2). So the driver looks at the times of the letters ahead, up to the first that is
+tasks have them, get it at once (DEL-2). So the driver reads the times of the letters ahead, up to the first that is
 not due, and plans no further. Letters are read in order: one with a longer delay holds those behind it until it is due.
 What is planned is in the offsets, as ever, so that a replay reads the same.
 """
@@ -20,9 +20,9 @@ from spark_pulsar.client.errors import EndNotReached
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition
 from spark_pulsar.model.errors import TopicNotFound
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.wire.delays import delays_in
-from spark_pulsar.wire.entries import BROKER_METADATA_MAGIC
-from spark_pulsar.wire.entry_blocks import EntryBlock
+from spark_pulsar.wire.entries.delays import delays_in
+from spark_pulsar.wire.entries.entry_blocks import EntryBlock
+from spark_pulsar.wire.entries.entry_bytes import BROKER_METADATA_MAGIC
 
 LOG: Final = logging.getLogger("spark_pulsar")
 
@@ -80,7 +80,7 @@ class DelayedLetters:
         return {topic: known.due_at_ms for topic, known in self._partitions.items() if known.waiting is not None}
 
     def _look(self, topic: str, begin: ReadPosition, end: ReadPosition, now_ms: int) -> None:
-        """Looks at the letters up to `end`, or to the first that is not due."""
+        """Reads the letters up to `end`, or to the first that is not due."""
         known = self._partitions[topic]
         if known.waiting is not None and known.due_at_ms > now_ms:
             return
@@ -100,7 +100,7 @@ class DelayedLetters:
                     if known.waiting is not None or enough.passed:
                         return
         except (EndNotReached, TopicNotFound) as error:
-            LOG.info("retry letters of %s are left to the task, which tells why: %s", topic, error)
+            LOG.info("retry letters of %s are left to the task, which reports the reason: %s", topic, error)
         known.due = known.looked_to = end
 
 

@@ -1,4 +1,4 @@
-"""Letters of a DataFrame: rows that were read by `format("pulsar")` become the rows that its sink writes.
+"""Letters of a DataFrame: rows that were read by `format("pulsar")` become the rows that its sink writes (LETTER-1).
 
     def each(batch, batch_id):
         failed = batch.where("not parsed")
@@ -80,7 +80,7 @@ def dead_letters(
 
 def replayed_letters(frame: DataFrame, *, binary_keys: bool = False) -> DataFrame:
     """Returns the messages that letters are copies of, as rows to write with `format("pulsar")`: each goes to its
-    REAL_TOPIC, with key, event time and its own properties.
+    REAL_TOPIC, with key, event time and its own properties (LETTER-4).
 
     `__topic` is null for a row without that property, and the sink refuses it. See `retry_letters` for the rest.
     """

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.connector.admission.admission import Limits, counted_extents
+from spark_pulsar.connector.admission.admission import MOST_FOLLOWED, Limits, counted_extents
 from spark_pulsar.connector.data_loss import report_losses
 from spark_pulsar.connector.letters.delays import DelayedLetters
-from spark_pulsar.connector.micro_batches.polling import Polling
+from spark_pulsar.connector.micro_batches.continuity import Continuity, replaced_text
+from spark_pulsar.connector.micro_batches.planned_batch import PlannedBatch, existing, has_news
+from spark_pulsar.connector.micro_batches.polling import Polling, TriggerDelay
 from spark_pulsar.connector.micro_batches.query_subscription import QuerySubscription
-from spark_pulsar.connector.micro_batches.trigger_delay import TriggerDelay
 from spark_pulsar.connector.offsets.endpoints import end_positions, end_positions_of_each, starting_positions
 from spark_pulsar.connector.offsets.source_offset import SourceOffset, recorded_start
 from spark_pulsar.connector.offsets.subscription_start import cursor_positions, subscribe
@@ -36,7 +38,7 @@ from spark_pulsar.model.errors import TopicNotFound
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from spark_pulsar.client.attachments import InitialPosition
+    from spark_pulsar.client.reading.attachments import InitialPosition
     from spark_pulsar.connector.admission.lookahead import LookAhead
     from spark_pulsar.connector.micro_batches.small_batches import SmallBatches
 
@@ -45,10 +47,12 @@ LOG: Final = logging.getLogger("spark_pulsar")
 _OPERATION: Final = "operationTimeoutMs"
 _UNKNOWN_LOSS: Final = (
     "%s: the query had read all that was known, up to %s; that ledger is gone now, and the first entry after it is %s. "
-    "What was published and removed while the query did not run cannot be told; a subscriptionName would have held it"
+    "What was published and removed while the query did not run is not known; a subscriptionName would have held it"
 )
 _FOLLOW_MS: Final = 1_000
-"""Time to attach the readers that tell of news; a broker that is slower is asked instead."""
+"""Time to attach the readers that receive new messages; a slower broker gets requests instead."""
+_PAUSE_MS: Final = 100
+"""Longest pause between polls over many partitions where the broker does not send new messages."""
 
 
 class OffsetPlanner:
@@ -71,18 +75,21 @@ class OffsetPlanner:
         self._initial: SourceOffset | None = None
         self._frozen = False
         self._target: dict[str, ReadPosition] | None = None
-        self._newest: dict[str, ReadPosition] = {}
+        self._newest: Mapping[str, ReadPosition] = {}
         self._due: Mapping[str, ReadPosition] = {}
         self._lag = Lag()
         self._planned: Mapping[str, ReadPosition] = {}
         self._subscription = QuerySubscription(client, options.subscription_name)
+        self._continuity = Continuity(client, options.operation_timeout_ms, self._subscription)
+        self._disowned: dict[str, ReadPosition] = {}
+        """Positions of the last start that are not of the topics that are there now: nothing is acknowledged there."""
         self._unproved: set[str] | None = None
         """Partitions of the first offset of this run, from the checkpoint, as long as nothing of them was planned."""
         self._before_waiting: dict[str, ReadPosition] | None = None
 
     @naming(_OPERATION)
     def initial(self) -> SourceOffset:
-        """Returns the start of a new query; the same answer however often Spark asks in one run."""
+        """Returns the start of a new query; the same answer however often Spark calls in one run (OFFSET-12)."""
         if self._initial is None:
             self._initial = when_they_exist(self._options, self._begin, self._begin_waiting)
         return self._initial
@@ -95,7 +102,7 @@ class OffsetPlanner:
         if options.predefined_subscription is not None:
             positions = cursor_positions(self._client, topics, options, initial)
         else:
-            # Made before the end is asked for, so that the cursor is never ahead of the query.
+            # Made before the end is requested, so that the cursor is never ahead of the query.
             subscribe(self._client, topics, options, initial)
             positions = starting_positions(self._client, topics, options, "latest")
             if is_latest and self._before_waiting is not None:
@@ -110,11 +117,11 @@ class OffsetPlanner:
 
     @naming(_OPERATION)
     def freeze(self) -> None:
-        """Fixes the end of the whole run at the present end of each partition (Trigger.AvailableNow)."""
+        """Fixes the end of the whole run at the present end of each partition (Trigger.AvailableNow) (READ-1)."""
         self._frozen = True
         self._letters.freeze()
         with contextlib.suppress(TopicNotFound):
-            # Whether the query has read the topic that is missing, so that it vanished, only `latest` is told.
+            # Only `latest` knows whether the query has read the missing topic, so that it vanished.
             self._target = end_positions(self._client, find_partitions(self._client, self._options))
 
     @naming(_OPERATION)
@@ -129,65 +136,121 @@ class OffsetPlanner:
 
         What lies before `start` is committed, so the subscription's cursor, if there is one, is moved there. Fewer than
         `min_messages` are held back for `maxTriggerDelay`, but not at the end of a run with Trigger.AvailableNow.
-        Raises DataLossError if partitions of `start` are gone and `failOnDataLoss` is true.
+        Raises DataLossError if partitions of `start` are gone, or hold other messages, and `failOnDataLoss` is true.
         """
         self._polling.asked()
-        if not start.fresh:
-            self._subscription.acknowledge(start.positions)
         if self._look_ahead is not None:
             self._look_ahead.forget_news()
-        newest = self._ends(start)
-        self._report_losses(plan(start, SourceOffset(newest)).losses)
-        self._client.forget(self._newest.keys() - newest.keys())
-        self._subscription.follow(newest)
-        counts = self._pruning.partition_counts(newest, start.partition_counts)
-        newest, passed = self._pruning.split(newest, counts)
-        begins = _existing(start, newest)
-        if self._look_ahead is not None:
-            self._look_ahead.give_up(start.positions.keys() - begins.keys())
-        end: Mapping[str, ReadPosition] = self._letters.due_ends(begins, newest)
-        self._due = end
-        of_read = replace(start, positions=self._pruning.split(start.positions, counts)[0])
-        if min_messages is not None and self._holds_back(of_read, begins, end, min_messages):
-            self._newest, self._planned = newest, begins
-            self._await_news(begins)
+        batch = self._observe(start)
+        if min_messages is not None and self._holds_back(batch, min_messages):
+            self._newest, self._planned = batch.newest, batch.begins
+            self._await_news(batch.begins)
             return start
-        left: dict[str, ReadPosition] = {}
         limits = Limits(max_messages, max_bytes)
-        if any(limit is not None for limit in limits):
-            end = self._looking_ahead().gathering(end).end_within(begins, limits)
-            newest = self._without_vanished(start, newest, end)
-        if end != newest:
-            following = _exact(self._looking_ahead().next_entries(end, newest), begins, end)
-            end, left = {**end, **following}, {topic: newest[topic] for topic in sorted(following)}
-        whole = {**end, **passed}
-        self._newest, self._planned = {**newest, **passed}, whole
-        if not start.fresh and whole == start.positions and start.newest.keys() <= left.keys():
-            self._await_news(end)
+        is_limited = any(limit is not None for limit in limits)
+        if is_limited:
+            self._limit(batch, limits)
+        self._note_unread(batch)
+        self._newest, self._planned = {**batch.newest, **batch.passed}, batch.positions
+        if batch.is_empty:
+            self._await_news(batch.end)
             return start
-        initial = start.positions if start.fresh else None
-        one_task = self._is_small(start, end)
-        first = self._first_entries(start, end)
-        planned = SourceOffset(whole, initial, newest=left, first=first, one_task=one_task, partition_counts=counts)
-        is_counted = any(limit is not None for limit in limits)
-        return replace(planned, cuts=self._cuts(start, planned, begins if is_counted else None))
+        planned = self._offset_of(batch)
+        return replace(planned, cuts=self._cuts(batch.start, planned, batch.begins if is_limited else None))
 
-    def _holds_back(
-        self,
-        start: SourceOffset,
-        begins: Mapping[str, ReadPosition],
-        newest: Mapping[str, ReadPosition],
-        min_messages: int,
-    ) -> bool:
-        """Tells whether there is too little for a micro-batch, and time to wait for more.
+    def _observe(self, committed: SourceOffset) -> PlannedBatch:
+        """Begins a micro-batch that ends at the present ends of all partitions, as far as letters are due. Reports data
+        loss, and moves the subscription's cursor to its start."""
+        ends = self._ends(committed)
+        start = self._continued(committed, ends)
+        self._report_losses(plan(start, SourceOffset(ends)).losses)
+        counts = self._pruning.partition_counts(ends, start.partition_counts)
+        batch = PlannedBatch(committed, start, *self._pruning.split(ends, counts), counts)
+        self._acknowledge_start(committed, ends, batch.replaced)
+        self._client.forget(self._newest.keys() - ends.keys())
+        self._subscription.follow(ends)
+        begins = batch.begins
+        if self._look_ahead is not None:
+            self._look_ahead.give_up(committed.positions.keys() - begins.keys())
+        self._due = batch.end = self._letters.due_ends(begins, batch.newest)
+        return batch
 
-        Partitions that vanished are told in the offset at once, and so are positions of a new query.
+    def _limit(self, batch: PlannedBatch, limits: Limits) -> None:
+        """Moves the end back to the limits of a micro-batch."""
+        batch.end = self._looking_ahead().gathering(batch.end).end_within(batch.begins, limits)
+        batch.newest = self._without_vanished(batch.start, batch.newest, batch.end)
+
+    def _note_unread(self, batch: PlannedBatch) -> None:
+        """Moves the end of partitions that are not read to their end to the next entry, and notes their present end."""
+        if batch.end == batch.newest:
+            return
+        following = self._looking_ahead().next_entries(batch.end, batch.newest)
+        exact = _exact(following, batch.begins, batch.end)
+        batch.end = {**batch.end, **exact}
+        batch.unread = {topic: batch.newest[topic] for topic in sorted(exact)}
+
+    def _offset_of(self, batch: PlannedBatch) -> SourceOffset:
+        """Returns the offset at the end of a micro-batch, with what its replay and the next start need."""
+        start, positions = batch.start, batch.positions
+        one_task = self._is_small(start, batch.end)
+        first = self._first_entries(start, batch.end)
+        target = self._target
+        is_last = target is not None and all(positions.get(topic, EARLIEST) >= at for topic, at in target.items())
+        seen = self._continuity.evidence(
+            start, batch.begins, batch.end, batch.unread, self._look_ahead, is_last=is_last
+        )
+        return SourceOffset(
+            positions,
+            start.positions if start.fresh else None,
+            newest=batch.unread,
+            first=first,
+            one_task=one_task,
+            partition_counts=batch.partition_counts,
+            seen=seen,
+            replaced=batch.replaced,
+            subscription=self._subscription.held_on(positions),
+        )
+
+    def _continued(self, start: SourceOffset, newest: dict[str, ReadPosition]) -> SourceOffset:
+        """Returns `start` without the partitions that hold other messages than those that were read, which is reported:
+        they are read from their start (OFFSET-18). Those that are empty keep their position in `newest`."""
+        found = self._continuity.check(start, newest)
+        report_losses(found.losses, fail=self._options.fail_on_data_loss, to="read what is there", note="; read anew")
+        for topic, position in start.positions.items():
+            if newest.get(topic) == EARLIEST:  # nothing left in a topic that was read to its end is no loss
+                newest[topic] = position
+        if not found.replaced:
+            return start
+        kept = start.positions.keys() - found.replaced
+        return replace(
+            start,
+            positions={topic: at for topic, at in start.positions.items() if topic in kept},
+            newest={topic: at for topic, at in start.newest.items() if topic in kept},
+            seen={topic: entry for topic, entry in start.seen.items() if topic in kept},
+        )
+
+    def _acknowledge_start(
+        self, start: SourceOffset, newest: Mapping[str, ReadPosition], replaced: Collection[str]
+    ) -> None:
+        """Moves the subscription's cursor to a start that is committed, but for topics that were exchanged."""
+        self._disowned = {
+            topic: at for topic, at in start.positions.items() if topic in replaced or newest.get(topic, EARLIEST) < at
+        }
+        if not start.fresh:
+            self._subscription.acknowledge({t: at for t, at in start.positions.items() if t not in self._disowned})
+
+    def _holds_back(self, batch: PlannedBatch, min_messages: int) -> bool:
+        """Returns whether there is too little for a micro-batch, and time to wait for more.
+
+        The offset names partitions that vanished or were replaced at once, and the positions of a new query.
         """
-        if self._delay.is_over() or self._frozen or start.fresh or begins.keys() != start.positions.keys():
+        if batch.replaced or self._delay.is_over() or self._frozen or batch.start.fresh:
             return False
-        if all(begins.get(topic, EARLIEST) >= at for topic, at in newest.items()):
+        begins = batch.begins
+        read, _ = self._pruning.split(batch.start.positions, batch.partition_counts)
+        if begins.keys() != read.keys() or not has_news(begins, batch.end):
             return False
-        if not self._looking_ahead().gathering(newest).has_at_least(begins, min_messages):
+        if not self._looking_ahead().gathering(batch.end).has_at_least(begins, min_messages):
             return True
         self._delay.begin()
         return False
@@ -209,7 +272,8 @@ class OffsetPlanner:
     def _cuts(
         self, start: SourceOffset, planned: SourceOffset, counted_from: Mapping[str, ReadPosition] | None
     ) -> dict[str, tuple[ReadPosition, ...]]:
-        """Returns where the ranges of the next micro-batch are cut for several tasks each: all counted, or none."""
+        """Returns where the ranges of the next micro-batch are cut for several tasks each: all counted, or none
+        (READ-18)."""
         split = self._options.split
         ranges = self._pruning.ranges(plan(start, planned).ranges, planned.partition_counts)
         if not asks_for_parts(ranges, split) or self._at_hand is not None:
@@ -228,17 +292,24 @@ class OffsetPlanner:
         return cut_points(ranges, extents, split)
 
     def _await_news(self, positions: Mapping[str, ReadPosition]) -> None:
-        """Nothing is new: waits until the broker tells of something, for a while, if nothing else waits for the
+        """Nothing is new: waits for a while until the broker sends something, if nothing else waits for the
         answer."""
-        wait_ms = 0 if self._frozen else self._polling.wait_ms()
+        of_many = len(positions) > MOST_FOLLOWED
+        # Letters and messages that are held back come to be due with time.
+        by_time = bool(self._options.retry_letter_topics) or self._options.min_messages_per_trigger is not None
+        wait_ms = 0 if self._frozen else self._polling.wait_ms(of_many=of_many and not by_time)
+        if of_many:  # what is there already, and held back, is no news
+            positions = {topic: self._newest.get(topic, at) for topic, at in positions.items()}
         if wait_ms and self._looking_ahead().follow(positions, _FOLLOW_MS):
             self._looking_ahead().await_news(wait_ms)
+        elif of_many:
+            threading.Event().wait(min(wait_ms, _PAUSE_MS) / 1000)
         self._polling.answered()
 
     def _is_small(self, start: SourceOffset, end: Mapping[str, ReadPosition]) -> bool:
-        """Tells whether one task shall read several partitions, whose messages are few and at hand."""
+        """Returns whether one task shall read several partitions, whose messages are few and at hand."""
         self._at_hand = None
-        begins = _existing(start, end)
+        begins = existing(start, end)
         changed = sum(1 for topic, at in end.items() if begins.get(topic, EARLIEST) < at)
         small = self._small_batches if changed else None
         if small is not None and small.is_small(self._looking_ahead(), begins, end):
@@ -248,7 +319,7 @@ class OffsetPlanner:
     def _without_vanished(
         self, start: SourceOffset, newest: Mapping[str, ReadPosition], end: Mapping[str, ReadPosition]
     ) -> dict[str, ReadPosition]:
-        """`newest` without the partitions that were there when it was asked for, and not any more when `end` was."""
+        """`newest` without the partitions that were there when it was requested, and not any more when `end` was."""
         vanished = newest.keys() - end.keys()
         read = SourceOffset({topic: at for topic, at in start.positions.items() if topic in vanished})
         self._report_losses(plan(read, SourceOffset({})).losses)
@@ -270,14 +341,11 @@ class OffsetPlanner:
             if self._frozen:
                 self._target = dict(ends)
         else:
-            if start.fresh:  # asked for after the end was frozen, so it may be younger, and know more partitions
+            if start.fresh:  # requested after the end was frozen, so it may be younger, and know more partitions
                 for topic, position in start.positions.items():
                     self._target[topic] = max(self._target.get(topic, EARLIEST), position)
             ends = dict(self._target)
         self._report_losses(shrunken(start, ends))
-        for topic, position in start.positions.items():
-            if ends.get(topic) == EARLIEST:  # nothing left in a topic that was read to its end is no loss
-                ends[topic] = position
         return ends
 
     def _looking_ahead(self) -> LookAhead:
@@ -309,10 +377,22 @@ class OffsetPlanner:
     def tasks(self, start: SourceOffset, end: SourceOffset) -> list[tuple[TopicRange, ...]]:
         """Returns the ranges of each task, by the two offsets alone: of all in one task, if `end` says so."""
         ranges = self.ranges(start, end)
+        if ranges and not self._continuity.is_begun:
+            self._check_replay(start, end)
         self._polling.planned(is_empty=not ranges)
         if end.one_task and ranges:
             return [tuple(ranges)]
         return [(part,) for work in ranges for part in parts_of(work, end.cuts.get(work.topic, ()))]
+
+    @naming(_OPERATION)
+    def _check_replay(self, start: SourceOffset, end: SourceOffset) -> None:
+        """Reports the partitions of a micro-batch that was planned by an earlier run, and that are others now
+        (OFFSET-19). The next micro-batch begins anew there."""
+        seen = {**start.seen, **end.seen}
+        ends = end_positions_of_each(self._client, seen)
+        others = self._continuity.others({topic: seen[topic] for topic in ends}, ends)
+        losses = [replaced_text(topic, end.positions[topic], seen[topic], others[topic]) for topic in sorted(others)]
+        self._report_losses(losses)
 
     def rows(self, ranges: Sequence[TopicRange], end: SourceOffset) -> list[pa.RecordBatch] | None:
         """Returns the rows of the small micro-batch that ends at `end`, None if they are not at hand."""
@@ -323,20 +403,17 @@ class OffsetPlanner:
 
     def commit(self, end: SourceOffset) -> None:
         """Everything before `end` is done: moves the subscription's cursor. Never raises for what the broker says."""
-        self._subscription.acknowledge(end.positions)
+        if self._continuity.is_begun:
+            done = {topic: at for topic, at in end.positions.items() if self._disowned.get(topic) != at}
+            self._subscription.acknowledge(done)
 
     def close(self) -> None:
-        """Gives up the readers that look ahead."""
+        """Closes the readers that count ahead."""
         if self._look_ahead is not None:
             self._look_ahead.close()
 
     def _report_losses(self, losses: Sequence[str]) -> None:
         report_losses(losses, fail=self._options.fail_on_data_loss)
-
-
-def _existing(start: SourceOffset, ends: Mapping[str, ReadPosition]) -> dict[str, ReadPosition]:
-    """Starts of what still exists; a replaced partition starts over."""
-    return {topic: at for topic, at in start.positions.items() if topic in ends and at <= ends[topic]}
 
 
 def _exact(

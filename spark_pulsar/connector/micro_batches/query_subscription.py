@@ -18,7 +18,8 @@ LOG: Final = logging.getLogger("spark_pulsar")
 
 
 class QuerySubscription:
-    """Subscription of one query on all its topic partitions; with no `name` there is none, and nothing is done."""
+    """Subscription of one query on all its topic partitions; with no `name` there is none, and nothing is done
+    (OFFSET-10)."""
 
     def __init__(self, client: PulsarClient, name: str | None) -> None:
         self._client = client
@@ -27,13 +28,33 @@ class QuerySubscription:
         """Topic partitions that have it."""
         self._acknowledged: dict[str, ReadPosition] = {}
 
+    @property
+    def name(self) -> str | None:
+        """Name of the subscription; None: there is none."""
+        return self._name
+
+    def held_on(self, topics: Collection[str]) -> str | None:
+        """Returns the name if all these topic partitions have the subscription, as far as is known; else None."""
+        return self._name if self._there.issuperset(topics) else None
+
+    def missing_on(self, topics: Collection[str]) -> set[str]:
+        """Returns those of `topics` that lack the subscription, and notes those that have it. It is made nowhere."""
+        if self._name is None or not topics:
+            return set()
+        found = self._client.subscriptions_exist(topics, self._name)
+        missing = {topic for topic, exists in found.items() if exists is False}
+        self._there -= missing
+        self._acknowledged = {topic: at for topic, at in self._acknowledged.items() if topic not in missing}
+        self._there.update(topic for topic, exists in found.items() if exists is True)
+        return missing
+
     def made_on(self, topics: Collection[str]) -> None:
         """Notes the topic partitions that have the subscription since the query began."""
         self._there.update(topics)
 
     def follow(self, topics: Collection[str]) -> None:
         """Makes the subscription on partitions that came while the query runs, so that unread messages are not
-        trimmed, and forgets those that are gone: one that is made again has none."""
+        trimmed, and removes those that are gone: one that is made again has none."""
         self._there.intersection_update(topics)
         self._acknowledged = {topic: at for topic, at in self._acknowledged.items() if topic in topics}
         new = sorted(set(topics) - self._there)
@@ -47,10 +68,11 @@ class QuerySubscription:
             self._there.update(new)
 
     def acknowledge(self, positions: Mapping[str, ReadPosition]) -> None:
-        """Moves the cursor to these positions, where it is not there already."""
+        """Moves the cursor to these positions, where it is not there already (OFFSET-12)."""
         if self._name is None:
             return
-        moved = {topic: at for topic, at in positions.items() if at > self._acknowledged.get(topic, EARLIEST)}
+        # A topic that was replaced begins anew, before the position that was acknowledged last.
+        moved = {topic: at for topic, at in positions.items() if at != self._acknowledged.get(topic, EARLIEST)}
         if not moved:
             return
         try:

@@ -42,9 +42,9 @@ class SmallBatches:
     def is_small(
         self, look_ahead: LookAhead, start: Mapping[str, ReadPosition], end: Mapping[str, ReadPosition]
     ) -> bool:
-        """Tells whether all messages from `start` to `end` are at hand, and few."""
+        """Returns whether all messages from `start` to `end` are at hand, and few."""
         if self._projection.decoding is not None and self._projection.decoding.publishes:
-            return False  # what is given up here and read again by a task would publish dead letters twice
+            return False  # messages that are dropped here and read again by a task would publish dead letters twice
         try:
             return look_ahead.has_all(start, end, self._options.small_batch_max_messages, _ARRIVAL_MS)
         except PulsarError as error:
@@ -68,14 +68,14 @@ class SmallBatches:
                     if size > _MOST_BYTES or any(map(_has_null_items, batch.columns)):
                         return None
         except (PulsarError, RuntimeError, ValueError) as error:
-            LOG.info("a micro-batch is left to its task, which tells why: %s", error)
+            LOG.info("a micro-batch is left to its task, which reports the reason: %s", error)
             return None
         return batches or None
 
 
 def _has_null_items(array: pa.Array) -> bool:
-    """Tells whether a list or a map inside holds a null: Spark copies rows that travel with the plan, and fails on null
-    items of numbers ("Value at index is null")."""
+    """Returns whether a list or a map inside holds a null: Spark copies rows that travel with the plan, and fails on
+    null items of numbers ("Value at index is null")."""
     import pyarrow as pa
 
     if pa.types.is_struct(array.type):

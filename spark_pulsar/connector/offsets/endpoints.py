@@ -32,8 +32,8 @@ def end_positions_of_each(
 def starting_positions(
     client: PulsarClient, topics: Sequence[str], options: Options, default: Endpoint
 ) -> dict[str, ReadPosition]:
-    """Resolves the start of a new query in each of `topics`. Raises OffsetError for JSON that does not name exactly
-    these; retry letter topics need not be named, and are read from their start then."""
+    """Resolves the start of a new query in each of `topics` (OFFSET-2, OFFSET-3). Raises OffsetError for JSON that does
+    not name exactly these; retry letter topics need not be named, and are read from their start then."""
     start = options.starting_offsets if options.starting_time is None else options.starting_time
     unnamed = _retry_letters_unnamed(topics, options, start) if isinstance(start, Mapping) else []
     named = [topic for topic in topics if topic not in unnamed]
@@ -50,7 +50,8 @@ def _retry_letters_unnamed(topics: Sequence[str], options: Options, named: Colle
 
 
 def ending_positions(client: PulsarClient, topics: Sequence[str], options: Options) -> dict[str, ReadPosition]:
-    """Resolves the end of a batch read in each of `topics`, exclusive. Raises OffsetError as `starting_positions`."""
+    """Resolves the end of a batch read in each of `topics`, exclusive (READ-24, OFFSET-3). Raises OffsetError as
+    `starting_positions`."""
     if options.ending_time is not None:
         return _at_time(client, topics, options.ending_time, "endingTime")
     return _resolve(client, topics, options.ending_offsets or "latest", "endingOffsets")

@@ -1,4 +1,4 @@
-"""Offsets: where a query stands in every topic partition.
+"""Offsets: where a query stands in every topic partition (OFFSET-1).
 
 Positions are those of `positions`, so the end of one micro-batch is the start of the next.
 
@@ -9,6 +9,9 @@ text:
      "positions": {"persistent://public/default/t-partition-0": "12:34:0", …},
      "newest": {…},             the ends that were known, of the partitions where something was left unread
      "first": {…},              the first entries of the micro-batch that ends here, where its start does not say them
+     "seen": {topic: "12:33:1790000000000:1a2b3c4d", …}  fingerprints of entries before the positions, see `evidence`
+     "replaced": [topic, …],    partitions with other messages under the ids of those that were read; read anew
+     "subscription": "name",    the subscription that every partition had when the offset was made
      "initial": {…},            the positions at which the query began; only in the offset of its first micro-batch
      "cuts": {topic: ["12:30:0", …]}  where the ranges of the micro-batch that ends here are cut, for several tasks each
      "oneTask": true,           one task reads the micro-batch that ends here; else one task for each partition
@@ -19,9 +22,13 @@ existed when the offset was made: if it is gone later, it was lost. A position w
 was known: its ledger may since have ended and been trimmed without a loss, and what comes next may have any id. What
 did come next is noted in `first` by the end of the micro-batch that reads it, so that a replay misses it too.
 
-`initial` closes a hole: Spark does not store the offset a new query starts from and asks for it again after a restart
+`initial` closes a hole: Spark does not store the offset a new query starts from and requests it again after a restart
 before the first commit, when `latest` has moved on. The first end offset is in the write-ahead log, so it carries it.
 "fresh": true marks the answer to that question, which is never stored by itself.
+
+`seen` proves at the next start that a topic is still the one that was read: ids alone do not, for a directory that was
+wiped, a copy that was restored and another broker may have the same. `replaced` is how a micro-batch begins anew there,
+in a replay too.
 
 `oneTask` and `cuts` are decided when a micro-batch is planned and have to outlive a restart: a replay has the same
 tasks.
@@ -37,7 +44,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from spark_pulsar.connector.errors import OffsetError
+from spark_pulsar.connector.offsets.evidence import fingerprint_text, parse_fingerprint
 from spark_pulsar.connector.positions import ReadPosition, parse_position
+from spark_pulsar.model.fingerprints import Fingerprint
 
 VERSION: Final = 1
 
@@ -54,14 +63,23 @@ class SourceOffset:
     one_task: bool = False
     partition_counts: Mapping[str, int] = field(default_factory=dict)
     cuts: Mapping[str, tuple[ReadPosition, ...]] = field(default_factory=dict)
+    seen: Mapping[str, Fingerprint] = field(default_factory=dict)
+    replaced: frozenset[str] = frozenset()
+    subscription: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Returns the JSON object, in canonical key order: equal offsets give equal text."""
+        """Returns the JSON object, in canonical key order: equal offsets give equal text (READ-22)."""
         out: dict[str, Any] = {"version": VERSION, "positions": _texts(self.positions)}
         if self.newest:
             out["newest"] = _texts(self.newest)
         if self.first:
             out["first"] = _texts(self.first)
+        if self.seen:
+            out["seen"] = {topic: fingerprint_text(self.seen[topic]) for topic in sorted(self.seen)}
+        if self.replaced:
+            out["replaced"] = sorted(self.replaced)
+        if self.subscription is not None:
+            out["subscription"] = self.subscription
         if self.initial is not None:
             out["initial"] = _texts(self.initial)
         if self.cuts:
@@ -89,7 +107,7 @@ class SourceOffset:
                 f"this checkpoint has offsets of version {version}, this spark-pulsar reads up to version {VERSION}: "
                 "use a newer one"
             )
-        initial = loaded.get("initial")
+        initial, subscription = loaded.get("initial"), loaded.get("subscription")
         return cls(
             positions=_positions(loaded.get("positions")),
             initial=None if initial is None else _positions(initial),
@@ -99,6 +117,9 @@ class SourceOffset:
             one_task=loaded.get("oneTask") is True,
             partition_counts=_counts(loaded.get("partitionCounts", {})),
             cuts=_cuts(loaded.get("cuts", {})),
+            seen=_seen(loaded.get("seen", {})),
+            replaced=_topics(loaded.get("replaced", [])),
+            subscription=subscription if isinstance(subscription, str) else None,
         )
 
 
@@ -127,6 +148,18 @@ def _cuts(loaded: object) -> dict[str, tuple[ReadPosition, ...]]:
     if not isinstance(loaded, Mapping) or not all(isinstance(cuts, list) for cuts in loaded.values()):
         raise OffsetError("the cuts of an offset are lists of positions by topic partition")
     return {topic: tuple(parse_position(str(text)) for text in cuts) for topic, cuts in loaded.items()}
+
+
+def _seen(loaded: object) -> dict[str, Fingerprint]:
+    if not isinstance(loaded, Mapping):
+        raise OffsetError("what an offset has seen is an object of topic partition to fingerprint")
+    return {topic: parse_fingerprint(str(text)) for topic, text in loaded.items()}
+
+
+def _topics(loaded: object) -> frozenset[str]:
+    if not isinstance(loaded, list) or not all(isinstance(topic, str) for topic in loaded):
+        raise OffsetError("the replaced partitions of an offset are a list of names")
+    return frozenset(loaded)
 
 
 def recorded_start(fresh: SourceOffset, end: SourceOffset) -> SourceOffset:

@@ -10,8 +10,8 @@ from google.protobuf.message import DecodeError
 
 from spark_pulsar.connector.errors import OffsetError
 from spark_pulsar.connector.positions import ReadPosition
-from spark_pulsar.model.ids import InvalidMessageId, MessageId, signed, unsigned
 from spark_pulsar.model.names import TopicName
+from spark_pulsar.model.positions.ids import InvalidMessageId, MessageId, signed, unsigned
 from spark_pulsar.wire.pulsar_api_pb2 import MessageIdData
 
 _LATEST: Final = 2**63 - 1
@@ -19,10 +19,11 @@ _LATEST: Final = 2**63 - 1
 
 
 def starting_offsets(message_ids: Mapping[str, Any], *, after: bool = False) -> str:
-    """Returns the text for the option `startingOffsets` that starts each topic partition at a message, or `after` it.
+    """Returns the text for the option `startingOffsets` that starts each topic partition at a message, or `after` it
+    (OFFSET-13).
 
     A message id is what the column `__messageId` holds (bytes), one of the official Python client, or its text,
-    `ledger:entry:partition:batch`. The first message of a topic or its end are told by `earliest` and `latest`, which
+    `ledger:entry:partition:batch`. The first message of a topic or its end are named by `earliest` and `latest`, which
     are passed on. Raises OffsetError for what is no message id.
     """
     found = {TopicName.parse(topic).full: _text(topic, each, after) for topic, each in message_ids.items()}

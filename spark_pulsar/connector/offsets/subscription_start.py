@@ -1,6 +1,6 @@
 """Subscriptions of a read: the one that mirrors the progress of a query, and the one at whose cursor it starts.
 
-The protocol tells a cursor's position only to a consumer of its subscription, so one is attached for a moment, without
+The protocol gives a cursor's position only to a consumer of its subscription, so one is attached for a moment, without
 permits: nothing is delivered, and nothing is acknowledged. It is an exclusive one, which a subscription with connected
 consumers refuses; a subscription that does not exist comes into being.
 """
@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.connector.options.options import Options
 from spark_pulsar.connector.positions import ReadPosition
-from spark_pulsar.model.errors import ConsumerBusy, SubscriptionNotFound
+from spark_pulsar.model.errors import ConsumerBusy, NotAllowed, SubscriptionNotFound
 
 if TYPE_CHECKING:
-    from spark_pulsar.client.attachments import InitialPosition
+    from spark_pulsar.client.reading.attachments import InitialPosition
 
 
 def subscribe(client: PulsarClient, topics: Sequence[str], options: Options, initial: InitialPosition) -> None:
@@ -30,7 +30,8 @@ def subscribe(client: PulsarClient, topics: Sequence[str], options: Options, ini
 def cursor_positions(
     client: PulsarClient, topics: Sequence[str], options: Options, initial: InitialPosition
 ) -> dict[str, ReadPosition]:
-    """Returns the positions of the cursor of `predefinedSubscription`, which is made at `initial` where it is missing.
+    """Returns the positions of the cursor of `predefinedSubscription`, which is made at `initial` where it is missing
+    (OFFSET-14).
 
     Whole entries only: a batch that is acknowledged in part is read again. Raises ConsumerBusy.
     """
@@ -52,6 +53,8 @@ def _naming_the_option(options: Options) -> Iterator[None]:
         yield
     except ConsumerBusy as busy:
         raise ConsumerBusy(f"{option} = {name!r} is in use by others, {what_to_do}: {busy.message}") from busy
+    except NotAllowed as refusal:
+        raise NotAllowed(f"{option} = {name!r} is not allowed: {refusal.message}") from refusal
     except SubscriptionNotFound as missing:
-        told = f"{option} = {name!r} does not exist, and none may be made: {missing.message}"
-        raise SubscriptionNotFound(told) from missing
+        reason = f"{option} = {name!r} does not exist, and none may be made: {missing.message}"
+        raise SubscriptionNotFound(reason) from missing

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from spark_pulsar.connector.errors import DeliveryGuaranteeError
+from spark_pulsar.connector.once.running_ids import NUMBER_BITS, place_of
 from spark_pulsar.connector.options.options import DEFAULT_PRODUCER_NAME, EFFECTIVELY_ONCE, TRANSACTIONAL, Options
 
 if TYPE_CHECKING:
-    from spark_pulsar.model.ids import TransactionId
-
-ROWS_OF_A_BATCH: Final = 1 << 32
-"""Sequence ids of one micro-batch: more than a task can have rows."""
-ROWS_OF_A_TRANSACTION: Final = 1 << 28
-"""Sequence ids of one transaction, so that 2³⁵ of them fit."""
+    from spark_pulsar.model.positions.ids import TransactionId
 
 _QUERY_ID: Final = "sql.streaming.queryId"
 _BATCH_ID: Final = "streaming.sql.batchId"
 _SPECULATION: Final = "spark.speculation"
-_SHUFFLED: Final = "__fetch_continuous_blocks_in_batch_enabled"
-"""Property that Spark sets where it plans to read a shuffle without adaptive execution, as in stateful queries."""
-_ADAPTIVE: Final = "spark.sql.adaptive.enabled"
-_ADAPTIVE_STREAM: Final = "spark.sql.adaptive.streaming.stateless.enabled"
-"""Settings of adaptive execution, under which a task cannot see a shuffle: of a session, and of streams alone."""
+_RUN_ID: Final = "spark.jobGroup.id"
+"""Property that names the run of a streaming query."""
+_MASTER: Final = "spark.master"
+_MAX_FAILURES: Final = "spark.task.maxFailures"
+_DEFAULT_MAX_FAILURES: Final = 4
+_LOCAL: Final = re.compile(r"local(?:\[[^,\]]*(?:,\s*(\d+)\s*)?\])?")
 
 
 class TaskContext(Protocol):
@@ -41,7 +39,7 @@ class TaskContext(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TaskAttempt:
-    """An attempt of a task to write its rows of one micro-batch, or of one batch job."""
+    """An attempt of a task to write its rows of one micro-batch, or of one batch job (TXN-4)."""
 
     writer: str
     """Name of what writes: of the sink of a query, or of a job; equal in all attempts and micro-batches."""
@@ -49,8 +47,18 @@ class TaskAttempt:
     task: int
     transaction: TransactionId | None = None
     """Transaction of the micro-batch, or of the job: another one each time that it is run."""
-    unordered: str | None = None
-    """Why the rows may come in another order when the task runs again in its transaction; None if they may not."""
+    has_sequence_ids: bool = False
+    """Rows name their sequence ids."""
+    is_order_vouched: bool = False
+    """The user vouches for the rows, so that their content is not compared with that of an earlier attempt."""
+    is_of_query: bool = False
+    is_in_foreach_batch: bool = False
+    """The write is one of those that the query makes inside foreachBatch."""
+    run_id: str | None = None
+    """Run of the query, where it is known."""
+    attempt_number: int = 0
+    is_last: bool = False
+    """No other attempt follows where this one fails."""
 
     @property
     def guarantee(self) -> str:
@@ -58,51 +66,66 @@ class TaskAttempt:
         return EFFECTIVELY_ONCE if self.transaction is None else TRANSACTIONAL
 
     @property
-    def first_sequence_id(self) -> int:
-        """Sequence id of the first row of a topic partition. It is never 0, which C++ clients take for none.
+    def number(self) -> int:
+        """Number that sequence ids carry: of the micro-batch, or of its transaction.
 
-        In a transaction it follows from the transaction's number, which grows: a broker takes what was aborted for
-        written, so that a micro-batch that is run again needs other ids.
+        A broker takes what was aborted for written, so that a micro-batch that runs again in another transaction needs
+        other ids; numbers of transactions grow at each coordinator.
         """
-        if self.transaction is None:
-            return self.batch_id * ROWS_OF_A_BATCH + 1
-        return self.transaction.least * ROWS_OF_A_TRANSACTION + 1
+        return self.batch_id if self.transaction is None else self.transaction.least
 
-    @property
-    def last_sequence_id(self) -> int:
-        """Highest sequence id that a row may get: those after it are the next micro-batch's, or transaction's."""
-        return self.first_sequence_id - 1 + (ROWS_OF_A_BATCH if self.transaction is None else ROWS_OF_A_TRANSACTION)
+    def producer_name(self, partition_count: int, task: int | None = None) -> str:
+        """Returns the name of the producers of the task, or of another one, on a topic with so many partitions.
 
-    def producer_name(self, partition_count: int) -> str:
-        """Returns the name of the task's producers on a topic with so many partitions.
-
-        Rows go elsewhere, and have other numbers, once partitions are added: these are other producers then. Numbers of
-        transactions grow at each coordinator by itself.
+        Rows go elsewhere, and have other numbers, once partitions are added: these are other producers then. Ids that
+        are counted have no room for the whole number of the micro-batch: the rest of it is the epoch in the name.
         """
+        name = self.named_producer(partition_count, task)
+        return name if self.has_sequence_ids else f"{name}-epoch-{self.number >> NUMBER_BITS}"
+
+    def named_producer(self, partition_count: int, task: int | None = None) -> str:
+        """Returns the name of producers whose rows name their ids, and of all producers of earlier versions."""
         coordinator = "" if self.transaction is None else f"-coordinator-{self.transaction.most}"
-        return f"{self.writer}{coordinator}-partitions-{partition_count}-task-{self.task}"
+        task = self.task if task is None else task
+        return f"{self.writer}{coordinator}-partitions-{partition_count}-task-{task}"
 
-    def check_known(self, topic: str, last_sequence_id: int) -> None:
-        """Refuses a producer in a transaction that knows ids which this attempt cannot go on after. Raises
-        DeliveryGuaranteeError."""
-        if self.transaction is None or last_sequence_id < self.first_sequence_id:
-            return
-        if last_sequence_id > self.last_sequence_id:
+    def check_known(self, topic: str, last_sequence_id: int) -> int:
+        """Returns the number of rows of this micro-batch that a producer has written, as its last sequence id says
+        (ONCE-11).
+
+        Raises DeliveryGuaranteeError when it has written rows of a later one.
+        """
+        if last_sequence_id < 0 or self.has_sequence_ids:
+            return 0
+        place, own = place_of(last_sequence_id), self.number % (1 << NUMBER_BITS)
+        if place.number <= own:
+            return place.rows if place.number == own else 0
+        if self.transaction is not None:
             raise self.refused(
                 f"{topic} knows messages of a later transaction than {self.transaction} of this task: the micro-batch "
                 "runs a second time elsewhere, or the coordinator has begun to count anew; in that case give another "
                 "producerName, or begin with a new checkpoint"
             )
-        self.check_order()
+        later = self.number - own + place.number
+        raise self.refused(
+            f"{topic} has rows of micro-batch {later} of this query, and this is micro-batch {self.batch_id}: the "
+            "checkpoint is older than what was written. Restore the newest checkpoint, or begin with a new one, which "
+            "writes rows again"
+        )
 
-    def check_order(self) -> None:
-        """Refuses to go on after an earlier attempt, if the rows may come in another order. Raises
-        DeliveryGuaranteeError."""
-        if self.unordered is not None:
-            raise self.refused(
-                f"an attempt of task {self.task} was lost after it had begun to write, and {self.unordered}. The "
-                "transaction is not committed: run the job, or start the query, again"
-            )
+    def changed(self, why: str) -> DeliveryGuaranteeError:
+        """Returns the error about rows that are not those that the micro-batch had when it ran first."""
+        if self.transaction is not None:
+            return self.refused(f"{why}. The transaction is not committed: {self._again}")
+        named = "set repeatableRowOrder to true if the order is the same and only content that does not matter changes"
+        return self.refused(
+            f"{why}. Make the rows of a task come in the same order each time it runs: sort them behind the shuffle, "
+            f"and give them a column __sequenceId; or {named}; or begin with a new checkpoint, which writes rows again"
+        )
+
+    @property
+    def _again(self) -> str:
+        return "start the query again" if self.is_of_query else "run the job again"
 
     def refused(self, why: str) -> DeliveryGuaranteeError:
         """Returns the error that says why the guarantee cannot be kept."""
@@ -121,7 +144,8 @@ def attempt_of(
     *,
     has_sequence_ids: bool,
 ) -> TaskAttempt:
-    """Returns the attempt that Spark runs. `job_id`: of a batch write, equal in its attempts; None for a stream.
+    """Returns the attempt that Spark runs (ONCE-7). `job_id`: of a batch write, equal in its attempts; None for a
+    stream.
 
     Raises DeliveryGuaranteeError for what cannot be written effectively once, or in the transaction.
     """
@@ -132,33 +156,41 @@ def attempt_of(
             "fails; set spark.speculation to false",
             guarantee,
         )
-    unordered = None
-    if not has_sequence_ids and not options.repeatable_row_order:
-        unordered = _why_unordered(context, is_stream=job_id is None, names_order=transaction is None)
-        if unordered is not None and transaction is None:
-            raise _refused(unordered, guarantee)
     writer, batch_id = _named(context, options, job_id, has_sequence_ids=has_sequence_ids)
-    attempt = TaskAttempt(writer, batch_id, context.partitionId(), transaction, unordered)
-    if transaction is not None and context.attemptNumber() > 0:
-        attempt.check_order()
-    return attempt
+    is_of_query = context.getLocalProperty(_QUERY_ID) is not None and context.getLocalProperty(_BATCH_ID) is not None
+    return TaskAttempt(
+        writer,
+        batch_id,
+        context.partitionId(),
+        transaction,
+        has_sequence_ids,
+        options.repeatable_row_order,
+        is_of_query=is_of_query,
+        is_in_foreach_batch=is_of_query and job_id is not None,
+        run_id=context.getLocalProperty(_RUN_ID),
+        attempt_number=context.attemptNumber(),
+        is_last=context.attemptNumber() + 1 >= _attempts(context),
+    )
 
 
-def query_of(context: TaskContext) -> str | None:
-    """Returns the id of the streaming query whose micro-batch the task is part of; None outside of one."""
-    return None if context.getLocalProperty(_BATCH_ID) is None else context.getLocalProperty(_QUERY_ID)
+def _attempts(context: TaskContext) -> int:
+    """Returns how often Spark runs a task that fails."""
+    local = _LOCAL.fullmatch(context.getLocalProperty(_MASTER) or "")
+    if local is not None:
+        return int(local[1] or 1)
+    return int(context.getLocalProperty(_MAX_FAILURES) or _DEFAULT_MAX_FAILURES)
 
 
 def _named(context: TaskContext, options: Options, job_id: str | None, *, has_sequence_ids: bool) -> tuple[str, int]:
-    """(name of what writes, number of the micro-batch). Raises DeliveryGuaranteeError."""
+    """(name of what writes, number of the micro-batch) (ONCE-6, TXN-5). Raises DeliveryGuaranteeError."""
     guarantee, name = options.delivery_guarantee, options.producer_name
     query_id, batch_id = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID)
     if query_id is None or batch_id is None:
         if job_id is None:
-            raise _refused("Spark tells neither query nor micro-batch to this streaming write", guarantee)
+            raise _refused("Spark names neither query nor micro-batch to this streaming write", guarantee)
         if name is not None and guarantee == TRANSACTIONAL:
             raise _refused(
-                "producerName tells the writes inside foreachBatch apart: a batch job is one transaction each time, "
+                "producerName distinguishes the writes inside foreachBatch: a batch job is one transaction each time, "
                 "leave it out; inside foreachBatch, write in the thread that Spark calls",
                 guarantee,
             )
@@ -176,28 +208,6 @@ def _named(context: TaskContext, options: Options, job_id: str | None, *, has_se
             guarantee,
         )
     return f"{name or DEFAULT_PRODUCER_NAME}-{query_id}", int(batch_id)
-
-
-def _why_unordered(context: TaskContext, *, is_stream: bool, names_order: bool) -> str | None:
-    """Tells of rows that come from a shuffle, and of those of which that cannot be seen, what is wrong with them."""
-    why = (
-        "their order may be another one when a task runs again, but it is what tells which of them are written already"
-    )
-    if context.getLocalProperty(_SHUFFLED):
-        named = "Give the rows a column __sequenceId, by which each task sorts them, or set" if names_order else "Set"
-        return (
-            f"these rows come from a shuffle (an aggregation, a join, dropDuplicates, …): {why}. {named} "
-            "repeatableRowOrder to true if they are sorted behind the shuffle by columns that leave no ties"
-        )
-    settings = (_ADAPTIVE_STREAM, _ADAPTIVE) if is_stream else (_ADAPTIVE,)
-    if all(context.getLocalProperty(setting) != "false" for setting in settings):
-        named = "; or give the rows a column __sequenceId, by which each task sorts them" if names_order else ""
-        return (
-            f"Spark's adaptive execution hides whether these rows come from a shuffle: {why}. Set {settings[0]} to "
-            "false, by which the sink sees that none do; or set repeatableRowOrder to true if you know it (no "
-            f"repartition, aggregation or join but a broadcast join comes before the write){named}"
-        )
-    return None
 
 
 def _refused(why: str, guarantee: str) -> DeliveryGuaranteeError:

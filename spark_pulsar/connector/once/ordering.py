@@ -1,4 +1,5 @@
-"""Ordering: rows behind a shuffle come in any order; the sequence ids that they name put them back into one."""
+"""Ordering: rows behind a shuffle come in any order; the sequence ids that they name put them back into one
+(ONCE-5)."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_pulsar.connector.errors import DeliveryGuaranteeError, SchemaError
+from spark_pulsar.connector.errors import SchemaError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,9 +22,8 @@ _MOST: Final = (1 << 63) - 2
 class SequenceIds:
     """The ids of one topic's rows in one task. Rows are grouped by partition; ids come for each place in the groups."""
 
-    def __init__(self, partitions: Sequence[str], last_sequence_id: int | None = None) -> None:
+    def __init__(self, partitions: Sequence[str]) -> None:
         self._partitions = partitions
-        self._most = _MOST if last_sequence_id is None else last_sequence_id
         self._next: dict[int, int] = {}
         self._last_given: dict[int, int] = {}
 
@@ -33,22 +32,18 @@ class SequenceIds:
         self._next[partition] = sequence_id
 
     def counted(self, groups: RowGroups) -> Ids:
-        """Returns ids that count on. Raises DeliveryGuaranteeError when there are more rows than a batch has ids."""
+        """Returns ids that count on."""
         import numpy as np
 
         sizes = np.diff(groups.offsets)
         starts = np.array([self._next.get(group, 0) for group in range(len(groups))], np.int64)
         for group in np.flatnonzero(sizes).tolist():
             self._next[group] += int(sizes[group])
-            if self._next[group] > self._most + 1:
-                raise DeliveryGuaranteeError(
-                    f"a task has more rows of one micro-batch for {self._partitions[group]} than there are sequence ids"
-                )
         ids: Ids = np.arange(len(groups.rows), dtype=np.int64) + np.repeat(starts - groups.offsets[:-1], sizes)
         return ids
 
     def given(self, column: Any, groups: RowGroups) -> Ids:
-        """Returns the ids that the rows name. Raises SchemaError for a null, and where they do not grow."""
+        """Returns the ids that the rows name (ONCE-5). Raises SchemaError for a null, and where they do not grow."""
         import numpy as np
 
         if column.null_count:

@@ -1,4 +1,5 @@
-"""Aliases: options of Spark's Kafka source and of StreamNative's connector that mean the same here as one of ours.
+"""Aliases: options of Spark's Kafka source and of StreamNative's connector that mean the same here as one of ours
+(READ-21).
 
 An alias is read as our option, its value turned into the form of ours. Errors name what the user wrote. What means
 something else under its name is refused (see `table.UNSUPPORTED`).
@@ -87,10 +88,7 @@ ALIASES: Final = (
     Alias("maxOffsetsPerTrigger", "maxMessagesPerTrigger"),
     Alias("minOffsetsPerTrigger", "minMessagesPerTrigger"),
     Alias("includeHeaders", None, _only("false", "leave it out: __messageProperties is always there")),
-    Alias("admin.url", None),
 )
-"""Kafka's names, and `admin.url` of StreamNative's connector: nothing here uses the admin API, so there is nothing to
-set."""
 _BY_LOWER: Final = {alias.name.lower(): alias for alias in ALIASES}
 
 

@@ -1,4 +1,5 @@
-"""Modes of a read: the way of messages that do not decode by the schema of their topic."""
+"""Modes of a read: the way of messages that do not decode by the schema of their topic, and of fields that clients or
+Spark have in more than one way."""
 
 from __future__ import annotations
 
@@ -15,6 +16,17 @@ CORRUPT_RECORD: Final = "_corrupt_record"
 
 ERROR_COLUMN: Final = "__error"
 
+BASE64: Final = "BASE64"
+TEXT: Final = "TEXT"
+JSON_BYTES: Final = (BASE64, TEXT)
+NUMBER: Final = "NUMBER"
+JSON_TIMES: Final = (TEXT, NUMBER)
+
+FAIL: Final = "FAIL"
+JSON: Final = "JSON"
+BINARY: Final = "BINARY"
+UNSUPPORTED_FIELDS: Final = (FAIL, JSON, BINARY)
+
 
 @dataclass(frozen=True, slots=True)
 class DecodeMode:
@@ -24,6 +36,10 @@ class DecodeMode:
     mode: str = FAILFAST
     corrupt_record: str = CORRUPT_RECORD
     dead_letter_topic: str | None = None
+    json_bytes: str = BASE64
+    """Form of bytes in JSON: base64, or text in UTF-8."""
+    unsupported_fields: str = FAIL
+    """Columns of a read without schema for fields that Spark has no type for: an error, JSON text or binary."""
 
     def columns(self) -> tuple[tuple[str, str, str], ...]:
         """Columns that the mode adds: name, Spark type, meaning."""

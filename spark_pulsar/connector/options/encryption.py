@@ -39,7 +39,7 @@ def public_key_files(text: str) -> KeyFiles:
 
 
 def private_key_files(text: str) -> KeyFiles:
-    """Reads the places of private keys. Raises ValueError, which quotes nothing."""
+    """Reads the places of private keys (READ-15). Raises ValueError, which quotes nothing."""
     return _key_files(text, is_private=True)
 
 

@@ -10,8 +10,8 @@ from typing import Final, Literal
 
 from spark_pulsar.connector.errors import OffsetError
 from spark_pulsar.connector.positions import parse_position
-from spark_pulsar.model.ids import EARLIEST_ID, LATEST_ID, InvalidMessageId, MessageId
 from spark_pulsar.model.names import TopicName
+from spark_pulsar.model.positions.ids import EARLIEST_ID, LATEST_ID, InvalidMessageId, MessageId
 
 Endpoint = Literal["earliest", "latest"] | Mapping[str, str]
 """A start or an end: a word, or positions as text by full topic name."""
@@ -54,7 +54,7 @@ def _by_topic(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
 
 def _position_text(name: str, value: object) -> str:
     """Returns a word or a position as its own text. Raises ValueError, OffsetError."""
-    if isinstance(value, _Members):  # as the admin API tells message ids
+    if isinstance(value, _Members):  # as the admin API returns message ids
         value = json.dumps(dict(value))
     if not isinstance(value, str):
         raise ValueError(
@@ -66,7 +66,7 @@ def _position_text(name: str, value: object) -> str:
 
 def named_position(name: str, text: str) -> str:
     """Returns the message id, or the position of a checkpoint, that a text stands for in the topic partition `name`, as
-    text of a position. Raises OffsetError.
+    text of a position (OFFSET-16). Raises OffsetError.
 
     Three numbers are a position, `ledger:entry:batch`, but the Java client prints ids as `ledger:entry:partition`: of
     what could be both the log warns.

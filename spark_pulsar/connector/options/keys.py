@@ -1,4 +1,4 @@
-"""Keys of the option `keys`: what a read is reduced to, and where official producers put them.
+"""Keys of the option `keys`: what a read is reduced to, and where official producers put them (READ-23).
 
 A key is text, or bytes: those stand in a message as base64 text with a flag, and are hashed as that text.
 """

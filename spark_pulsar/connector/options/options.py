@@ -42,6 +42,7 @@ EFFECTIVELY_ONCE: Final = "effectively-once"
 TRANSACTIONAL: Final = "transactional"
 DELIVERY_GUARANTEES: Final = (AT_LEAST_ONCE, EFFECTIVELY_ONCE, TRANSACTIONAL)
 DEFAULT_PRODUCER_NAME: Final = "spark-pulsar"
+DEFAULT_ROUND_ROBIN_ROWS: Final = 1_000
 COMPRESSION_TYPES: Final = ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")
 
 
@@ -58,6 +59,7 @@ class Options:
 
     service_url: str
     security: SecurityOptions
+    admin_url: str | None
     topic: str | None
     topics: tuple[str, ...]
     topics_pattern: str | None
@@ -70,6 +72,7 @@ class Options:
     subscription_name: str | None
     """Subscription that mirrors the progress of a query, the predefined one too."""
     predefined_subscription: str | None
+    subscription_prefix: str
     enable_retry: bool
     retry_letter_topic: str | None
     max_messages_per_trigger: int | None
@@ -86,6 +89,9 @@ class Options:
     mode: str
     column_name_of_corrupt_record: str
     dead_letter_topic: str | None
+    json_bytes: str
+    json_times: str
+    unsupported_fields: str
     metadata_columns: tuple[str, ...]
     waiting_for_non_existed_topic: bool
     poll_timeout_ms: int
@@ -151,11 +157,10 @@ class Options:
 
     def _check_delivery_guarantee(self) -> None:
         guarantee = self.delivery_guarantee
-        for name in ("transactionTimeoutMs", "transactionTopic"):
-            if name in self.given and guarantee != TRANSACTIONAL:
-                raise OptionError(f"option {name} is for deliveryGuarantee {TRANSACTIONAL} only")
+        if "transactionTimeoutMs" in self.given and guarantee != TRANSACTIONAL:
+            raise OptionError(f"option transactionTimeoutMs is for deliveryGuarantee {TRANSACTIONAL} only")
         if guarantee == AT_LEAST_ONCE:
-            for name in ("producerName", "repeatableRowOrder"):
+            for name in ("producerName", "repeatableRowOrder", "transactionTopic"):
                 if name in self.given:
                     raise OptionError(
                         f"option {name} is for deliveryGuarantee {EFFECTIVELY_ONCE} or {TRANSACTIONAL} only"
@@ -164,7 +169,7 @@ class Options:
         if self.batcher_builder == KEY_BASED:
             raise OptionError(
                 f"batcherBuilder {KEY_BASED} and deliveryGuarantee {guarantee} contradict each other: batches "
-                "by key change the order of the rows, by which those that are written are told"
+                "by key change the order of the rows, by which those that are written are found"
             )
         if self.chunking_enabled:
             raise OptionError(
@@ -174,7 +179,7 @@ class Options:
         if self.topic is not None and self.topic.startswith("non-persistent://"):
             raise OptionError(
                 f"deliveryGuarantee {guarantee} cannot be kept on {self.topic}: a non-persistent topic keeps "
-                "nothing that duplicates could be told by"
+                "nothing that duplicates could be found by"
             )
 
     def check_topics_to_read(self) -> None:
@@ -199,7 +204,13 @@ class Options:
     @property
     def decode_mode(self) -> DecodeMode:
         """Way of messages that do not decode."""
-        return DecodeMode(self.mode, self.column_name_of_corrupt_record, self.dead_letter_topic)
+        return DecodeMode(
+            self.mode,
+            self.column_name_of_corrupt_record,
+            self.dead_letter_topic,
+            json_bytes=self.json_bytes,
+            unsupported_fields=self.unsupported_fields,
+        )
 
     def _check_mode(self) -> None:
         """Checks that what belongs to a mode comes with it, and that dead letters are not read again. Raises
@@ -222,8 +233,13 @@ class Options:
             raise OptionError(f"deadLetterTopic {letters.full} is one of the topics to read: it must be another one")
 
     @property
+    def round_robin_rows(self) -> int:
+        """Rows without a key that go to one partition before the next one gets any."""
+        return self.batching_max_messages if "batchingMaxMessages" in self.given else DEFAULT_ROUND_ROBIN_ROWS
+
+    @property
     def retry_letter_topics(self) -> tuple[str, ...]:
-        """Retry letter topics that are read, too: full names without partitions."""
+        """Retry letter topics that are read, too: full names without partitions (LETTER-2)."""
         if not self.enable_retry:
             return ()
         if self.retry_letter_topic is not None:

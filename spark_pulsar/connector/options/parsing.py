@@ -9,13 +9,24 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
+from spark_pulsar.client.connections.config import DEFAULT_SUBSCRIPTION_PREFIX
 from spark_pulsar.connector.columns import metadata_columns
 from spark_pulsar.connector.errors import OptionError
 from spark_pulsar.connector.options.aliases import given_values
 from spark_pulsar.connector.options.catalog_tables import no_options, refuse_table
-from spark_pulsar.connector.options.decode_mode import CORRUPT_RECORD, FAILFAST, MODES
+from spark_pulsar.connector.options.decode_mode import (
+    BASE64,
+    CORRUPT_RECORD,
+    FAILFAST,
+    JSON_BYTES,
+    JSON_TIMES,
+    MODES,
+    TEXT,
+    UNSUPPORTED_FIELDS,
+)
+from spark_pulsar.connector.options.decode_mode import FAIL as FAIL_FIELDS
 from spark_pulsar.connector.options.encryption import (
     FAIL,
     FAILURE_ACTIONS,
@@ -40,9 +51,10 @@ from spark_pulsar.connector.options.options import (
     Options,
 )
 from spark_pulsar.connector.options.security import read_security, read_service_url
+from spark_pulsar.connector.options.subscriptions import subscription_name, subscription_prefix
 from spark_pulsar.connector.options.table import BY_LOWER, OPTIONS, UNSUPPORTED, UNSUPPORTED_PREFIXES
 from spark_pulsar.connector.options.topics import persistent_topic_name, topic_name, topic_names, topic_pattern
-from spark_pulsar.connector.options.values import boolean, duration_ms, integer, one_of, texts_by_name
+from spark_pulsar.connector.options.values import boolean, duration_ms, integer, one_of, texts_by_name, web_url
 from spark_pulsar.connector.options.values import read as _read
 
 _UNSUPPORTED_LOWER: Final = {name.lower(): (name, hint) for name, hint in UNSUPPORTED.items()}
@@ -62,18 +74,23 @@ _EXCLUSIVE: Final = (
 _DIRECTORY: Final = re.compile(r"(?!(?:non-)?persistent://)[A-Za-z][A-Za-z0-9+.-]*:/|file:|/")
 _MAX_TIMEOUT_MS: Final = 24 * 60 * 60 * 1000
 _MOST_NAME: Final = 200
+_PIPELINED_BATCH: Final = (1_000, 128 * 1024)
+_SINGLE_BATCH: Final = (10_000, 1024 * 1024)
+"""Messages and bytes of a batch by default: where many are on their way at a time, and where one is."""
 
 
 def parse_options(raw: Mapping[str, str]) -> Options:
-    """Turns Spark's option strings into `Options`. Raises OptionError."""
+    """Turns Spark's option strings into `Options` (READ-7). Raises OptionError."""
     values = _values_by_name(raw)
-    service_url = read_service_url(values)
-    predefined = _read(values, "predefinedSubscription", _subscription, None)
-    # A read that asks for several tasks does not want its rows in one, unless it says so.
+    predefined = _read(values, "predefinedSubscription", subscription_name, None)
+    # A read with several tasks does not want its rows in one, unless it says so.
     small_batch_default = 0 if {"minPartitions", "maxRecordsPerPartition"} & values.keys() else 5_000
+    guarantee = _read(values, "deliveryGuarantee", one_of(*DELIVERY_GUARANTEES), AT_LEAST_ONCE)
+    batch_messages, batch_bytes = _PIPELINED_BATCH if guarantee == AT_LEAST_ONCE else _SINGLE_BATCH
     return Options(
-        service_url=service_url,
+        service_url=(service_url := read_service_url(values)),
         security=read_security(values, service_url),
+        admin_url=_read(values, "admin.url", web_url, None),
         topic=_read(values, "topic", topic_name, None),
         topics=_read(values, "topics", topic_names, ()),
         topics_pattern=_read(values, "topicsPattern", topic_pattern, None),
@@ -83,8 +100,9 @@ def parse_options(raw: Mapping[str, str]) -> Options:
         ending_time=_read(values, "endingTime", publish_time, None),
         keys=_read(values, "keys", read_keys, None),
         keys_hashing_scheme=_read(values, "keysHashingScheme", one_of(*HASHING_SCHEMES), None),
-        subscription_name=_read(values, "subscriptionName", _subscription, predefined),
+        subscription_name=_read(values, "subscriptionName", subscription_name, predefined),
         predefined_subscription=predefined,
+        subscription_prefix=_read(values, "subscriptionPrefix", subscription_prefix, DEFAULT_SUBSCRIPTION_PREFIX),
         enable_retry=_read(values, "enableRetry", boolean, False),
         retry_letter_topic=_read(values, "retryLetterTopic", persistent_topic_name, None),
         max_messages_per_trigger=_read(values, "maxMessagesPerTrigger", integer(1, 2**62), None),
@@ -98,9 +116,7 @@ def parse_options(raw: Mapping[str, str]) -> Options:
         fail_on_data_loss=_read(values, "failOnDataLoss", boolean, True),
         use_topic_schema=_read(values, "useTopicSchema", boolean, True),
         allow_different_topic_schemas=_read(values, "allowDifferentTopicSchemas", boolean, False),
-        mode=_read(values, "mode", one_of(*MODES), FAILFAST),
-        column_name_of_corrupt_record=_read(values, "columnNameOfCorruptRecord", _column, CORRUPT_RECORD),
-        dead_letter_topic=_read(values, "deadLetterTopic", persistent_topic_name, None),
+        **_decoding(values),
         metadata_columns=_read(values, "metadataColumns", metadata_columns, ()),
         waiting_for_non_existed_topic=_read(values, "waitingForNonExistedTopic", boolean, False),
         poll_timeout_ms=_read(values, "pollTimeoutMs", integer(1, _MAX_TIMEOUT_MS), 120_000),
@@ -109,8 +125,8 @@ def parse_options(raw: Mapping[str, str]) -> Options:
         message_routing_mode=_read(values, "messageRoutingMode", one_of(*ROUTING_MODES), ROUTING_MODES[0]),
         hashing_scheme=_read(values, "hashingScheme", one_of(*HASHING_SCHEMES), HASHING_SCHEMES[0]),
         compression_type=_read(values, "compressionType", one_of(*COMPRESSION_TYPES), COMPRESSION_TYPES[0]),
-        batching_max_messages=_read(values, "batchingMaxMessages", integer(1, 100_000), 1_000),
-        batching_max_bytes=_read(values, "batchingMaxBytes", integer(1, 5 * 1024 * 1024), 128 * 1024),
+        batching_max_messages=_read(values, "batchingMaxMessages", integer(1, 100_000), batch_messages),
+        batching_max_bytes=_read(values, "batchingMaxBytes", integer(1, 5 * 1024 * 1024), batch_bytes),
         batcher_builder=_read(values, "batcherBuilder", one_of(*BATCHER_BUILDERS), BATCHER_BUILDERS[0]),
         chunking_enabled=_read(values, "chunkingEnabled", boolean, False),
         chunk_max_message_size=_read(values, "chunkMaxMessageSize", integer(1, 2**31 - 1), None),
@@ -120,17 +136,29 @@ def parse_options(raw: Mapping[str, str]) -> Options:
         encryption_private_keys=_read(values, PRIVATE_KEYS, private_key_files, None),
         crypto_failure_action=_read(values, "cryptoFailureAction", one_of(*FAILURE_ACTIONS), FAIL),
         send_timeout_ms=_read(values, "sendTimeoutMs", integer(1, _MAX_TIMEOUT_MS), 30_000),
-        delivery_guarantee=_read(values, "deliveryGuarantee", one_of(*DELIVERY_GUARANTEES), AT_LEAST_ONCE),
+        delivery_guarantee=guarantee,
         producer_name=_read(values, "producerName", _producer_name, None),
         repeatable_row_order=_read(values, "repeatableRowOrder", boolean, False),
         transaction_timeout_ms=_read(values, "transactionTimeoutMs", integer(1, _MAX_TIMEOUT_MS), 15 * 60 * 1000),
         transaction_topic=_read(values, "transactionTopic", persistent_topic_name, None),
         schema_type=_read(values, "schemaType", one_of(*SCHEMA_TYPES), SCHEMA_TYPES[0]),
+        json_times=_read(values, "jsonTimes", one_of(*JSON_TIMES), TEXT),
         key_schema_type=_read(values, "keySchemaType", one_of(*PART_SCHEMA_TYPES), PART_SCHEMA_TYPES[0]),
         value_schema_type=_read(values, "valueSchemaType", one_of(*PART_SCHEMA_TYPES), PART_SCHEMA_TYPES[0]),
         key_value_encoding_type=_read(values, "keyValueEncodingType", one_of(*KEY_VALUE_ENCODINGS), "INLINE"),
         given=frozenset(values),
     )
+
+
+def _decoding(values: Mapping[str, str]) -> dict[str, Any]:
+    """Reads the options of how payloads are decoded."""
+    return {
+        "mode": _read(values, "mode", one_of(*MODES), FAILFAST),
+        "column_name_of_corrupt_record": _read(values, "columnNameOfCorruptRecord", _column, CORRUPT_RECORD),
+        "dead_letter_topic": _read(values, "deadLetterTopic", persistent_topic_name, None),
+        "json_bytes": _read(values, "jsonBytes", one_of(*JSON_BYTES), BASE64),
+        "unsupported_fields": _read(values, "unsupportedFields", one_of(*UNSUPPORTED_FIELDS), FAIL_FIELDS),
+    }
 
 
 def _values_by_name(raw: Mapping[str, str]) -> dict[str, str]:
@@ -155,7 +183,7 @@ def _values_by_name(raw: Mapping[str, str]) -> dict[str, str]:
 
 
 def _names_a_topic(path: str) -> bool:
-    """Tells whether a path comes from `load("flights")`, and is not the directory that Spark has for a table."""
+    """Returns whether a path comes from `load("flights")`, and is not the directory that Spark has for a table."""
     return bool(path.strip()) and _DIRECTORY.match(path) is None
 
 
@@ -165,8 +193,7 @@ def _canonical(lower: str, as_given: str) -> str:
         return option.name
     if lower in _UNSUPPORTED_LOWER:
         name, hint = _UNSUPPORTED_LOWER[lower]
-        told = f"{hint}; leave it out" if hint.startswith("not needed") else f"not supported yet: {hint}"
-        raise OptionError(f"option {name} is {told}")
+        raise OptionError(f"option {name} is not supported yet: {hint}")
     for prefix in UNSUPPORTED_PREFIXES:
         if lower.startswith(prefix):
             if near := _near(lower.removeprefix(prefix), prefix, 0.75):
@@ -197,10 +224,4 @@ def _column(text: str) -> str:
 def _producer_name(text: str) -> str:
     if not 0 < len(text) <= _MOST_NAME:
         raise ValueError(f"expected a name of 1 to {_MOST_NAME} characters")
-    return text
-
-
-def _subscription(text: str) -> str:
-    if not text:
-        raise ValueError("empty name")
     return text

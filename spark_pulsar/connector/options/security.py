@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from spark_pulsar.client.authentication.plugins import Authentication
-from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.connections.config import ClientConfig
+from spark_pulsar.client.connections.service_url import PLAIN_SCHEME, TLS_SCHEME, parse_service_url, uses_tls
+from spark_pulsar.client.connections.tls import TlsConfig
 from spark_pulsar.client.secret import Secret
-from spark_pulsar.client.service_url import PLAIN_SCHEME, TLS_SCHEME, parse_service_url, uses_tls
-from spark_pulsar.client.tls import TlsConfig
 from spark_pulsar.connector.errors import OptionError
 from spark_pulsar.connector.options.values import boolean, read
 from spark_pulsar.model.errors import PulsarError

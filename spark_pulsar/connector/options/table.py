@@ -1,6 +1,6 @@
-"""The table of options of `format("pulsar")`, and of options other connectors know that are not here (yet).
+"""The table of options of `format("pulsar")`, and of options other connectors know that are not here (yet) (READ-7).
 
-The parser (`parsing`) accepts nothing else, and the table of docs/connector.md is made from it (`tables`).
+The parser (`parsing`) accepts nothing else, and docs/connector-options.md has its rows (`tables`).
 """
 
 from __future__ import annotations
@@ -41,6 +41,16 @@ OPTIONS: Final[tuple[Option, ...]] = (
         ANY,
         "Broker to connect to: `pulsar://host:6650`, with TLS `pulsar+ssl://host:6651`; several hosts separated by "
         "commas are tried in turn.",
+    ),
+    Option(
+        "admin.url",
+        "URL",
+        "",
+        ANY,
+        "Admin API, `http://host:8080` or `https://host:8443`. Writes read policies of their topics there "
+        "(`maxMessageSize`, `delayedDelivery`), with the credentials that they show to brokers, and check rows before "
+        "they are sent; without it, or the right to, refusals say the same later ([Limits](#limits-of-a-topic)). Reads "
+        "do not use it.",
     ),
     Option(
         "topic",
@@ -133,6 +143,15 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "a gap, in whole entries. It must have no connected consumer. A stream moves it along like `subscriptionName`; "
         "a batch read acknowledges nothing. One that does not exist is made at `startingOffsets`, `earliest` or "
         "`latest`.",
+    ),
+    Option(
+        "subscriptionPrefix",
+        "text",
+        "`spark-pulsar-reader`",
+        ANY,
+        "Begin of the names of all subscriptions that the connector makes for itself: of readers, which leave nothing "
+        "behind, and of the log of `transactional` writes. A namespace with `subscriptionAuthMode` `Prefix` demands "
+        "that it begins with the name of the role ([Restricted namespaces](#restricted-namespaces)).",
     ),
     Option(
         "enableRetry",
@@ -240,7 +259,25 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "`false`",
         READ,
         "Several topics with different schemas, or some without: `true` reads all as bytes, as `useTopicSchema` false "
-        "does; `false` is an error that names two of them.",
+        "does; `false` reads what the schemas have in common, and is an error where two contradict each other.",
+    ),
+    Option(
+        "unsupportedFields",
+        "`FAIL`, `JSON`, `BINARY`",
+        "`FAIL`",
+        READ,
+        "Fields of the topic's schema that Spark has no type for, such as a record that contains itself, or a decimal "
+        "of more than 38 digits, in a read without `.schema(...)`: an error that names them; columns with the value as "
+        "JSON text (string); with its bytes (binary). With `.schema(...)` such a field may be left out, or named as "
+        "string or binary ([Fields without a type](#fields-without-a-type)).",
+    ),
+    Option(
+        "jsonBytes",
+        "`BASE64`, `TEXT`",
+        "`BASE64`",
+        ANY,
+        "Bytes in JSON, read and written: base64, as Java and Go have them, or text in UTF-8, as the Python client has "
+        "them. What is none of the form is an error.",
     ),
     Option(
         "mode",
@@ -272,8 +309,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "column names or `all`",
         "",
         READ,
-        "More columns of a read, separated by commas, see *More metadata* below. A read with `.schema(...)` names "
-        "them there.",
+        "More columns of a read, separated by commas, see [Columns of a read](#columns-of-a-read). A read with "
+        "`.schema(...)` names them there.",
     ),
     Option(
         "waitingForNonExistedTopic",
@@ -334,14 +371,16 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "integer",
         "`1000`",
         WRITE,
-        "Most messages in one batch on the wire; 1 turns batching off.",
+        "Most messages in one batch on the wire; 1 turns batching off. By default 10000 with `effectively-once` and "
+        "`transactional`, where one batch is on its way at a time.",
     ),
     Option(
         "batchingMaxBytes",
         "bytes",
         "`131072`",
         WRITE,
-        "Most bytes in one batch on the wire, before compression.",
+        "Most bytes in one batch on the wire, before compression. By default 1048576 with `effectively-once` and "
+        "`transactional`.",
     ),
     Option(
         "batcherBuilder",
@@ -441,7 +480,8 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "`false`",
         WRITE,
         "With `effectively-once` or `transactional`: `true` says that rows come in the same order when a task runs "
-        "again: they come from no shuffle, or are sorted behind it.",
+        "again, so that their number is compared with what is written, and their content is not: for rows with "
+        "`uuid()`, `rand()` or a clock in them.",
     ),
     Option(
         "transactionTimeoutMs",
@@ -456,9 +496,10 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "topic name",
         "",
         WRITE,
-        "With `transactional`: persistent topic where a query keeps which micro-batch it has committed last, one for "
-        "each query. By default `__spark_pulsar_transactions-` and the query's name, in the namespace of `topic`, else "
-        "in `public/default`.",
+        "Persistent topic, one for each query, where a query keeps with `transactional` which micro-batch it has "
+        "committed last, with `effectively-once` which tasks have written to which partitions. By default "
+        "`__spark_pulsar_transactions-` or `__spark_pulsar_producers-`, and the query's name, in the namespace of "
+        "`topic`, else in `public/default`.",
     ),
     Option(
         "pulsar.client.useTls",
@@ -556,6 +597,15 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "bytes that are encoded by the topic's schema already.",
     ),
     Option(
+        "jsonTimes",
+        "`TEXT`, `NUMBER`",
+        "`TEXT`",
+        WRITE,
+        "With schemas of type `JSON`: timestamps and times of day as ISO 8601, which Java's `Instant`, `LocalDateTime` "
+        "and `LocalTime` and Go's `time.Time` are read from, or as numbers in the unit of the schema, for consumers "
+        "whose field is a number (Java takes such a number for the seconds of an `Instant`). Both are read.",
+    ),
+    Option(
         "keySchemaType",
         "as `schemaType`",
         "`AUTO`",
@@ -583,7 +633,6 @@ BY_LOWER: Final = {option.name.lower(): option for option in OPTIONS}
 
 # Options other connectors know. Silence would let a job run with another meaning than its author's.
 UNSUPPORTED: Final[Mapping[str, str]] = {
-    "subscriptionPrefix": "not needed: without subscriptionName no subscription is made",
     "kafka.bootstrap.servers": "use service.url",
     "pulsar.client.serviceUrl": "use service.url",
     "pulsar.client.authParamMap": "use pulsar.client.authParams",

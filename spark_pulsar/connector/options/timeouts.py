@@ -1,4 +1,4 @@
-"""Time-outs told with the options that set them."""
+"""Errors of time-outs, which name the options that set them."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from spark_pulsar.client.connections.service_url import without_user
 from spark_pulsar.client.secret import REDACTED
-from spark_pulsar.client.service_url import without_user
 from spark_pulsar.connector.errors import OptionError
 from spark_pulsar.model.errors import PulsarError
 
@@ -57,6 +57,13 @@ def duration_ms(text: str) -> int:
     if match is None or (match[2] or "ms") not in _MS_OF_UNIT:
         raise ValueError(f"expected a duration such as 15m, with one of the units {', '.join(_MS_OF_UNIT)}")
     return int(match[1]) * _MS_OF_UNIT[match[2] or "ms"]
+
+
+def web_url(text: str) -> str:
+    """Reads the address of an HTTP server, without the slash at its end. Raises ValueError."""
+    if not re.fullmatch(r"https?://[^/\s,]+/?", text):
+        raise ValueError("expected http://host:port or https://host:port")
+    return text.removesuffix("/")
 
 
 def texts_by_name(text: str) -> tuple[tuple[str, str], ...]:

@@ -18,11 +18,11 @@ from spark_pulsar.connector.planning.ranges import TopicRange
 from spark_pulsar.connector.planning.splitting import Extents
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition
 from spark_pulsar.model.errors import TopicNotFound
-from spark_pulsar.model.ids import MessageId
-from spark_pulsar.wire.entry_blocks import message_count_of
+from spark_pulsar.model.positions.ids import MessageId
+from spark_pulsar.wire.entries.entry_blocks import message_count_of
 
 _MOST_LEDGERS: Final = 1_000
-"""Ledgers of a range that are asked for; what lies before them is left to the first task."""
+"""Ledgers of a range whose sizes are requested; what lies before them is left to the first task."""
 _MOST_SAMPLED: Final = 16
 """Ranges of which samples are taken; the others are taken to be like them."""
 _SAMPLED_ENTRIES: Final = 200
@@ -35,7 +35,7 @@ Spans = list[tuple[int, int, int]]
 def measured_extents(
     client: PulsarClient, ranges: Sequence[TopicRange], timeout_ms: int, *, in_messages: bool
 ) -> dict[str, Extents]:
-    """Returns the extents of ranges that begin at an entry; in entries, or in messages as far as samples tell.
+    """Returns the extents of ranges that begin at an entry; in entries, or in messages as far as samples show them.
 
     A range whose topic is gone is not in the answer. What is not known when half of `timeout_ms` is over is left out.
     """

@@ -1,7 +1,7 @@
 """First entries of ranges: what there is at, or first after, a start that may not be the position of an entry.
 
 The start of a topic, and the end of a ledger that was read to its end, say nothing about what comes next. What did come
-next is asked for once, when a range is planned, and noted in the offset or the range: if it is gone when the range is
+next is requested once, when a range is planned, and noted in the offset or the range: if it is gone when the range is
 read, or read again, that is a loss for certain. It costs a reader for each partition, only at the start of a query, for
 new partitions, and where a range crosses into another ledger.
 """
@@ -22,15 +22,15 @@ from spark_pulsar.connector.positions import EARLIEST, ReadPosition
 from spark_pulsar.model.errors import TopicNotFound
 
 _AT_ONCE: Final = 8
-"""Readers that look at the same time, on one connection to each broker."""
+"""Readers that are attached at the same time, on one connection to each broker."""
 
 
 def first_entries(client: PulsarClient, ranges: Sequence[TopicRange], timeout_ms: int) -> dict[str, ReadPosition]:
     """Returns the first entry of each range whose start says nothing about it (`known_end` is None).
 
-    A range without any, or whose topic is gone, is not in the answer: its task tells what is to be told. To be asked
-    anew for each range; an answer holds for the offset that it is noted in. Raises OperationTimeout when the broker has
-    not sent all of them after `timeout_ms`: a range without its first entry could lose it without a word.
+    A range without any, or whose topic is gone, is not in the answer: its task reports what is to be reported. To be
+    asked anew for each range; an answer holds for the offset that it is noted in. Raises OperationTimeout when the
+    broker has not sent all of them after `timeout_ms`: a range without its first entry could lose it without a word.
     """
     unknown = [work for work in ranges if work.known_end is None]
     if not unknown:
@@ -78,7 +78,7 @@ def passed_over(
     """Returns the first entries of those ranges of `ranges` whose start is a position of a ledger that is gone.
 
     Where the ledger of a start has ended there, both it and one that was trimmed are followed by the first entry of
-    another. The entry before the start tells the two apart, as long as it is there.
+    another. The entry before the start distinguishes the two, as long as it is there.
     """
     jumped = [
         work
@@ -100,7 +100,7 @@ def passed_over(
 def named_starts_gone(
     client: PulsarClient, options: Options, ranges: Sequence[TopicRange], first: Mapping[str, ReadPosition]
 ) -> list[str]:
-    """Losses between the positions that the user named and what there is."""
+    """Losses between the positions that the user named and what there is (OFFSET-9)."""
     if not isinstance(options.starting_offsets, Mapping):
         return []
     starts = {work.topic: work.start for work in ranges}

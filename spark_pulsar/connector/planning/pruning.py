@@ -1,4 +1,4 @@
-"""Pruning: the partitions that the keys of a read can be in, where the user states how producers hash.
+"""Pruning: the partitions that the keys of a read can be in, where the user states how producers hash (READ-23).
 
 A read without `keysHashingScheme` reads all partitions, and so does one of a topic whose number of partitions changed
 while a query ran, from then on: keys that were published before are elsewhere than those published later.
@@ -28,7 +28,8 @@ CHANGED: Final = 0
 
 
 class KeyPruning:
-    """Choice of the partitions to read by the keys of a read; all, without keys or without the hashing of producers.
+    """Choice of the partitions to read by the keys of a read; all, without keys or without the hashing of producers
+    (OFFSET-15).
 
     Numbers of partitions are by full name of the topic; a topic that is not among them is read whole.
     """
@@ -43,9 +44,9 @@ class KeyPruning:
         """Partitions of the keys, by the number of partitions that a topic has."""
 
     def partition_counts(self, topics: Collection[str], before: Mapping[str, int]) -> dict[str, int]:
-        """Asks for the number of partitions of each topic; `CHANGED` where it is not what it was `before`.
+        """Requests the number of partitions of each topic; `CHANGED` where it is not what it was `before`.
 
-        To be asked after the ends of a read: a partition that came later has no message before them.
+        To be called after the ends of a read are known: a partition that came later has no message before them.
         """
         if self._hashes is None:
             return {}

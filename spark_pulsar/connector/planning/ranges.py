@@ -36,11 +36,12 @@ class Plan:
 
 
 def plan(start: SourceOffset, end: SourceOffset) -> Plan:
-    """Ranges from `start` to `end`.
+    """Ranges from `start` to `end` (OFFSET-6).
 
     A partition that only `end` knows is new and read from its beginning. One that only `start` knows has vanished: a
     loss, and so it is when the options of a restarted query no longer name it. One whose end lies before its start has
-    been replaced: a loss too, and the new one is read from its beginning.
+    been replaced: a loss too, and the new one is read from its beginning. So is one that `end` says was replaced, which
+    was reported before.
     """
     ranges: list[TopicRange] = []
     losses = [
@@ -50,6 +51,8 @@ def plan(start: SourceOffset, end: SourceOffset) -> Plan:
     ]
     for topic in sorted(end.positions):
         first, last = start.positions.get(topic, EARLIEST), end.positions[topic]
+        if topic in end.replaced:
+            first = EARLIEST
         if last < first:
             losses.append(
                 f"{topic} ends at {last}, before {first} where reading stood; "
@@ -73,7 +76,7 @@ def _range(topic: str, begin: ReadPosition, start: SourceOffset, end: SourceOffs
 
 
 def shrunken(start: SourceOffset, ends: Mapping[str, ReadPosition]) -> list[str]:
-    """Losses of entries that were known to lie behind `start`, in partitions that now end before them.
+    """Losses of entries that were known to lie behind `start`, in partitions that now end before them (OFFSET-5).
 
     A partition that ends before the start itself is left to `plan`, unless it is empty.
     """

@@ -1,6 +1,7 @@
-"""Splitting: the cut points at which the range of a topic partition is divided among several tasks. Pure functions.
+"""Splitting: the cut points at which the range of a topic partition is divided among several tasks (READ-18, READ-19).
+Pure functions.
 
-`minPartitions` and `maxRecordsPerPartition` ask for it. Cut points are decided once, when a range is planned, by what
+`minPartitions` and `maxRecordsPerPartition` require it. Cut points are decided once, when a range is planned, by what
 is known of it then: its messages where they were counted ahead, else its entries. A streaming offset notes them, so
 that a replay has the same tasks, whatever the options and cores are by then.
 
@@ -66,7 +67,7 @@ class Extents:
 
 
 def asks_for_parts(ranges: Sequence[TopicRange], split: Split) -> bool:
-    """Tells whether any of the ranges may be cut."""
+    """Returns whether any of the ranges may be cut."""
     return split.max_records is not None or (split.min_partitions or 0) > len(ranges) > 0
 
 

@@ -1,4 +1,5 @@
-"""Topic partitions that a read covers: asked for in every trigger, so that new ones are found while it runs."""
+"""Topic partitions that a read covers: requested in every trigger, so that new ones are found while it runs
+(OFFSET-11)."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ Answer = TypeVar("Answer")
 
 _FIRST_PAUSE_S: Final = 0.25
 _LAST_PAUSE_S: Final = 5.0
-_TELL_EVERY_S: Final = 60.0
+_LOG_EVERY_S: Final = 60.0
 
 
 def find_partitions(
@@ -46,7 +47,7 @@ def find_partitions(
 
 
 def check_found(topics: Sequence[str], known: Collection[str], options: Options) -> None:
-    """Refuses a named topic that never was, and a named partition. One that vanished is a loss, told elsewhere; a
+    """Refuses a named topic that never was, and a named partition. One that vanished is a loss, reported elsewhere; a
     partition of a named topic that is not there yet, while partitions are added, is found by the next trigger. Raises
     TopicNotFound."""
     bases = {TopicName.parse(topic).base for topic in known}
@@ -68,12 +69,12 @@ def _retry_letter_partitions(client: PulsarClient, options: Options) -> list[str
 def when_they_exist(
     options: Options, ask: Callable[[], Answer], begin_waiting: Callable[[], object] = lambda: None
 ) -> Answer:
-    """Returns the answer of `ask`, which looks for all topics; with `waitingForNonExistedTopic` asks again until there
-    are all, after `begin_waiting`.
+    """Returns the answer of `ask`, which looks for all topics; with `waitingForNonExistedTopic` repeats it until there
+    are all, after `begin_waiting` (READ-5).
 
     Has no end of its own: Spark ends the process when a query is stopped, or a job cancelled.
     """
-    pause_s, waited_s, told_s = _FIRST_PAUSE_S, 0.0, 0.0
+    pause_s, waited_s, logged_s = _FIRST_PAUSE_S, 0.0, 0.0
     is_waiting = False
     while True:
         try:
@@ -81,9 +82,9 @@ def when_they_exist(
         except TopicNotFound as missing:
             if not options.waiting_for_non_existed_topic:
                 raise
-            if not is_waiting or waited_s - told_s >= _TELL_EVERY_S:
+            if not is_waiting or waited_s - logged_s >= _LOG_EVERY_S:
                 LOG.warning("waitingForNonExistedTopic: %s; waiting for it since %d s", missing, waited_s)
-                told_s = waited_s
+                logged_s = waited_s
         if not is_waiting:
             is_waiting = True
             begin_waiting()

@@ -1,8 +1,9 @@
-"""Progress of a streaming query in a line or two: read, left to read, rate, time of a micro-batch, and advice.
+"""Progress of a streaming query in a line or two: read, left to read, rate, time of a micro-batch, and advice (READ-4,
+READ-32).
 
-`explain` asks Spark's query object, of a classic session or of Spark Connect, for its last progress events;
+`explain` reads the last progress events of Spark's query object, of a classic session or of Spark Connect;
 `explain_progress` is a pure function of those. Spark has no place for a source's own metrics or description (see
-docs/connector.md), so all that it tells is in the offsets and in `latestOffset`, which are ours.
+docs/connector-operations.md), so all that it reports is in the offsets and in `latestOffset`, which are ours.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _ADVICE: Final = {
 def explain(query: Any) -> str:
     """Returns how far a streaming query is, how far behind, how fast, and what to do if something is odd.
 
-    `query` is a StreamingQuery; only its sources of `format("pulsar")` are told in detail.
+    `query` is a StreamingQuery; only its sources of `format("pulsar")` are described in detail.
     """
     recent = [_event(each) for each in query.recentProgress]
     name = query.name or query.id
@@ -98,12 +99,16 @@ def _topics(positions: Mapping[str, Any]) -> str:
     for each in positions:
         name = TopicName.parse(each)
         partitions[name.base.full] = partitions.get(name.base.full, 0) + (1 if name.partition >= 0 else 0)
-    told = [
+    topics = [
         f"{topic} ({count} partition{'s' if count > 1 else ''})" if count else topic
         for topic, count in partitions.items()
     ]
-    more = len(told) - _MOST_TOPICS
-    return ", ".join(told[:_MOST_TOPICS]) + (f" and {more} more topics" if more > 0 else "") if told else "no topic yet"
+    more = len(topics) - _MOST_TOPICS
+    return (
+        ", ".join(topics[:_MOST_TOPICS]) + (f" and {more} more topics" if more > 0 else "")
+        if topics
+        else "no topic yet"
+    )
 
 
 def _subscription(latest: Mapping[str, Any]) -> str:
@@ -162,12 +167,12 @@ def _pace(recent: Sequence[Event]) -> str:
     last = recent[-1]
     total_ms, parts = _shares(recent)
     slowest = sorted(parts.items(), key=lambda item: -item[1])[:2]
-    told = ", ".join(f"{part} {duration_ms:,.0f} ms" for part, duration_ms in slowest if duration_ms)
+    slow_parts = ", ".join(f"{part} {duration_ms:,.0f} ms" for part, duration_ms in slowest if duration_ms)
     rows = _worked(recent)[-1]
     return (
         f"batch {last.get('batchId')} at {last.get('timestamp')}: {rows.get('numInputRows', 0):,} rows, "
         f"{rows.get('processedRowsPerSecond') or 0:,.0f} rows/s; a micro-batch takes {total_ms:,.0f} ms"
-        + (f" ({told})" if told else "")
+        + (f" ({slow_parts})" if slow_parts else "")
     )
 
 

@@ -1,4 +1,4 @@
-"""Lag of a query: what it has left unread, in each partition, for the progress of its micro-batches.
+"""Lag of a query: what it has left unread, in each partition, for the progress of its micro-batches (READ-4, READ-31).
 
 Answered from what planning knows, without a request: entries by their positions, messages and bytes as far as they were
 counted ahead, and beyond that by the mean of the entries that were. A stream without limits leaves nothing: its lag is
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from spark_pulsar.connector.letters.delays import DelayedLetters
 
 MOST_PARTITIONS: Final = 50
-"""Partitions that are told one by one: those with the most messages. Progress is kept, and copied, by Spark."""
+"""Partitions that are reported one by one: those with the most messages. Progress is kept, and copied, by Spark."""
 
 
 class PartitionLag(NamedTuple):
@@ -67,21 +67,21 @@ class Lag:
                 for topic, end in due.items()
                 if topic in newest and planned.get(topic, EARLIEST) < end
             }
-        told = {topic: lag for topic, lag in self._partitions.items() if lag.entries}
+        behind = {topic: lag for topic, lag in self._partitions.items() if lag.entries}
         now_ms = wall_ms()
-        oldest = min((lag.oldest_ms for lag in told.values() if lag.oldest_ms is not None), default=None)
-        sizes = [lag.size_bytes for lag in told.values()]
+        oldest = min((lag.oldest_ms for lag in behind.values() if lag.oldest_ms is not None), default=None)
+        sizes = [lag.size_bytes for lag in behind.values()]
         out: dict[str, Any] = {
-            "messages": sum(lag.messages for lag in told.values()),
-            "entries": sum(lag.entries for lag in told.values()),
+            "messages": sum(lag.messages for lag in behind.values()),
+            "entries": sum(lag.entries for lag in behind.values()),
             "bytes": None if None in sizes else sum(size for size in sizes if size is not None),
-            "seconds": _seconds(oldest, now_ms) if told else 0.0,
-            "estimated": any(lag.is_estimated for lag in told.values()),
-            "partitions": len(told),
+            "seconds": _seconds(oldest, now_ms) if behind else 0.0,
+            "estimated": any(lag.is_estimated for lag in behind.values()),
+            "partitions": len(behind),
         }
-        most = sorted(told, key=lambda topic: (-told[topic].messages, topic))[:MOST_PARTITIONS]
+        most = sorted(behind, key=lambda topic: (-behind[topic].messages, topic))[:MOST_PARTITIONS]
         if most:
-            out["ofPartitions"] = {topic: told[topic].to_json(now_ms) for topic in sorted(most)}
+            out["ofPartitions"] = {topic: behind[topic].to_json(now_ms) for topic in sorted(most)}
         waiting = letters.deliveries_ms
         if waiting:
             entries = sum(entries_between(due.get(topic, EARLIEST), newest[topic]) for topic in waiting.keys() & newest)

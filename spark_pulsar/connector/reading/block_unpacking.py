@@ -16,7 +16,7 @@ from spark_pulsar.connector.reading.decryption import EntryDecryption
 from spark_pulsar.wire.columns.entries import EntryTable, Kind, inspect_block
 from spark_pulsar.wire.columns.key_set import KeySet
 from spark_pulsar.wire.columns.records import RecordDecoder
-from spark_pulsar.wire.entry_blocks import EntryBlock
+from spark_pulsar.wire.entries.entry_blocks import EntryBlock
 
 if TYPE_CHECKING:
     import pyarrow as pa

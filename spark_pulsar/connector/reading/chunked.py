@@ -1,9 +1,9 @@
-"""Messages that were too large for one entry: their chunks put together while a range is read.
+"""Messages that were too large for one entry: their chunks put together while a range is read (OFFSET-4).
 
 A chunked message belongs to the range that holds its *last* chunk. Its first chunks may lie before the range, and then
 are fetched from there: chunks of one message carry one publish time, so reading starts where that time begins, and at
 the start of the topic if that was not early enough (a producer's clock may go backwards). The same happens to a message
-whose chunks were given up because too many others were unfinished.
+whose chunks were discarded because too many others were unfinished.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Final
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.connector.data_loss import report_losses
 from spark_pulsar.model.errors import PulsarError
-from spark_pulsar.model.ids import EARLIEST_ID, MessageId, Position
-from spark_pulsar.wire.chunks import Assembled, ChunkAssembler
+from spark_pulsar.model.positions.ids import EARLIEST_ID, MessageId, Position
 from spark_pulsar.wire.columns.entries import Entries, EntryTable, Kind, inspect_block, inspect_entries, whole_message
+from spark_pulsar.wire.entries.chunks import Assembled, ChunkAssembler
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 
 LOG: Final = logging.getLogger("spark_pulsar")

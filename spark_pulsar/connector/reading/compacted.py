@@ -1,7 +1,7 @@
-"""Compacted reads: the latest message of each key of a topic partition, tombstones left out.
+"""Compacted reads: the latest message of each key of a topic partition, tombstones left out (READ-20).
 
 A compacted reader is sent the compacted view, whose entries keep their ids, with holes between them, and then what was
-published after the compaction as it is. So its end is told by ids and not by an entry, a hole is no loss, and the task
+published after the compaction as it is. So ids determine its end and not an entry, a hole is no loss, and the task
 itself keeps the latest of each key; what is older, or deleted, goes whenever it has grown to half of what is held.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _KEY, _VALUE = "__key", "value"
 _LEAST_ROWS: Final = 100_000
-"""Rows after which older ones are let go, if there are not more to keep."""
+"""Rows after which older ones are released, if there are not more to keep."""
 _ROWS_A_BATCH: Final = 10_000
 
 

@@ -1,4 +1,5 @@
-"""Encrypted entries of a read: decrypted before they are unpacked, or what `cryptoFailureAction` says."""
+"""Encrypted entries of a read: decrypted before they are unpacked, or what `cryptoFailureAction` says (READ-13,
+READ-14)."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ class EntryDecryption:
         self._action = options.crypto_failure_action
         self._decryptor: Decryptor | None = None
         self._discarded = 0
-        self._told = 0
+        self._warned = 0
 
     def open(self, table: EntryTable) -> EntryTable:
         """Returns the table with its encrypted entries decrypted.
@@ -68,18 +69,18 @@ class EntryDecryption:
         if self._action == CONSUME:
             return as_stored(table, list(closed))
         if self._action == DISCARD:
-            self._tell(int(table.message_counts[list(closed)].sum()), at, error)
+            self._warn(int(table.message_counts[list(closed)].sum()), at, error)
             return without_entries(table, list(closed))
         raise UnreadableMessageError(
             f"{self._topic}: entry {at} cannot be decrypted: {error}. Give its private key in {PRIVATE_KEYS}, or set "
             f"{ACTION} to {DISCARD} or {CONSUME} to go on with it"
         ) from error
 
-    def _tell(self, count: int, at: str, error: DecryptionError) -> None:
+    def _warn(self, count: int, at: str, error: DecryptionError) -> None:
         """Warns of messages that are left out: of the first ones, and whenever there are twice as many."""
         self._discarded += count
-        if self._discarded >= 2 * self._told:
-            self._told = self._discarded
+        if self._discarded >= 2 * self._warned:
+            self._warned = self._discarded
             LOG.warning(
                 "%s: %d messages so far cannot be decrypted and are left out (%s = %s), at %s: %s",
                 self._topic, self._discarded, ACTION, DISCARD, at, error,

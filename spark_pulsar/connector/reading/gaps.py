@@ -1,8 +1,9 @@
-"""Gaps in a range that is read: tells entries that were trimmed from ids that never were a message's.
+"""Gaps in a range that is read: distinguishes entries that were trimmed from ids that never were a message's (OFFSET-4,
+OFFSET-7, TXN-7).
 
 Ids have gaps without a loss: ledgers end, and markers of transactions and of replication are never delivered. A broker
-trims from the front only. So everything from an entry on is there as long as that entry is; and the broker is asked for
-it only where ids have a gap, which costs nothing in a range of one ledger without markers.
+trims from the front only. So everything from an entry on is there as long as that entry is; and the broker gets
+requests for it only where ids have a gap, which costs nothing in a range of one ledger without markers.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.clock import monotonic_ms
 from spark_pulsar.connector.positions import ReadPosition, entries_between
 from spark_pulsar.model.errors import TopicNotFound
-from spark_pulsar.model.ids import MessageId
+from spark_pulsar.model.positions.ids import MessageId
 
 if TYPE_CHECKING:
     from spark_pulsar.connector.planning.ranges import TopicRange
-    from spark_pulsar.wire.entry_blocks import EntryBlock
+    from spark_pulsar.wire.entries.entry_blocks import EntryBlock
 
 _PROVE_AFTER_MS: Final = 1_000
-"""Age of a gap after which the entry before it is asked for: later it may have been trimmed after it was read."""
+"""Age of a gap after which the entry before it is requested: later it may have been trimmed after it was read."""
 
 
 class RangeGaps:
@@ -55,7 +56,7 @@ class RangeGaps:
         return losses + self._prove()
 
     def reaches_end(self) -> bool:
-        """Tells whether the last entry before the end is there, though nothing of its ledger came: markers only."""
+        """Returns whether the last entry before the end is there, though nothing of its ledger came: markers only."""
         end = self._work.end
         return self._is_there(end._replace(entry_id=end.entry_id - (0 if end.batch_index else 1)))
 
@@ -84,7 +85,7 @@ class RangeGaps:
         ]
 
     def _is_there(self, entry: ReadPosition) -> bool:
-        """Tells whether an entry is there, also if it is of an aborted transaction, which a broker may pass over. A
+        """Returns whether an entry is there, also if it is of an aborted transaction, which a broker may pass over. A
         ledger goes as a whole, and never before those in front of it."""
         wanted = entry._replace(batch_index=0).message_id
         at = self._first_available(wanted)

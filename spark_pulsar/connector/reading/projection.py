@@ -1,9 +1,9 @@
-"""Columns of a read: the checks of its schema, and what is made of each record batch for it. Schemas are Spark
-`StructType`s, used here by their public face only, so that this module needs no pyspark.
+"""Columns of a read: the checks of its schema, and what is made of each record batch for it (SCHEMA-1). Schemas are
+Spark `StructType`s, used here by their public face only, so that this module needs no pyspark.
 
 The read columns are those of StreamNative's JVM connector: `value`, or what the topic's schema has in its place (see
 `schemas`), then those of the metadata. `.schema(...)` on the reader picks some of them, in any order, and is passed
-down to the kernels, so columns that are not asked for are not decoded; `value` and `__key` may be asked for as
+down to the kernels, so columns that are not requested are not decoded; `value` and `__key` may be requested as
 `string`, which then must be valid UTF-8. More metadata comes where `metadataColumns` or that schema names it.
 """
 
@@ -24,7 +24,7 @@ from spark_pulsar.connector.columns import (
     no_doubles,
 )
 from spark_pulsar.connector.errors import SchemaError
-from spark_pulsar.connector.options.decode_mode import DecodeMode
+from spark_pulsar.connector.options.decode_mode import FAIL, JSON, DecodeMode
 from spark_pulsar.connector.schemas.decoding.plan import Decoding
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def projection_of(
     listing all."""
     fields = fields_of(schema)
     if not fields:
-        raise SchemaError("the schema names no column")
+        raise SchemaError("the schema of .schema(...) names no column: name one, or leave .schema out")
     names = [name for name, _, _ in fields]
     no_doubles(names)
     if missing := [name for name in metadata if name not in names]:
@@ -109,6 +109,17 @@ def projection_of(
     )
 
 
+def is_plain(schema: Any) -> bool:
+    """Returns whether a schema names columns of a topic without schema alone: metadata, and `value` as bytes or
+    text."""
+    return all(name in _READ and kind in _READ[name].types for name, kind, _ in fields_of(schema))
+
+
+def ltz_hint(kind: str) -> str:
+    """Returns what to do where DDL says `timestamp` and the session makes a type without time zone of it."""
+    return ", and where spark.sql.timestampType is TIMESTAMP_NTZ write timestamp_ltz" * (kind == "timestamp_ntz")
+
+
 def _check_plain(name: str, kind: str, known: Mapping[str, Column]) -> None:
     if name in NOT_THERE:
         raise SchemaError(f"there is no column {name}: {NOT_THERE[name]}")
@@ -117,16 +128,19 @@ def _check_plain(name: str, kind: str, known: Mapping[str, Column]) -> None:
     if kind not in known[name].types:
         raise SchemaError(
             f"column {name} is {' or '.join(known[name].types)}, it cannot be read as {kind}; cast it afterwards"
+            f"{ltz_hint(kind)}"
         )
 
 
 def _decoded_projection(schema: Any, definition: Definition | None, mode: DecodeMode) -> Projection:
-    """Checks the schema of a read of a topic with a schema: `value` is the raw payload where it is asked for as bytes
+    """Checks the schema of a read of a topic with a schema: `value` is the raw payload where it is requested as bytes
     and the topic's schema has no such column."""
-    from spark_pulsar.connector.schemas.types.columns import value_columns
-    from spark_pulsar.connector.schemas.types.spark_types import asked_for, spark_name
+    import pyarrow as pa
 
-    there = {} if definition is None else {each.name: each.type for each in value_columns(definition)}
+    from spark_pulsar.connector.schemas.types.arrow_types import with_odd_as
+    from spark_pulsar.connector.schemas.types.spark_types import asked_for
+
+    there = _columns_there(schema, definition, mode)
     plain = {name: column for name, column in _READ.items() if name not in there}
     plain |= {name: Column(name, (kind,), meaning) for name, kind, meaning in mode.columns()}
     known = dict.fromkeys([*there, *plain])
@@ -141,10 +155,11 @@ def _decoded_projection(schema: Any, definition: Definition | None, mode: Decode
             _check_plain(name, kind, plain)
             if kind == "string" and name in ("value", "__key"):
                 as_string.append(name)
-        elif name != "value" or kind != "binary" or spark_name(there[name]) == "binary":
+        elif name != "value" or kind != "binary" or there[name] == pa.binary():
             wanted.append((name, asked_for(field.dataType, there[name], name)))
     if not wanted and mode.mode != FAILING.mode:
-        wanted = list(there.items())  # which rows decode decides about the others
+        # which rows decode decides about the others
+        wanted = [(name, with_odd_as(kind, pa.string())) for name, kind in there.items()]
     return Projection(
         names=tuple(field.name for field in schema.fields),
         as_string=frozenset(as_string),
@@ -153,22 +168,51 @@ def _decoded_projection(schema: Any, definition: Definition | None, mode: Decode
     )
 
 
-def read_ddl(definition: Definition | None, mode: DecodeMode = FAILING, metadata: Sequence[str] = ()) -> str:
-    """Returns the schema of a read when the user gives none, of topics with this schema; `metadata` names columns of
-    METADATA_COLUMNS."""
-    asked = [(name, ON_REQUEST[name].types[0]) for name in metadata]
-    if definition is None and not mode.columns():
-        return ", ".join([READ_DDL, *(f"{name} {kind}" for name, kind in asked)])
+def _columns_there(schema: Any, definition: Definition | None, mode: DecodeMode) -> dict[str, Any]:
+    """Returns the Arrow types of the columns that the topic's schema gives, by name; none of a schema that cannot be
+    read where no column of it is requested."""
     from spark_pulsar.connector.schemas.types.columns import value_columns
-    from spark_pulsar.connector.schemas.types.spark_types import ddl
 
-    there = value_columns(definition)
+    if definition is None:
+        return {}
+    try:
+        return {each.name: each.type for each in value_columns(definition)}
+    except SchemaError:
+        raw = {name for name, _, _ in mode.columns()} | set(_READ)
+        if all(name in raw and (name != "value" or kind == "binary") for name, kind, _ in fields_of(schema)):
+            return {}
+        raise
+
+
+def read_schema(
+    definition: Definition | None, mode: DecodeMode = FAILING, metadata: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Returns the schema of a read when the user gives none, of topics with this schema, as in
+    `StructType.jsonValue()`: text of DDL would mean what settings of the session make of it. `metadata` names columns
+    of METADATA_COLUMNS."""
+    from spark_pulsar.connector.schemas.types.columns import value_columns
+    from spark_pulsar.connector.schemas.types.spark_types import json_field
+
+    there = _without_odd(value_columns(definition), mode.unsupported_fields)
     added = [(name, kind) for name, kind, _ in mode.columns()]
-    added += [(column.name, column.types[0]) for column in READ_COLUMNS[1:]] + asked
+    added += [(column.name, column.types[0]) for column in READ_COLUMNS[1:]]
+    added += [(name, ON_REQUEST[name].types[0]) for name in metadata]
     for name, _ in added:
         if name in there.names:
             raise SchemaError(
                 f"the topic's schema has a field {name}, which is a column of the connector; set useTopicSchema to "
                 "false to read value as bytes"
             )
-    return ", ".join([ddl(there), *(f"`{name}` {kind}" for name, kind in added)])
+    columns = [json_field(each.name, each.type) for each in there] + [json_field(*each) for each in added]
+    return {"type": "struct", "fields": columns}
+
+
+def _without_odd(columns: pa.Schema, unsupported_fields: str) -> pa.Schema:
+    import pyarrow as pa
+
+    from spark_pulsar.connector.schemas.types.arrow_types import with_odd_as
+
+    if unsupported_fields == FAIL:
+        return columns
+    plain = pa.string() if unsupported_fields == JSON else pa.binary()
+    return pa.schema([each.with_type(with_odd_as(each.type, plain)) for each in columns])

@@ -20,8 +20,8 @@ from spark_pulsar.connector.reading.block_unpacking import BlockUnpacking
 from spark_pulsar.connector.reading.gaps import RangeGaps
 from spark_pulsar.connector.reading.projection import Projection
 from spark_pulsar.model.errors import CorruptMessage, MalformedBatch, TopicNotFound
-from spark_pulsar.model.ids import MessageId
-from spark_pulsar.wire.entry_blocks import EntryBlock
+from spark_pulsar.model.positions.ids import MessageId
+from spark_pulsar.wire.entries.entry_blocks import EntryBlock
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,10 +45,10 @@ class Blocks(Protocol):
 def read_range(
     client: PulsarClient, options: Options, work: TopicRange, projection: Projection, arrived: Blocks | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the messages of one range, in order, as record batches of up to 10,000 rows and 16 MB.
+    """Yields the messages of one range, in order, as record batches of up to 10,000 rows and 16 MB (READ-26).
 
     What has `arrived` before is taken from there, else it is fetched: the reader on the broker is closed when the
-    iterator ends or is given up. Raises DataLossError when messages of the range are gone (unless `failOnDataLoss` is
+    iterator ends or is closed. Raises DataLossError when messages of the range are gone (unless `failOnDataLoss` is
     false), UnreadableMessageError, OperationTimeout.
     """
     unpacking = BlockUnpacking(client, options, work.topic, projection.read_names)
@@ -103,7 +103,7 @@ def decoding(
 
 
 def check_finished(fetch: Blocks, work: TopicRange, options: Options) -> None:
-    """Refuses a range whose next entry did not come in time. Raises OperationTimeout."""
+    """Refuses a range whose next entry did not come in time (READ-10). Raises OperationTimeout."""
     if not fetch.finished:
         place = f"{work.topic} from {work.start} to {work.end}, at {fetch.position}"
         raise OperationTimeout("waiting for the next entry", place, options.poll_timeout_ms)

@@ -1,4 +1,4 @@
-"""Copies of schemas: the versions that a topic has on one Pulsar, registered with a topic of another."""
+"""Copies of schemas: the versions that a topic has on one Pulsar, registered with a topic of another (SCHEMA-4)."""
 
 from __future__ import annotations
 

@@ -39,6 +39,8 @@ class Definition:
     schema: Schema
     name: str = ""
     version: bytes = b""
+    is_of_several: bool = False
+    """True for the one of several topics that differ: a message without version was not written with it."""
 
     @staticmethod
     def of(found: RegisteredSchema) -> Definition:
@@ -81,4 +83,5 @@ class Definition:
         except InvalidKeyValue as error:
             raise SchemaError(f"the KEY_VALUE schema cannot be read: {error}") from error
         key_name, value_name = (self.schema.properties.get(f"{part}.schema.name", "") for part in ("key", "value"))
-        return Definition(key, key_name), Definition(value, value_name), KeyValueEncoding(encoding)
+        parts = Definition(key, key_name, self.version), Definition(value, value_name, self.version)
+        return *parts, KeyValueEncoding(encoding)

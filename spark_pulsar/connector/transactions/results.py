@@ -1,10 +1,12 @@
-"""Results of tasks: what one tells the driver of the transaction that it wrote in."""
+"""Results of tasks: what one reports to the driver about the transaction that it wrote in. The source imports them, and
+no client."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from spark_pulsar.model.ids import TransactionId
+from spark_pulsar.connector.once.outcomes import TaskOutcome, Totals
+from spark_pulsar.model.positions.ids import TransactionId
 
 
 class LogPlace(NamedTuple):
@@ -21,3 +23,6 @@ class TaskResult(NamedTuple):
     log: LogPlace | None = None
     was_committed: bool = False
     """The micro-batch was committed by an earlier run: what this one has written must not be."""
+    history: tuple[Totals, ...] = ()
+    """Totals of the micro-batches that were committed last."""
+    outcome: TaskOutcome | None = None

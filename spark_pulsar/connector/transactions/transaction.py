@@ -1,4 +1,4 @@
-"""One transaction as the driver and the tasks of a write use it: opened, told of partitions, committed or aborted."""
+"""One transaction as the driver and the tasks of a write use it: opened, given partitions, committed or aborted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from spark_pulsar.model.errors import (
     TopicNotFound,
     TransactionNotFound,
 )
-from spark_pulsar.model.ids import TransactionId
+from spark_pulsar.model.positions.ids import TransactionId
 
 LOG: Final = logging.getLogger("spark_pulsar")
 
@@ -28,9 +28,9 @@ ENDED: Final = (TransactionNotFound, InvalidTransactionStatus)
 
 @naming("operationTimeoutMs")
 def open_transaction(client: PulsarClient, options: Options) -> TransactionId:
-    """Opens a transaction. Raises DeliveryGuaranteeError where transactions are off.
+    """Opens a transaction (TXN-6). Raises DeliveryGuaranteeError where transactions are off.
 
-    The same write gets the same coordinator each time: numbers, by which rows are told, grow at each of them alone.
+    The same write gets the same coordinator each time: numbers, which identify rows, grow at each of them alone.
     """
     try:
         count = client.coordinator_count()
@@ -71,7 +71,7 @@ def abort(client: PulsarClient, transaction: TransactionId) -> None:
 
 
 def has_ended(transaction: TransactionId, error: PulsarError) -> DeliveryGuaranteeError:
-    """Returns the error of a write whose transaction has ended."""
+    """Returns the error of a write whose transaction has ended (TXN-6)."""
     return DeliveryGuaranteeError(
         f"deliveryGuarantee = {TRANSACTIONAL}: transaction {transaction} has ended before it was committed, and what "
         "was written in it is gone: it took longer than transactionTimeoutMs, an admin has aborted it, or the query "

@@ -1,10 +1,11 @@
-"""Delivery times of rows: the columns `__deliverAt` and `__deliverAfterMs` as one time for each row."""
+"""Delivery times of rows: the columns `__deliverAt` and `__deliverAfterMs` as one time for each row (SINK-5)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.connector.errors import SchemaError
+from spark_pulsar.connector.session_zone import as_instants
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,7 +26,7 @@ def delivery_times_ms(table: pa.Table, now_ms: int) -> Any:
     names = table.column_names
     times = np.zeros(table.num_rows, np.int64)
     if DELIVER_AT in names:
-        times = np.maximum(event_times_ms(table.column(DELIVER_AT)), 0)
+        times = np.maximum(event_times_ms(as_instants(table.column(DELIVER_AT))), 0)
     if DELIVER_AFTER in names:
         delays_ms = event_times_ms(table.column(DELIVER_AFTER))
         both = (delays_ms != 0) & (times != 0)

@@ -1,4 +1,5 @@
-"""Values that are encoded already: `schemaType` AUTO_PRODUCE_BYTES, as the official clients' schema of that name.
+"""Values that are encoded already: `schemaType` AUTO_PRODUCE_BYTES, as the official clients' schema of that name
+(SCHEMA-3).
 
 The producer attaches with the newest schema of the topic, and each message names a version of it: the newest, or that
 of the column `__schemaVersion`. Rows of one version stand together in the batches, since a batch has one version.
@@ -6,8 +7,7 @@ of the column `__schemaVersion`. Rows of one version stand together in the batch
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import pairwise
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.client.client import PulsarClient
@@ -31,29 +31,47 @@ def topic_schema(client: PulsarClient, options: Options, topic: str) -> Schema |
     return None if found is None else found.schema
 
 
-def runs_of_versions(table: pa.Table) -> Iterator[tuple[int | None, pa.Table]]:
-    """Yields the rows in their order, cut where another version of the schema begins; None: the topic's newest."""
-    import numpy as np
+@dataclass(frozen=True, slots=True)
+class RowVersions:
+    """Versions of the schema that rows name: `encoded` has those of `numbers`, one number for each row."""
 
-    if SCHEMA_VERSION not in table.column_names:
-        yield None, table
-        return
-    column = table.column(SCHEMA_VERSION).combine_chunks()
-    versions = column.fill_null(-1).to_numpy(zero_copy_only=False)
-    cuts = np.flatnonzero(versions[1:] != versions[:-1]) + 1
-    bounds = [0, *cuts.tolist(), len(versions)]
-    for first, last in pairwise(bounds):
-        if first < last:
-            yield column[first].as_py(), table.slice(first, last - first)
+    numbers: Any
+    encoded: list[bytes]
+
+    def of_row(self, row: int) -> bytes:
+        """Returns the version of a row as metadata have it; empty for the topic's newest."""
+        return self.encoded[int(self.numbers[row])]
+
+    def cuts(self, rows: Any) -> Any:
+        """Returns where batches of rows must begin, since a batch has one version."""
+        import numpy as np
+
+        numbers = self.numbers[rows]
+        cuts = np.zeros(len(rows), np.uint8)
+        cuts[1:] = numbers[1:] != numbers[:-1]
+        return cuts
 
 
 class KnownVersions:
-    """Versions of one topic's schema that rows may name: each is asked for once."""
+    """Versions of one topic's schema that rows may name: each is requested once."""
 
     def __init__(self, client: PulsarClient, topic: str) -> None:
         self._client = client
         self._topic = topic
         self._known: dict[int, bytes] = {}
+
+    def of_rows(self, table: pa.Table) -> RowVersions | None:
+        """Returns the versions that the rows of a table name; None without such a column. Raises SchemaError."""
+        import numpy as np
+        import pyarrow as pa
+
+        if SCHEMA_VERSION not in table.column_names:
+            return None
+        column = table.column(SCHEMA_VERSION).combine_chunks().dictionary_encode(null_encoding="encode")
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks()
+        numbers = column.indices.to_numpy().astype(np.int64)
+        return RowVersions(numbers, [self.encoded(version) for version in column.dictionary.to_pylist()])
 
     def encoded(self, version: int | None) -> bytes:
         """Returns a version as metadata have it, empty for None. Raises SchemaError for one that the topic lacks."""
@@ -77,5 +95,5 @@ def check_encoded(schema: Any, options: Options) -> None:
         if SCHEMA_VERSION in kinds:
             raise SchemaError(f"{SCHEMA_VERSION} can be written with schemaType {AUTO_PRODUCE_BYTES} only; drop it")
     elif kinds.get("value") != "binary":
-        told = kinds.get("value", "not there")
-        raise SchemaError(f"schemaType {AUTO_PRODUCE_BYTES} takes value as binary, encoded already; it is {told}")
+        given = kinds.get("value", "not there")
+        raise SchemaError(f"schemaType {AUTO_PRODUCE_BYTES} takes value as binary, encoded already; it is {given}")

@@ -14,6 +14,8 @@ import math
 from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Any, Final
 
+from spark_pulsar.connector.errors import SchemaError
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -24,7 +26,17 @@ def struct_to_json(array: pa.Array) -> pa.Array:
     """One JSON object a row; null stays null."""
     import pyarrow as pa
 
-    texts = [None if row is None else _json(row, array.type) for row in array.to_pylist()]
+    from spark_pulsar.connector.session_zone import with_arrow_zone
+
+    array = array.cast(with_arrow_zone(array.type))
+    try:
+        rows = array.to_pylist()
+    except (OverflowError, ValueError) as error:
+        raise SchemaError(
+            "column value holds a date or timestamp that is not in the years 1 to 9999; write to_json(value), which "
+            "Spark makes, in its place"
+        ) from error
+    texts = [None if row is None else _json(row, array.type) for row in rows]
     return pa.array(texts, pa.large_string())
 
 

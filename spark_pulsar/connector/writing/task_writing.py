@@ -16,17 +16,21 @@ from spark_pulsar.connector.errors import OptionError
 from spark_pulsar.connector.once.ordering import in_order
 from spark_pulsar.connector.options.options import Options
 from spark_pulsar.connector.options.timeouts import naming
+from spark_pulsar.connector.writing.opening import open_each
 from spark_pulsar.connector.writing.topic_writer import TopicWriter
+from spark_pulsar.model.errors import InvalidTopicName
 from spark_pulsar.model.names import TopicName
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from spark_pulsar.connector.once.attempt import TaskAttempt
+    from spark_pulsar.connector.once.outcomes import TaskOutcome
     from spark_pulsar.connector.schemas.deriving.row_schema import RowSchema
 
 GATHER_ROWS: Final = 20_000
 GATHER_BYTES: Final = 16 * 1024 * 1024
+GATHER_BYTES_OF_TOPICS: Final = 32 * 1024 * 1024
+_MOST_SHOWN: Final = 200
 
 
 @naming("sendTimeoutMs", "operationTimeoutMs")
@@ -35,22 +39,31 @@ def publish(
     options: Options,
     batches: Iterator[pa.RecordBatch],
     schema: RowSchema | None = None,
-    attempt: TaskAttempt | None = None,
+    outcome: TaskOutcome | None = None,
 ) -> int:
     """Writes all rows of a task, with a schema if it is given; the number written. Opens nothing if there are none.
 
-    With `attempt` each row is stored once, whatever attempts of the task there are; DeliveryGuaranteeError where that
-    cannot be. Raises what the broker refuses as typed errors; MessageTooLarge for a row above its limit.
+    With `outcome`, that of an attempt, each row is stored once, whatever attempts of the task there are, and it gets
+    what the driver has to know; DeliveryGuaranteeError where that cannot be.
+
+    Raises what the broker refuses as typed errors; MessageTooLarge for a row above its limit.
     """
     rows = 0
     topics: dict[str, TopicWriter] = {}
     try:
-        for table in _gathered(batches if attempt is None else in_order(batches)):
+        for table in _gathered(batches if outcome is None else in_order(batches), options):
+            parts = by_topic(table, options.topic, rows)
             rows += table.num_rows
-            for topic, part in _by_topic(table, options.topic):
+            new = [topic for topic, _ in parts if topic not in topics]
+            if len(new) > 1 and outcome is None:
+                topics |= open_each(new, lambda topic: _opened(client, options, topic, schema), TopicWriter.close)
+            for topic, part in parts:
                 if topic not in topics:
-                    topics[topic] = TopicWriter(client, options, topic, schema, attempt)
+                    topics[topic] = TopicWriter(client, options, topic, schema, outcome)
                 topics[topic].write(part)
+        if rows == 0 and outcome is not None and outcome.attempt.attempt_number > 0 and options.topic is not None:
+            # An attempt before may have had rows where this one has none.
+            topics[options.topic] = TopicWriter(client, options, options.topic, schema, outcome)
         for writer in topics.values():
             writer.flush()
     finally:
@@ -59,11 +72,22 @@ def publish(
     return rows
 
 
-def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Consecutive record batches as tables of some `GATHER_ROWS` rows or `GATHER_BYTES`, none of them empty."""
+def _opened(client: PulsarClient, options: Options, topic: str, schema: RowSchema | None) -> TopicWriter:
+    writer = TopicWriter(client, options, topic, schema)
+    writer.open_only_partition()
+    return writer
+
+
+def _gathered(batches: Iterator[pa.RecordBatch], options: Options) -> Iterator[pa.Table]:
+    """Yields consecutive record batches as tables of some `GATHER_ROWS` rows or `GATHER_BYTES`, none of them empty
+    (SINK-18).
+
+    Rows of several topics are more, enough for a full batch on each of them, or `GATHER_BYTES_OF_TOPICS`.
+    """
     import pyarrow as pa
 
     waiting: list[pa.RecordBatch] = []
+    topics: set[str | None] = set()
     rows = size = 0
     for batch in batches:
         if batch.num_rows == 0:
@@ -71,27 +95,56 @@ def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         waiting.append(batch)
         rows += batch.num_rows
         size += batch.nbytes
-        if rows >= GATHER_ROWS or size >= GATHER_BYTES:
+        if options.topic is None:
+            topics.update(batch.column("__topic").unique().to_pylist())
+        enough = max(GATHER_ROWS, len(topics) * options.batching_max_messages)
+        if rows >= enough or size >= (GATHER_BYTES if len(topics) < 2 else GATHER_BYTES_OF_TOPICS):
             yield pa.Table.from_batches(waiting)
-            waiting, rows, size = [], 0, 0
+            waiting, topics, rows, size = [], set(), 0, 0
     if waiting:
         yield pa.Table.from_batches(waiting)
 
 
-def _by_topic(table: pa.Table, topic: str | None) -> Iterator[tuple[str, pa.Table]]:
-    """Yields the rows of each topic: all of one if the option names it, else by the column `__topic`. Full names."""
+def by_topic(table: pa.Table, topic: str | None, rows_before: int) -> list[tuple[str, pa.Table]]:
+    """Returns the rows of each topic: all of one if the option names it, else by the column `__topic`. Full names.
+
+    `rows_before` is the number of rows that the task had before these. Raises OptionError for a null, InvalidTopicName
+    for what is no name; then nothing of these rows is written (SINK-19).
+    """
+    import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if topic is not None:
-        yield topic, table
-        return
+        return [(topic, table)]
     column = table.column("__topic").combine_chunks()
     if column.null_count:
-        raise OptionError("a row has no topic: __topic is null and the option topic is not given")
+        places = _places(pc.is_null(column), rows_before)
+        raise OptionError(f"a row has no topic: __topic is null in {places}, and the option topic is not given")
     encoded = pc.dictionary_encode(column)
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
+    names = []
     for index, name in enumerate(encoded.dictionary.to_pylist()):
-        full = TopicName.parse(name).full
-        yield full, table if len(encoded.dictionary) == 1 else table.filter(pc.equal(encoded.indices, index))
+        try:
+            names.append(TopicName.parse(name).full)
+        except InvalidTopicName as error:
+            places = _places(pc.equal(encoded.indices, index), rows_before)
+            raise InvalidTopicName(f"__topic is {name[:_MOST_SHOWN]!r} in {places}: {error.message}") from error
+    if len(names) == 1:
+        return [(names[0], table)]
+    numbers = encoded.indices.to_numpy()
+    ordered = table.take(pa.array(np.argsort(numbers, kind="stable")))
+    counts = np.bincount(numbers)
+    firsts = (np.cumsum(counts) - counts).tolist()
+    parts = zip(names, firsts, counts.tolist(), strict=True)
+    return [(name, ordered.slice(first, count)) for name, first, count in parts]
+
+
+def _places(matches: pa.Array, rows_before: int) -> str:
+    """Returns the words for the rows that match: the first one's place in the task, and the number of all."""
+    import pyarrow.compute as pc
+
+    first = rows_before + pc.index(matches, True).as_py() + 1
+    count = pc.sum(matches).as_py()
+    return f"row {first} of the task" + (f" and {count - 1} more of the {len(matches)} rows here" if count > 1 else "")

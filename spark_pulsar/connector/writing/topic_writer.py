@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.clock import wall_ms
-from spark_pulsar.client.publisher import Publisher
+from spark_pulsar.client.publishing.publisher import Publisher
 from spark_pulsar.connector.errors import SchemaError
-from spark_pulsar.connector.once.attempt import TaskAttempt
+from spark_pulsar.connector.once.outcomes import TaskOutcome
 from spark_pulsar.connector.once.resuming import Resuming, refusing_what_is_forgotten
 from spark_pulsar.connector.once.sequence_ids import SEQUENCE_ID, SequenceIds
 from spark_pulsar.connector.options.options import KEY_BASED, Options
 from spark_pulsar.connector.schemas.deriving.registration import agreed_schema, refused
 from spark_pulsar.connector.transactions.transaction import add_partitions
-from spark_pulsar.connector.writing.batching import grouped_by_key
 from spark_pulsar.connector.writing.delivery_times import delivery_times_ms
-from spark_pulsar.connector.writing.encoded_values import KnownVersions, runs_of_versions, topic_schema
+from spark_pulsar.connector.writing.encoded_values import KnownVersions, RowVersions, topic_schema
 from spark_pulsar.connector.writing.entry_sender import EntrySender
-from spark_pulsar.connector.writing.routing import KeylessRouter
+from spark_pulsar.connector.writing.opening import open_each
+from spark_pulsar.connector.writing.routing import KeylessRouter, grouped_by_key
 from spark_pulsar.connector.writing.struct_values import struct_to_json
+from spark_pulsar.connector.writing.topic_policies import TopicPolicies, policies_of
 from spark_pulsar.model.errors import IncompatibleSchema
 
 if TYPE_CHECKING:
@@ -40,32 +40,36 @@ LEAST_PENDING_BYTES: Final = 256 * 1024
 
 @dataclass(slots=True)
 class TopicWriter:
-    """Publishes the rows of one topic in one task: one publisher for each partition that gets any."""
+    """Publishes the rows of one topic in one task: one publisher for each partition that gets any (SINK-3, SINK-6)."""
 
     client: PulsarClient
     options: Options
     topic: str
     schema: RowSchema | None = None
-    attempt: TaskAttempt | None = None
+    outcome: TaskOutcome | None = None
+    """Outcome of the attempt, where a guarantee is to be kept."""
     _partitions: list[str] = field(init=False)
     _publishers: dict[int, Publisher] = field(init=False, default_factory=dict)
     _sequence_ids: SequenceIds = field(init=False)
     _resuming: Resuming | None = field(init=False, default=None)
     _router: KeylessRouter = field(init=False)
+    _policies: TopicPolicies = field(init=False)
     _sender: EntrySender = field(init=False)
     _attached: Schema | None = field(init=False)
     """Schema of the producers, if they have one."""
     _versions: KnownVersions = field(init=False)
 
     def __post_init__(self) -> None:
-        self._sender = EntrySender(self.options, self.topic)
+        self._policies = policies_of(self.client.config, self.options.admin_url, self.topic)
+        self._sender = EntrySender(self.options, self.topic, self._policies)
         self._partitions = self.client.partitions_of(self.topic, create=True)
         if self.schema is not None and self.options.topic is None:  # else the driver has done so
             self.schema = agreed_schema(self.client, self.topic, self.schema)
-        attempt, count = self.attempt, len(self._partitions)
-        if attempt is not None:
-            self._resuming = Resuming(attempt, self.topic, count)
-        self._sequence_ids = SequenceIds(self._partitions, None if attempt is None else attempt.last_sequence_id)
+        count, first = len(self._partitions), None
+        if self.outcome is not None:
+            self._resuming = Resuming(self.outcome.attempt, self.topic, self._partitions, self.outcome)
+            first = self.outcome.attempt.first_partition(count)
+        self._sequence_ids = SequenceIds(self._partitions)
         if self.schema is None:
             self._attached = topic_schema(self.client, self.options, self.topic)
         else:
@@ -74,16 +78,17 @@ class TopicWriter:
         self._router = KeylessRouter(
             count,
             self.options.message_routing_mode,
-            self.options.batching_max_messages,
-            first=random.randrange(count) if attempt is None else attempt.first_partition(count),
+            self.options.round_robin_rows,
+            first=random.randrange(count) if first is None else first,
         )
+
+    def open_only_partition(self) -> None:
+        """Opens the publisher of a topic that has one partition, which any row goes to."""
+        if len(self._partitions) == 1:
+            self._open_all([0])
 
     def write(self, table: pa.Table) -> None:
         """Encodes and sends rows; returns when everything is on its way, which may wait for earlier receipts."""
-        for version, part in runs_of_versions(table):
-            self._write(part, self._versions.encoded(version))
-
-    def _write(self, table: pa.Table, schema_version: bytes) -> None:
         from spark_pulsar.wire.columns.encode import message_columns
         from spark_pulsar.wire.columns.flat import NO_BYTES
         from spark_pulsar.wire.columns.hashes import group_rows, text_keys
@@ -100,38 +105,53 @@ class TopicWriter:
             keys=keys,
             ordering_keys=_column(table, "__orderingKey"),
             properties=_column(table, "__messageProperties"),
-            event_times=_column(table, "__eventTime"),
+            event_times=_event_times(table),
             deliver_at_times=delivery_times_ms(table, wall_ms()),
         )
+        self._sender.check(columns)
+        versions = self._versions.of_rows(table)
         partitions = self._route(keys, _column(table, "__partition"), table.num_rows)
         groups, cuts = group_rows(partitions, len(self._partitions)), NO_BYTES
         if self.options.batcher_builder == KEY_BASED:
             groups, cuts = grouped_by_key(columns, groups)
         self._open_all((groups.offsets[1:] - groups.offsets[:-1]).nonzero()[0].tolist())
         named_ids = _column(table, SEQUENCE_ID)
-        ids = self._sequence_ids.counted(groups) if named_ids is None else self._sequence_ids.given(named_ids, groups)
+        if named_ids is not None:
+            ids = self._sequence_ids.given(named_ids, groups)
+        elif self._resuming is None:
+            ids = self._sequence_ids.counted(groups)
+        else:
+            ids = self._resuming.running.of_rows(columns.content_hashes(), groups)
         if self._resuming is None:
-            self._send_all(columns, groups, ids, cuts, schema_version)
+            self._send_all(columns, groups, ids, cuts, versions)
             return
-        with refusing_what_is_forgotten(self.attempt):
+        with refusing_what_is_forgotten(self._resuming.attempt):
             for part, part_ids in self._resuming.parts(groups, ids, self._publishers):
-                self._send_all(columns, part, part_ids, NO_BYTES, schema_version)
+                self._send_all(columns, part, part_ids, NO_BYTES, versions)
 
-    def _send_all(self, columns: MessageColumns, groups: RowGroups, ids: Any, cuts: Any, schema_version: bytes) -> None:
+    def _send_all(
+        self, columns: MessageColumns, groups: RowGroups, ids: Any, cuts: Any, versions: RowVersions | None
+    ) -> None:
         from spark_pulsar.wire.columns.encode import encode_batches
 
-        for batch in encode_batches(
+        if versions is not None:
+            cuts = versions.cuts(groups.rows) | (cuts if len(cuts) else 0)
+        batches = encode_batches(
             columns,
             groups=groups,
             sequence_ids=ids,
             cuts=cuts,
             max_messages=self.options.batching_max_messages,
             max_bytes=self._sender.batch_bytes(self._publishers.values()),
-        ):
-            self._sender.send(self._publishers[batch.group], batch, schema_version)
+        )
+        # With one entry in flight a partition, partitions take turns, so that all of them are busy.
+        for batch in batches if self._resuming is None else batches.in_turns():
+            version = b"" if versions is None else versions.of_row(int(batch.rows[0]))
+            self._sender.send(self._publishers[batch.group], batch, version)
 
     def _route(self, keys: Any, named: Any, row_count: int) -> Any:
-        """Returns the partition of each row: the one that it names, else that of its key, else by routing mode."""
+        """Returns the partition of each row: the one that it names, else that of its key, else by routing mode (SINK-2,
+        SINK-10)."""
         import numpy as np
 
         from spark_pulsar.wire.columns.hashes import partition_of
@@ -147,7 +167,7 @@ class TopicWriter:
         return partitions
 
     def _route_named(self, named: Any, partitions: Any) -> None:
-        """Sets the partitions that rows name. Raises SchemaError for one that the topic does not have."""
+        """Sets the partitions that rows name (SINK-4). Raises SchemaError for one that the topic does not have."""
         import numpy as np
 
         column = named.combine_chunks()
@@ -162,24 +182,36 @@ class TopicWriter:
     def _open_all(self, indexes: list[int]) -> None:
         """Opens a publisher on each partition that has none."""
         new = [index for index in indexes if index not in self._publishers]
-        if new and self.attempt is not None and self.attempt.transaction is not None:
-            add_partitions(self.client, self.attempt.transaction, [self._partitions[index] for index in new])
+        if not new:
+            return
+        resuming = self._resuming
+        if resuming is not None and resuming.attempt.transaction is not None:
+            add_partitions(self.client, resuming.attempt.transaction, [self._partitions[index] for index in new])
+        if resuming is None:
+            self._publishers |= open_each(new, self._open, Publisher.abort)
         for index in new:
-            publisher = self._publishers[index] = self._open(self._partitions[index])
-            first = publisher.next_sequence_id if self.attempt is None else self.attempt.first_sequence_id
-            self._sequence_ids.begin(index, first)
+            if resuming is not None:
+                self._publishers[index] = self._open(index)
+            self._sequence_ids.begin(index, self._publishers[index].next_sequence_id)
+        if resuming is not None:
+            resuming.note_new(self.client, self.options, {index: self._publishers[index] for index in new})
 
-    def _open(self, partition: str) -> Publisher:
-        create = self.client.publisher if self._resuming is None else partial(self._resuming.open, self.client)
+    def _open(self, index: int) -> Publisher:
+        settings: dict[str, Any] = {
+            "max_pending_bytes": max(LEAST_PENDING_BYTES, PENDING_BYTES // len(self._partitions)),
+            "receipt_timeout_ms": self.options.send_timeout_ms,
+            "schema": self._attached,
+            "properties": dict(self.options.producer_properties),
+            "encrypted": bool(self.options.encryption_keys),
+            "split": self._sender.split,
+        }
         try:
-            return create(
-                partition,
-                max_pending_bytes=max(LEAST_PENDING_BYTES, PENDING_BYTES // len(self._partitions)),
-                receipt_timeout_ms=self.options.send_timeout_ms,
-                schema=self._attached,
-                properties=dict(self.options.producer_properties),
-                encrypted=bool(self.options.encryption_keys),
-            )
+            if self._resuming is None:
+                publisher = self.client.publisher(self._partitions[index], **settings)
+            else:
+                publisher = self._resuming.open(self.client, index, **settings)
+            publisher.topic_limit_bytes = self._policies.max_message_size_bytes
+            return publisher
         except IncompatibleSchema as refusal:
             if self.schema is None:
                 raise
@@ -187,15 +219,20 @@ class TopicWriter:
 
     def flush(self) -> None:
         """Waits for the receipts of everything sent; names that the next attempt or task needs are free then."""
-        with refusing_what_is_forgotten(self.attempt):
+        resuming = self._resuming
+        if resuming is None:
             for publisher in self._publishers.values():
                 publisher.flush()
-        if self._resuming is not None:
+            return
+        with refusing_what_is_forgotten(resuming.attempt):
             for publisher in self._publishers.values():
-                publisher.close()
+                publisher.flush()
+        resuming.finish(self._publishers, self._open)
+        for publisher in self._publishers.values():
+            publisher.close()
 
     def close(self) -> None:
-        """Gives up the producers, and whatever has no receipt."""
+        """Abandons the producers, and whatever has no receipt."""
         for publisher in self._publishers.values():
             publisher.abort()
 
@@ -206,6 +243,12 @@ def _value(column: Any) -> Any:
     if not pa.types.is_struct(column.type):
         return column
     return pa.chunked_array([struct_to_json(chunk) for chunk in column.chunks], pa.large_string())
+
+
+def _event_times(table: pa.Table) -> Any:
+    from spark_pulsar.connector.session_zone import as_instants
+
+    return as_instants(table.column("__eventTime")) if "__eventTime" in table.column_names else None
 
 
 def _column(table: pa.Table, name: str) -> Any:

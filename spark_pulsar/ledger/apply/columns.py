@@ -38,7 +38,7 @@ def must_roll(open_ledgers: ColumnStore[LedgerInfo], rows: Column, now_ms: int, 
     numbers = open_ledgers.matrix()
     wanted = numbers[:, LEDGER_ID][rows] == 0
     opened_ms = numbers[:, OPENED_MS][rows]
-    if may_roll(opened_ms.min(), now_ms, limits):
+    if may_roll(opened_ms.min(), now_ms, limits) or opened_ms.max() > now_ms:
         entries, size_bytes = numbers[:, ENTRIES][rows], numbers[:, SIZE_BYTES][rows]
         wanted |= reaches_limit(entries, size_bytes, opened_ms, now_ms, limits) & may_roll(opened_ms, now_ms, limits)
     return np.unique(rows[wanted]) if wanted.any() else _NO_ROWS
@@ -95,10 +95,10 @@ def _rows_of(state: DurableState, entries: EntryColumns) -> Column:
     """Returns the rows of the ledgers, which must be open: those that the columns name, unless they were made for
     another state. The rows of recovered ledgers are filled with their numbers."""
     if entries.rows is not None:
-        told = np.asarray(entries.rows)
-        is_known = told.max() < len(state.open_ledgers.owners)
-        if is_known and np.array_equal(state.open_ledgers.matrix()[:, LEDGER_ID][told], entries.ledger_ids):
-            return told
+        rows_given = np.asarray(entries.rows)
+        is_known = rows_given.max() < len(state.open_ledgers.owners)
+        if is_known and np.array_equal(state.open_ledgers.matrix()[:, LEDGER_ID][rows_given], entries.ledger_ids):
+            return rows_given
     rows: dict[int, int] = {}
     for ledger_id in set(entries.ledger_ids):
         info = state.ledgers.get(ledger_id)

@@ -16,7 +16,7 @@ from spark_pulsar.ledger.records.compaction import (
 from spark_pulsar.ledger.state.compaction import Compaction
 from spark_pulsar.ledger.state.durable_state import NEXT_LEDGER
 from spark_pulsar.ledger.state.ledger import LedgerInfo
-from spark_pulsar.model.ids import Position
+from spark_pulsar.model.positions.ids import Position
 
 if TYPE_CHECKING:
     from spark_pulsar.ledger.state.durable_state import DurableState

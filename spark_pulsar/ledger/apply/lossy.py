@@ -54,7 +54,7 @@ class LossyReplay:
         """Records about more than one topic that are not believed, with the damage that is the cause."""
 
     def apply(self, record: Record) -> bool:
-        """Gives the record its effect, as far as it can have one; tells whether it had any."""
+        """Gives the record its effect, as far as it can have one; returns whether it had any."""
         if isinstance(record, r.EntriesAppended) and isinstance(record.entries, EntryColumns):
             known = self._known_part(record.entries)
             if known is None:
@@ -98,7 +98,7 @@ class LossyReplay:
                 self.lose(topic_id)
 
     def continues(self, record: Record) -> bool:
-        """Tells whether entries are exactly the next ones of their ledgers; True for anything else."""
+        """Returns whether entries are exactly the next ones of their ledgers; True for anything else."""
         if not isinstance(record, r.EntriesAppended):
             return True
         ledger_ids, firsts, _ = record.entries.extents()
@@ -241,4 +241,4 @@ _TAKES_AWAY: Final = (
 """Records that take away: after them entries are refused, not delivered or gone, or may go (policies)."""
 
 _NAMED: Final = (r.NamespaceSet, r.NamespaceDeleted, r.PartitionedTopicDeleted, DocumentSet, DocumentDeleted)
-"""Records that take away and are not about one topic by its id: they are told by name."""
+"""Records that take away and are not about one topic by its id: their names identify them."""

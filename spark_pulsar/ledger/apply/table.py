@@ -22,7 +22,7 @@ from spark_pulsar.ledger.state.ledger import LedgerInfo
 from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
 from spark_pulsar.ledger.state.topics import PartitionedTopic, TopicState
 from spark_pulsar.model import array_library
-from spark_pulsar.model.ids import Position
+from spark_pulsar.model.positions.ids import Position
 
 from . import compaction, deduplication, delays, transactions
 from . import damage as damage_rules

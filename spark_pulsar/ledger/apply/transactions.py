@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from spark_pulsar.ledger.records import transactions as tr
 from spark_pulsar.ledger.records.base import InvalidRecord, Record
 from spark_pulsar.ledger.state.transactions import PendingAcks, Transaction, TransactionAcks, unsized
-from spark_pulsar.model.ids import EARLIEST, Position, TransactionId
-from spark_pulsar.model.ranges import RangeSet
+from spark_pulsar.model.positions.ids import EARLIEST, Position, TransactionId
+from spark_pulsar.model.positions.ranges import RangeSet
 
 if TYPE_CHECKING:
     from spark_pulsar.ledger.state.cursor import Cursor
@@ -140,13 +140,13 @@ def _take_acks(state: DurableState, transaction: Transaction, cursor_id: int) ->
 
 
 def forget_cursor(state: DurableState, cursor: Cursor) -> None:
-    """Forgets the pending acks of a cursor that is deleted."""
+    """Removes the pending acks of a cursor that is deleted."""
     for txn_id in () if cursor.pending is None else list(cursor.pending.of):
         _take_acks(state, state.transactions[txn_id], cursor.cursor_id)
 
 
 def forget_ledgers(state: DurableState, topic: TopicState, ledger_ids: Iterable[int]) -> None:
-    """Forgets the entries of transactions, open and ended, in ledgers that are gone."""
+    """Removes the entries of transactions, open and ended, in ledgers that are gone."""
     for ledger_id in ledger_ids:
         if topic.ledger.withheld.discard_ledger(ledger_id):
             state.dirty["withheld"].add(ledger_id)

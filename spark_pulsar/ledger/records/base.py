@@ -351,7 +351,8 @@ class LedgersTrimmed(DeclaredRecord):
 
 @dataclass(frozen=True, slots=True)
 class EntriesDropped(DeclaredRecord):
-    """Entries of the ledger below `first_entry_id` cannot be read any more: consumed by all, not copied on settling."""
+    """Entries of the ledger below `first_entry_id` cannot be read any more: all cursors have left the ledger, and
+    settling does not copy them."""
 
     topic_id: int
     ledger_id: int

@@ -1,6 +1,6 @@
 """Records of compaction (CMP-C1 … CMP-C4): a ledger beside a topic's chain that holds the last message of each key.
 
-An entry of a compacted ledger is 16 bytes that tell where it comes from, then the entry itself, perhaps with fewer
+An entry of a compacted ledger is 16 bytes that name its origin, then the entry itself, perhaps with fewer
 messages. It takes entries as any other ledger does, by `EntriesAppended`. While it is written it is not read; one
 record lets it replace the one before it, or a crash leaves it unfinished and it is dropped.
 """

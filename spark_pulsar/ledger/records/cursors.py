@@ -1,4 +1,4 @@
-"""Records of cursors (section 6 of the rules). See `records` for what all records have in common."""
+"""Records of cursors (CUR-1 ... CUR-6). See `records` for what all records have in common."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import ClassVar, Final
 
-from spark_pulsar.model.singles import Singles
+from spark_pulsar.model.positions.singles import Singles
 
 from .base import DeclaredRecord, Record
 from .codec import RecordDamaged, i64s_from, i64s_packed
@@ -113,7 +113,7 @@ class CursorMarkDeleted(DeclaredRecord):
 @dataclass(frozen=True, slots=True)
 class CursorReset(DeclaredRecord):
     """Seek (CUR-11): mark-delete is this position, forwards or backwards; acked ranges, bit sets and redelivery
-    counts are forgotten."""
+    counts are removed."""
 
     cursor_id: int
     ledger_id: int
@@ -123,7 +123,7 @@ class CursorReset(DeclaredRecord):
 
 @dataclass(slots=True, eq=False)
 class CursorRedelivered(Record):
-    """The redelivery count of every unacked entry in the ranges rose by one."""
+    """The redelivery count of every unacked entry in the ranges rose by one (RC-3)."""
 
     cursor_id: int
     ranges: Sequence[EntryRange]
@@ -149,7 +149,7 @@ class CursorPropertiesSet(DeclaredRecord):
 
 @dataclass(frozen=True, slots=True)
 class CursorAckProperties(DeclaredRecord):
-    """The last cumulative ack came with these numbers, in decimal; they are forgotten by a reset (ACK-5)."""
+    """The last cumulative ack came with these numbers, in decimal; a reset removes them (ACK-5)."""
 
     cursor_id: int
     properties: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""Records of de-duplication (section 4 of the rules): the highest sequence id stored of each producer name.
+"""Records of de-duplication (DED-2, DED-7): the highest sequence id stored of each producer name.
 
 `SequencesReached` stands in the same group as the entries it speaks of, so that an entry and its sequence id are on
 disk together or not at all: nothing has to be read again after a crash.
@@ -63,7 +63,7 @@ class SequencesReached(Record):
 
 @dataclass(frozen=True, slots=True)
 class SequencesForgotten(DeclaredRecord):
-    """Sequence ids of these producers of the topic are forgotten; those of all when none is named."""
+    """Sequence ids of these producers of the topic are removed; those of all when none is named."""
 
     topic_id: int
     producers: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Records of delayed entries (section 10 of the rules), and their rows in the checkpoint."""
+"""Records of delayed entries (DEL-7), and their rows in the checkpoint."""
 
 from __future__ import annotations
 

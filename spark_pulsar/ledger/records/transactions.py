@@ -1,4 +1,4 @@
-"""Records of transactions (section 15 of the rules). `most` and `least` are the two numbers of a transaction's id.
+"""Records of transactions (TX-17). `most` and `least` are the two numbers of a transaction's id.
 
 A record of a transaction that is not open fits no state: the coordinator and the topics are one broker.
 """

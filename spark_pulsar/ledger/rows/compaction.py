@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_pulsar.ledger.records.codec import i64s_from, i64s_packed
 from spark_pulsar.ledger.state.compaction import Compaction
-from spark_pulsar.model.ids import Position
+from spark_pulsar.model.positions.ids import Position
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,7 +36,7 @@ def compaction_values(state: DurableState, topic_id: int) -> tuple[Any, ...] | N
 
 
 def load_compactions(state: DurableState, rows: Iterable[tuple[Any, ...]]) -> dict[int, bool]:
-    """Gives topics what their rows say. The ids of the ledgers that `add_compacted_ledger` is to be asked about, and
+    """Gives topics what their rows say. The ids of the ledgers that `add_compacted_ledger` is to be called with, and
     whether each is done (True) or was being written."""
     ids: dict[int, bool] = {}
     for topic_id, ledger_id, writing_id, horizon_ledger, horizon_entry, *rest in rows:

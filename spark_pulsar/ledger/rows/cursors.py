@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_pulsar.ledger.records.codec import BodyReader, RecordDamaged, i64s_from, i64s_packed
 from spark_pulsar.ledger.state.cursor import BLOCK_SHIFT, Cursor
-from spark_pulsar.model.ids import Position
+from spark_pulsar.model.positions.ids import Position
 
 if TYPE_CHECKING:
     from spark_pulsar.ledger.state.durable_state import DurableState

@@ -20,7 +20,7 @@ from spark_pulsar.ledger.state.durable_state import DurableState, PartitionedTop
 from spark_pulsar.ledger.state.ledger import LedgerInfo
 from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
 from spark_pulsar.ledger.state.topics import Damage
-from spark_pulsar.model.ids import Position
+from spark_pulsar.model.positions.ids import Position
 from spark_pulsar.model.schemas import Schema, SchemaType, StoredSchema
 
 from .compaction import add_compacted_ledger, compaction_values, load_compactions

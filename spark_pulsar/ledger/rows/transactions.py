@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.ledger.records.codec import BodyReader, RecordDamaged, i64s_from, i64s_packed
 from spark_pulsar.ledger.state.transactions import PendingAcks, Transaction
-from spark_pulsar.model.ids import EARLIEST, Position, TransactionId
-from spark_pulsar.model.ranges import RangeSet
+from spark_pulsar.model.positions.ids import EARLIEST, Position, TransactionId
+from spark_pulsar.model.positions.ranges import RangeSet
 
 if TYPE_CHECKING:
     from spark_pulsar.ledger.records.cursors import BatchSet

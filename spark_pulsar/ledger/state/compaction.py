@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Final
 
-from spark_pulsar.model.ids import EARLIEST, Position
+from spark_pulsar.model.positions.ids import EARLIEST, Position
 
 from .ledger import LedgerInfo
 

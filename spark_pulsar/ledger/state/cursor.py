@@ -1,4 +1,4 @@
-"""A cursor: what one subscription has consumed of one topic (section 6 of the rules).
+"""A cursor: what one subscription has consumed of one topic (CUR-1).
 
 State is the mark-delete position (everything at or before it is acked), the entries acked beyond it as ranges, bit sets
 of partly acked batches, and redelivery counts. Durable cursors are changed by `ledger.apply` through the records
@@ -8,13 +8,13 @@ of `cursor_records`; the cursor of a reader (CUR-8) is the same class, changed d
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from spark_pulsar.ledger.records.cursors import EntryRange
-from spark_pulsar.model.ids import EARLIEST, Position
-from spark_pulsar.model.ranges import RangeSet
-from spark_pulsar.model.singles import Singles
+from spark_pulsar.model.positions.ids import EARLIEST, Position
+from spark_pulsar.model.positions.ranges import RangeSet
+from spark_pulsar.model.positions.singles import Singles
 
 from .managed_ledger import ManagedLedger
 from .transactions import PendingAcks
@@ -26,7 +26,7 @@ _BEYOND: Final = 1 << 62
 
 
 class Cursor:
-    """The state of one subscription. Positions given to it may lie in ledgers that are gone.
+    """The state of one subscription (ACK-7). Positions given to it may lie in ledgers that are gone.
 
     | attribute | meaning |
     | --- | --- |
@@ -41,8 +41,8 @@ class Cursor:
     Memory: 16 bytes for each acked range (17 MB for a million holes; where entries are acked here and there, a byte for
     each of the last 65,536 entries of a ledger instead), about 100 bytes for each partly acked batch of up
     to 30 messages (more by an eighth of a byte for each further message), about 100 bytes for each redelivered entry.
-    All of them lie between mark-delete and the last entry, so the backlog bounds them; nothing is forgotten above some
-    number of them, as Apache Pulsar forgets ranges beyond 10,000 in a crash (CUR-5).
+    All of them lie between mark-delete and the last entry, so the backlog bounds them; nothing is discarded above some
+    number of them, as Apache Pulsar loses ranges beyond 10,000 in a crash (CUR-5).
     """
 
     __slots__ = (
@@ -93,11 +93,11 @@ class Cursor:
 
     @property
     def is_durable(self) -> bool:
-        """Tells whether the cursor holds data and survives a restart (CUR-8)."""
+        """Returns whether the cursor holds data and survives a restart (CUR-8, RET-5)."""
         return self.cursor_id >= 0
 
     def is_acked(self, ledger_id: int, entry_id: int) -> bool:
-        """Tells whether the whole entry is acked."""
+        """Returns whether the whole entry is acked."""
         return (ledger_id, entry_id) <= self.mark_delete or self.acked.contains(ledger_id, entry_id)
 
     def batch_set(self, ledger_id: int, entry_id: int) -> int | None:
@@ -111,7 +111,8 @@ class Cursor:
         return self.ledger.next_position(self.mark_delete)
 
     def backlog(self, through: Position | None = None) -> int:
-        """Readable entries that are not acked (entries, not messages), up to and including a position if given."""
+        """Readable entries that are not acked (entries, not messages), up to and including a position if given (BAT-3,
+        ST-1)."""
         acked = self.acked.count()
         if through is None:
             return self.ledger.count_after(self.mark_delete) - acked
@@ -207,7 +208,8 @@ class Cursor:
         self.absorb()
 
     def acknowledge_batch(self, ledger_id: int, entry_id: int, bits: int) -> None:
-        """ANDs a bit set (1 = unacked) into the entry's; when nothing is left unacked the entry is acked (CUR-3)."""
+        """ANDs a bit set (1 = unacked) into the entry's; when nothing is left unacked the entry is acked (CUR-3, BAT-5,
+        A8)."""
         if self.is_acked(ledger_id, entry_id):
             return
         sets = self.batch_sets.get(ledger_id)
@@ -227,7 +229,7 @@ class Cursor:
         self.absorb()
 
     def reset(self, position: Position) -> None:
-        """Makes the position mark-delete, also backwards, and forgets acks, bit sets and redelivery counts (CUR-11)."""
+        """Makes the position mark-delete, also backwards, and removes acks, bit sets and redelivery counts (CUR-11)."""
         self.changed_blocks |= self.blocks()
         self.acked.clear()
         self.batch_sets.clear()
@@ -247,14 +249,22 @@ class Cursor:
             if not counts:
                 del self.redelivered[ledger_id]
 
-    def sets_to_send(self, ledger_id: int) -> dict[int, int] | None:
-        """The bit sets (1 = unacked, and not pending) of a ledger's entries that are acked, or pending, in part; None
-        without any."""
+    def sets_to_send(self, ledger_id: int, entry_ids: Sequence[int]) -> dict[int, int] | None:
+        """The bit sets (1 = unacked, and not pending) of those of a ledger's entries that are acked, or pending, in
+        part, and perhaps of others; None without any (NACK-6)."""
         sets = self.batch_sets.get(ledger_id)
         in_part = None if self.pending is None else self.pending.batch_sets.get(ledger_id)
         if not in_part:
             return sets
-        return {**(sets or {}), **{each: bits & (sets or {}).get(each, bits) for each, bits in in_part.items()}}
+        known = sets or {}
+        found = {}
+        for entry_id in entry_ids:
+            if entry_id in in_part:
+                bits = in_part[entry_id]
+                found[entry_id] = bits & known.get(entry_id, bits)
+            elif entry_id in known:
+                found[entry_id] = known[entry_id]
+        return found
 
     def _pass_over(self) -> None:
         """Acknowledges, behind mark-delete, entries that no consumer gets: lost ones, and withheld ones."""
@@ -284,7 +294,7 @@ class Cursor:
             self._move(Position(following.ledger_id, end - 1))
 
     def _reads_what_is_gone(self) -> bool:
-        """Tells whether mark-delete lies before all ledgers on purpose: entries that are gone may be left in the
+        """Returns whether mark-delete lies before all ledgers on purpose: entries that are gone may be left in the
         compacted view, and are not consumed because withheld ones follow (CMP-C4)."""
         mark_delete = self.mark_delete
         return mark_delete == EARLIEST or (not self.is_durable and mark_delete.ledger_id not in self.ledger.ledgers)

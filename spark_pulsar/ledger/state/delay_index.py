@@ -1,11 +1,11 @@
-"""Index of the delayed entries of a topic, by position and by delivery time (DEL-3, DEL-4).
+"""Index of the delayed entries of a topic, by position and by delivery time (DEL-3, DEL-4, DEL-8).
 
 The time stands in the entry, so it is one fact for all subscriptions: the index is kept once a topic, when the entry
-is appended, and is durable as everything else. A backlog is never read to find it again (section 21, row 8).
+is appended, and is durable as everything else. A backlog is never read to find it again (DEL-7).
 
 Entries are held in blocks of 4,096 (`cursor.BLOCK_SHIFT`). A block keeps its delayed entries in order of time: 10
-bytes each. Beside it stands the set of all of them as ranges, which dispatch asks: 16 bytes for each range, so nothing
-to speak of where all of a backlog is delayed, and 26 bytes each in the worst case, every other entry.
+bytes each. Beside it stands the set of all of them as ranges, which dispatch queries: 16 bytes for each range, so
+nothing to speak of where all of a backlog is delayed, and 26 bytes each in the worst case, every other entry.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 from typing import Final
 
-from spark_pulsar.model.ranges import RangeSet
+from spark_pulsar.model.positions.ranges import RangeSet
 
 BLOCK_SHIFT: Final = 12
 _MASK: Final = (1 << BLOCK_SHIFT) - 1
@@ -85,7 +85,7 @@ class DelayBlock:
 
 
 class Delays:
-    """The delayed entries of one topic. Changed by `ledger.apply` only; everything else asks."""
+    """The delayed entries of one topic. Changed by `ledger.apply` only; everything else only reads it."""
 
     __slots__ = ("_heads", "blocks", "held")
 

@@ -15,8 +15,8 @@ from spark_pulsar.ledger.records import cursors as cr
 from spark_pulsar.ledger.records import documents as dr
 from spark_pulsar.ledger.records.base import InvalidRecord
 from spark_pulsar.model.column_store import ColumnStore
-from spark_pulsar.model.ids import TransactionId
 from spark_pulsar.model.name_index import NameIndex
+from spark_pulsar.model.positions.ids import TransactionId
 from spark_pulsar.model.schemas import StoredSchema
 
 from .cursor import Cursor
@@ -78,7 +78,7 @@ class DurableState:
         self.open_ledgers: ColumnStore[LedgerInfo] = ColumnStore(WIDTH)
         """The numbers of the ledgers that take entries, a row for each topic (`ManagedLedger.row`)."""
         self.keeps_consumed: Callable[[TopicState], bool] = _keeps_nothing
-        """Tells whether retention keeps a topic's entries that every durable cursor has consumed; the broker sets it.
+        """Returns whether retention keeps a topic's entries that every durable cursor has consumed; the broker sets it.
         No part of the state."""
 
     # Ids that the next records use; they rise and are never used twice, because the records that use them move them.
@@ -90,7 +90,7 @@ class DurableState:
 
     @property
     def next_ledger_id(self) -> int:
-        """The id for the next LedgerOpened."""
+        """The id for the next LedgerOpened (A5)."""
         return self.counters[NEXT_LEDGER]
 
     @property
@@ -132,21 +132,19 @@ class DurableState:
         return ids
 
     def first_needed_entry(self, ledger_id: int) -> int | None:
-        """The lowest entry id of the ledger that must be kept when it is settled: the one after the slowest durable
-        cursor's mark-delete, or the first readable one when no durable cursor exists, retention keeps what they
-        consumed, or the ledger is a compacted one. None when the ledger is gone."""
+        """Returns the lowest entry id of the ledger that must be kept when it is settled; None when the ledger is gone.
+
+        Trimming deletes whole closed ledgers (TRIM-2), so an entry that every subscription has acknowledged stays
+        readable while its ledger is there (TRIM-4). Only a ledger that all durable cursors have left, that no retention
+        keeps and that is not a compacted one is not copied: it is about to be trimmed.
+        """
         info = self.ledgers.get(ledger_id)
         if info is None:
             return None
         topic = self.topics[info.topic_id]
         slowest = topic.slowest_mark_delete()
-        if ledger_id not in topic.ledger.ledgers:
-            return info.first_entry_id
-        if slowest is None or slowest.ledger_id < ledger_id or self.keeps_consumed(topic):
-            return info.first_entry_id
-        if slowest.ledger_id > ledger_id:
-            return info.entries
-        return max(info.first_entry_id, min(slowest.entry_id + 1, info.entries))
+        is_left = slowest is not None and slowest.ledger_id > ledger_id and ledger_id in topic.ledger.ledgers
+        return info.entries if is_left and not self.keeps_consumed(topic) else info.first_entry_id
 
     def records_to_open_ledger(self, topic_id: int, now_ms: int) -> list[r.Record]:
         """The records that seal the topic's current ledger, if any, and open the next one."""

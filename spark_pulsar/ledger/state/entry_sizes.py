@@ -1,7 +1,7 @@
 """Sizes inside a ledger: how many bytes its first entries take, without a number for each entry.
 
 A *mark* says what the first so many entries take. The ledger notes one for every 64 KiB appended, and few are kept once
-it is sealed. Between two marks a *window* tells it for every entry: for an exact size the entries between
+it is sealed. Between two marks a *window* holds it for every entry: for an exact size the entries between
 two marks measured (`ManagedLedger.unmeasured`, `learn`), which is a small read. Nothing of it is stored: after a
 restart the first measurement of a ledger brings its marks back.
 """
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.model.ids import Position
+from spark_pulsar.model.positions.ids import Position
 
 from .size_marks import Bounds, SizeMarks, SizeSpan
 
@@ -83,7 +83,7 @@ def learn(
     info: LedgerInfo, windows: tuple[SizeWindow, ...], span: SizeSpan, sizes: Sequence[int]
 ) -> tuple[SizeWindow, ...]:
     """A span of a ledger was measured: the windows from now on. Of a long one the ledger gets marks instead, so that
-    what is asked next is short."""
+    the next query is short."""
     if len(sizes) <= MAX_WINDOW_ENTRIES:
         return SizeWindow(span, sizes), *windows[: _WINDOWS - 1]
     marks = info.marks = info.marks or SizeMarks()

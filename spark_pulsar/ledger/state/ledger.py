@@ -108,12 +108,12 @@ class LedgerInfo(HasCounters):
 
 
 def may_roll(opened_ms: Any, now_ms: int, limits: RollLimits) -> Any:
-    """Tells whether an open ledger is older than the minimum age."""
-    return (limits.min_age_ms <= 0) | (now_ms - opened_ms > limits.min_age_ms)
+    """Returns whether an open ledger is older than the minimum age, or was opened before the clock went back."""
+    return (limits.min_age_ms <= 0) | (now_ms - opened_ms > limits.min_age_ms) | (opened_ms > now_ms)
 
 
 def reaches_limit(entries: Any, size_bytes: Any, opened_ms: Any, now_ms: int, limits: RollLimits) -> Any:
-    """Tells whether an open ledger has reached a maximum; it is full if it `may_roll`, too."""
+    """Returns whether an open ledger has reached a maximum; it is full if it `may_roll`, too."""
     return (
         (entries >= limits.max_entries)
         | (size_bytes >= limits.max_size_bytes)
@@ -122,7 +122,7 @@ def reaches_limit(entries: Any, size_bytes: Any, opened_ms: Any, now_ms: int, li
 
 
 def is_full(info: LedgerInfo, now_ms: int, limits: RollLimits) -> bool:
-    """Tells whether an open ledger must be followed by a new one before the next append (ML-2)."""
+    """Returns whether an open ledger must be followed by a new one before the next append (ML-2)."""
     opened_ms = info.opened_ms
     return bool(
         may_roll(opened_ms, now_ms, limits) and reaches_limit(info.entries, info.size_bytes, opened_ms, now_ms, limits)

@@ -11,8 +11,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from spark_pulsar.model.ids import EARLIEST, LATEST, Position
-from spark_pulsar.model.ranges import RangeSet
+from spark_pulsar.model.positions.ids import EARLIEST, LATEST, Position
+from spark_pulsar.model.positions.ranges import RangeSet
 
 from .entry_sizes import SizeWindow, entry_at_size, known_around, learn
 from .ledger import LedgerInfo, RollLimits, is_full
@@ -21,7 +21,7 @@ from .size_marks import Bounds, SizeSpan
 
 @dataclass(slots=True, eq=False, repr=False)
 class ManagedLedger:
-    """The ledgers of one topic, oldest first. Changed by `ledger.apply` only; everything else asks.
+    """The ledgers of one topic, oldest first. Changed by `ledger.apply` only; everything else only reads them.
 
     Positions it takes may point anywhere, also to ledgers that are gone; positions it returns may be one past the
     last entry, where the next one will stand (or may, if a new ledger is opened first).
@@ -32,7 +32,7 @@ class ManagedLedger:
     _ids: list[int] = field(default_factory=list)
     _partly_dropped: set[int] = field(default_factory=set)
     _last: LedgerInfo | None = None
-    # What is known of the topic when no ledger tells: entries taken, and the last one before `_last`.
+    # What is known of the topic when no ledger holds it: entries taken, and the last one before `_last`.
     _gone_entries: int = 0
     _gone_position: Position = EARLIEST
     _windows: tuple[SizeWindow, ...] = ()
@@ -63,7 +63,7 @@ class ManagedLedger:
 
     @property
     def appendable(self) -> bool:
-        """Tells whether a ledger takes entries."""
+        """Returns whether a ledger takes entries."""
         return self.open_ledger is not None
 
     @property
@@ -78,7 +78,7 @@ class ManagedLedger:
         return self.ledgers[self._ids[0]] if self._ids else None
 
     def must_roll(self, now_ms: int, limits: RollLimits) -> bool:
-        """Tells whether a new ledger must be opened before the next append: none is open, or it is full (ML-1,
+        """Returns whether a new ledger must be opened before the next append: none is open, or it is full (ML-1,
         ML-2)."""
         info = self.open_ledger
         return info is None or is_full(info, now_ms, limits)
@@ -97,7 +97,7 @@ class ManagedLedger:
         return self._gone_position.next_in_ledger
 
     def at_or_after(self, position: Position) -> Position:
-        """The first readable entry at or after the position; the end when there is none (CUR-10, CUR-11)."""
+        """The first readable entry at or after the position; the end when there is none (CUR-10, CUR-11, A11)."""
         ledger_id, entry_id = position
         info = self.ledgers.get(ledger_id)
         if info is not None and entry_id < info.entries and info.first_entry_id < info.entries:
@@ -128,7 +128,7 @@ class ManagedLedger:
         return mark_delete
 
     def contains(self, position: Position) -> bool:
-        """Tells whether the entry exists and is readable."""
+        """Returns whether the entry exists and is readable."""
         info = self.ledgers.get(position.ledger_id)
         return info is not None and info.first_entry_id <= position.entry_id < info.entries
 
@@ -146,8 +146,8 @@ class ManagedLedger:
         return self.count_between(after, LATEST)
 
     def _ordinal(self, position: Position) -> tuple[int, int]:
-        """Counts the entries of the topic up to and including the position, and names the ledger that tells. A
-        position before the oldest readable entry of its ledger counts as just before that entry."""
+        """Counts the entries of the topic up to and including the position, and names the ledger that the count rests
+        on. A position before the oldest readable entry of its ledger counts as just before that entry."""
         ledger_id, entry_id = position
         info = self.ledgers.get(ledger_id)
         if info is None:

@@ -63,7 +63,7 @@ _SEALED_MARKS: Final = 32
 
 
 class SizeSpan(NamedTuple):
-    """Entries `first … end - 1` of a ledger, whose sizes are asked for; its first `end` entries take `end_bytes`."""
+    """Entries `first … end - 1` of a ledger, whose sizes are requested; its first `end` entries take `end_bytes`."""
 
     ledger_id: int
     first: int

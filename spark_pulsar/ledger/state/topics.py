@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from spark_pulsar.model.ids import Position, TransactionId
-from spark_pulsar.model.ranges import RangeSet
+from spark_pulsar.model.positions.ids import Position, TransactionId
+from spark_pulsar.model.positions.ranges import RangeSet
 
 from .compaction import Compaction
 from .cursor import Cursor
@@ -31,7 +31,7 @@ class Damage(NamedTuple):
     accepted: bool = False
 
     def holds(self, ledger_id: int, entry_id: int) -> bool:
-        """Tells whether the entry is among the lost ones."""
+        """Returns whether the entry is among the lost ones."""
         return ledger_id == self.ledger_id and self.first <= entry_id < self.end
 
     @property

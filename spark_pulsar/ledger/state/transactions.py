@@ -1,20 +1,21 @@
-"""Open transactions: what each has stored, and the acks that wait for its end (section 15 of the rules).
+"""Open transactions: what each has stored, and the acks that wait for its end (TX-8, TX-12).
 
 An entry of a transaction is an ordinary entry of its ledger; the transaction knows which ones are its own. At its end
 they become visible, or are withheld from all consumers (`ManagedLedger.withheld`). Acks in a transaction are pending on
 their cursor until then. `ledger.apply` alone changes all of it.
 
 A part of a batch is a sized bit set here: bit i = 1 means that index i is not acked by it, and one more bit above the
-last index is always set, so that the set tells the size of the batch.
+last index is always set, so that the set holds the size of the batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left, insort
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from spark_pulsar.model.ids import EARLIEST, Position, TransactionId
-from spark_pulsar.model.ranges import RangeSet
+from spark_pulsar.model.positions.ids import EARLIEST, Position, TransactionId
+from spark_pulsar.model.positions.ranges import RangeSet
 
 if TYPE_CHECKING:
     from spark_pulsar.ledger.records.cursors import BatchSet, EntryRange
@@ -44,11 +45,6 @@ class Transaction:
         self.entries: dict[int, RangeSet] = {}
         self.acks: dict[int, TransactionAcks] = {}
 
-    @property
-    def ends_ms(self) -> int:
-        """Wall-clock milliseconds at which it is aborted."""
-        return self.opened_ms + self.timeout_ms
-
 
 class TransactionAcks:
     """The pending acks of one transaction on one cursor: whole entries, parts of batches as sized bit sets, and
@@ -67,11 +63,29 @@ class TransactionAcks:
             yield ledger_id, entry_id, bits
 
 
+class PendingParts:
+    """The parts of one batch that are pending, in all transactions together, which never name the same message."""
+
+    __slots__ = ("acked", "sizes")
+
+    def __init__(self) -> None:
+        self.acked = 0
+        """Messages that are pending, as bits."""
+        self.sizes: list[int] = []
+        """Sizes of the batch as each of its transactions has it, ascending."""
+
+    @property
+    def left(self) -> int:
+        """Messages that are not pending, as bits."""
+        return ((1 << self.sizes[-1]) - 1) & ~self.acked
+
+
 class PendingAcks:
     """The pending acks of all open transactions on one cursor. Entries that are pending as a whole are sent to no
-    consumer; of those pending in part the client is told the part."""
+    consumer; those pending in part are sent with the part. An ack costs by what it names, however many transactions and
+    acks there are beside it."""
 
-    __slots__ = ("batch_sets", "of", "whole")
+    __slots__ = ("_parts", "_with_through", "batch_sets", "of", "whole")
 
     def __init__(self) -> None:
         self.of: dict[TransactionId, TransactionAcks] = {}
@@ -79,6 +93,9 @@ class PendingAcks:
         """Entries pending as a whole, in whichever transaction."""
         self.batch_sets: dict[int, dict[int, int]] = {}
         """Ledger id → entry id → bit set (1 = not pending) of entries pending in part, without a size."""
+        self._parts: dict[tuple[int, int], PendingParts] = {}
+        self._with_through: TransactionId | None = None
+        """The one transaction that has a cumulative ack pending."""
 
     # Questions
 
@@ -89,21 +106,23 @@ class PendingAcks:
             if pieces:
                 return Position(ledger_id, pieces[0][0])
             in_part = self.batch_sets.get(ledger_id)
-            if in_part:
-                found = min((each for each in in_part if first <= each < end), default=None)
-                if found is not None:
-                    return Position(ledger_id, found)
+            found = None if in_part is None else first_among(in_part, first, end)
+            if found is not None:
+                return Position(ledger_id, found)
         for ledger_id, entry_id, bits in batch_sets:
-            if self.whole.contains(ledger_id, entry_id):
-                return Position(ledger_id, entry_id)
-            if any(acked(known) & acked(bits) for known in self._sets_of(ledger_id, entry_id)):
+            if self.whole.contains(ledger_id, entry_id) or self.parts(ledger_id, entry_id) & acked(bits):
                 return Position(ledger_id, entry_id)
         return None
 
+    def parts(self, ledger_id: int, entry_id: int) -> int:
+        """Returns the messages of a batch that are pending, in whichever transaction, as bits."""
+        found = self._parts.get((ledger_id, entry_id))
+        return 0 if found is None else found.acked
+
     def cumulative(self) -> tuple[TransactionId, Position] | None:
         """Finds the transaction that has a cumulative ack pending, and its position."""
-        found = ((txn_id, acks.through) for txn_id, acks in self.of.items() if acks.through > EARLIEST)
-        return next(found, None)
+        txn_id = self._with_through
+        return None if txn_id is None else (txn_id, self.of[txn_id].through)
 
     # Changes
 
@@ -115,48 +134,76 @@ class PendingAcks:
             self.whole.add(*each)
         for ledger_id, entry_id, bits in batch_sets:
             key = (ledger_id, entry_id)
-            acks.batch_sets[key] = acks.batch_sets.get(key, bits) & bits
-            self._count_parts(ledger_id, entry_id)
+            before = acks.batch_sets.get(key)
+            after = acks.batch_sets[key] = bits if before is None else joined(before, bits)
+            self._replace(key, before, after)
 
     def add_through(self, txn_id: TransactionId, position: Position) -> None:
         """Makes a cumulative ack pending, which one transaction at a time may have. It hides no entries."""
         acks = self.of.setdefault(txn_id, TransactionAcks())
         acks.through = max(acks.through, position)
+        if acks.through > EARLIEST:
+            self._with_through = txn_id
 
     def take(self, txn_id: TransactionId) -> TransactionAcks:
-        """Takes out the acks of a transaction that ends."""
+        """Removes the acks of a transaction that ends, and returns them."""
         acks = self.of.pop(txn_id)
+        if self._with_through == txn_id:
+            self._with_through = None
         for ledger_id, first, end in acks.ranges:
             self.whole.remove(ledger_id, first, end)
-        for ledger_id, entry_id in acks.batch_sets:
-            self._count_parts(ledger_id, entry_id)
+        for key, bits in acks.batch_sets.items():
+            self._replace(key, bits, None)
         return acks
 
-    def _count_parts(self, ledger_id: int, entry_id: int) -> None:
-        """Notes the part of a batch that is pending in all transactions together; nothing else of it being left, it is
-        pending as a whole."""
-        found = self._sets_of(ledger_id, entry_id)
+    def _replace(self, key: tuple[int, int], before: int | None, after: int | None) -> None:
+        """Puts the part of a batch that is pending in one transaction in place of another; nothing else of the batch
+        being left, it is pending as a whole."""
+        ledger_id, entry_id = key
+        parts = self._parts.setdefault(key, PendingParts())
+        was_whole = bool(parts.sizes) and not parts.left
+        if before is not None:
+            parts.acked &= ~acked(before)
+            del parts.sizes[bisect_left(parts.sizes, size_of(before))]
+        if after is not None:
+            parts.acked |= acked(after)
+            insort(parts.sizes, size_of(after))
+        if was_whole:
+            self.whole.remove(ledger_id, entry_id, entry_id + 1)
         in_part = self.batch_sets.setdefault(ledger_id, {})
-        in_part.pop(entry_id, None)
-        self.whole.remove(ledger_id, entry_id, entry_id + 1)
-        if found:
-            left = unsized(max(found) | (1 << (max(found).bit_length() - 1)) - 1)
-            for bits in found:
-                left &= ~acked(bits)
-            in_part[entry_id] = left
-            if left == 0:
+        if parts.sizes:
+            left = in_part[entry_id] = parts.left
+            if not left:
                 self.whole.add(ledger_id, entry_id, entry_id + 1)
+            return
+        del self._parts[key]
+        in_part.pop(entry_id, None)
         if not in_part:
             del self.batch_sets[ledger_id]
 
-    def _sets_of(self, ledger_id: int, entry_id: int) -> list[int]:
-        key = (ledger_id, entry_id)
-        return [acks.batch_sets[key] for acks in self.of.values() if key in acks.batch_sets]
+
+def first_among(entries: Collection[int], first: int, end: int) -> int | None:
+    """Returns the least of some entry ids in `first … end - 1`, by whichever of the two is smaller; None without
+    one."""
+    if end - first < len(entries):
+        return next((each for each in range(first, end) if each in entries), None)
+    return min((each for each in entries if first <= each < end), default=None)
 
 
 def sized(bits: int, size: int) -> int:
     """Returns the sized bit set of a batch of that size, or of as many messages as the bits name if these are more."""
     return bits | 1 << max(size, bits.bit_length())
+
+
+def size_of(bits: int) -> int:
+    """Returns the size of the batch of a sized bit set."""
+    return bits.bit_length() - 1
+
+
+def joined(one: int, other: int) -> int:
+    """Returns the sized bit set of what either of two acks of a batch, which may have different sizes."""
+    size = max(size_of(one), size_of(other))
+    return 1 << size | ((1 << size) - 1) & ~(acked(one) | acked(other))
 
 
 def unsized(bits: int) -> int:

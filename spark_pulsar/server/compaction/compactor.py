@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from spark_pulsar.broker.turn.events import EntriesCompacted
 from spark_pulsar.ledger.state.compaction import SOURCE
 from spark_pulsar.model.errors import CorruptMessage
-from spark_pulsar.wire.batch_items import PORTION_ITEMS, key_of, pieces_left, portions_of
-from spark_pulsar.wire.compacted import NO_BATCH, is_readable_batch, repack_batch, unpacked_payload
-from spark_pulsar.wire.entries import metadata_of, text_of
+from spark_pulsar.wire.entries.batch_items import PORTION_ITEMS, key_of, pieces_left, portions_of
+from spark_pulsar.wire.entries.compacted import NO_BATCH, is_readable_batch, repack_batch, unpacked_payload
+from spark_pulsar.wire.entries.entry_bytes import metadata_of, text_of
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.turn.effects import CompactTopic
@@ -100,8 +100,8 @@ class Stopped(Exception):
 
 
 def is_tombstone(metadata: MessageMetadata) -> bool:
-    """Tells whether a message outside a batch deletes its key: its producer says that it has no bytes. The Java client
-    does, others leave the size out; of theirs the empty message stays, as in Apache Pulsar (X16)."""
+    """Returns whether a message outside a batch deletes its key: its producer says that it has no bytes. The Java
+    client does, others leave the size out; of theirs the empty message stays, as in Apache Pulsar (X16)."""
     return metadata.HasField("uncompressed_size") and metadata.uncompressed_size == 0
 
 
@@ -326,7 +326,7 @@ class Compactor:
 
     @staticmethod
     def _whole(source: tuple[int, int], entry: bytes) -> _Left:
-        """Keeps an entry as it is, without a look at its payload."""
+        """Keeps an entry as it is, without decoding its payload."""
         try:
             metadata = metadata_of(entry, 0, len(entry))
         except CorruptMessage:

@@ -39,11 +39,11 @@ class _Order:
 
 
 class Compactions:
-    """Compactions, one after the other. `tell` runs in the thread."""
+    """Compactions, one after the other. `notify` runs in the thread."""
 
-    def __init__(self, read: Read, tell: Callable[[Event], None]) -> None:
+    def __init__(self, read: Read, notify: Callable[[Event], None]) -> None:
         self._read = read
-        self._tell = tell
+        self._notify = notify
         self._orders: dict[int, _Order] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="compact")
 
@@ -78,7 +78,7 @@ class Compactions:
                 for block in blocks:
                     if order.stopped:
                         return
-                    self._tell(block)
+                    self._notify(block)
                     order.may_go_on.acquire()
                     if order.stopped:
                         return
@@ -89,10 +89,10 @@ class Compactions:
         except Exception as error:  # noqa: BLE001  # whatever it was, the topic stays as it is
             self._fail(order, error, f"{type(error).__name__}: {error}")
         else:
-            self._tell(CompactionEnded(token, compactor.removed))
+            self._notify(CompactionEnded(token, compactor.removed))
         self._orders.pop(token, None)
 
     def _fail(self, order: _Order, error: Exception, reason: str) -> None:
         if not order.stopped:
             _LOG.error("compaction failed: %s", reason, exc_info=error)
-            self._tell(CompactionFailed(order.task.token, reason))
+            self._notify(CompactionFailed(order.task.token, reason))

@@ -65,7 +65,7 @@ PULSAR_KEYS: Final = frozenset(
         exposeManagedLedgerMetricsInPrometheus exposePreciseBacklogInPrometheus
         exposeProducerLevelMetricsInPrometheus exposePublisherStats exposeSubscriptionBacklogSizeInPrometheus
         exposeTopicLevelMetricsInPrometheus exposingBrokerEntryMetadataToClientEnabled failureDomainsEnabled
-        flowOrQpsDifferenceThresholdPercentage forceDeleteNamespaceAllowed forceDeleteTenantAllowed
+        flowOrQpsDifferenceThresholdPercentage
         functionsWorkerEnabled functionsWorkerEnablePackageManagement functionsWorkerServiceNarPackage
         globalZookeeperServers haProxyProtocolEnabled healthCheckMetricsUpdateTimeInSeconds
         httpMaxRequestSize httpRequestsFailOnUnknownPropertiesEnabled httpRequestsLimitEnabled
@@ -174,9 +174,8 @@ PULSAR_KEYS: Final = frozenset(
         transactionPendingAckLogIndexMinLag transactionPendingAckStoreProviderClassName triggerOffloadOnTopicLoad
         unblockStuckSubscriptionEnabled useSeparateThreadPoolForProtocolHandlers webServiceHaProxyProtocolEnabled
         webServiceLogDetailedAddresses webServiceTlsProvider webServiceTrustXForwardedFor
-        webSocketConnectionsPerBroker webSocketMaxTextFrameSize
-        webSocketNumIoThreads webSocketNumServiceThreads webSocketPingDurationSeconds
-        webSocketPulsarClientMemoryLimitInMB webSocketServiceEnabled webSocketSessionIdleTimeoutMillis
+        webSocketConnectionsPerBroker webSocketNumIoThreads webSocketNumServiceThreads
+        webSocketPulsarClientMemoryLimitInMB
         zooKeeperAllowReadOnlyOperations zooKeeperCacheExpirySeconds zooKeeperOperationTimeoutSeconds
         zookeeperServers zookeeperSessionExpiredPolicy zooKeeperSessionTimeoutMillis
         """,

@@ -29,7 +29,8 @@ class InvalidConfiguration(ValueError):
 
 
 def load_config(path: str | Path | None = None, overrides: Mapping[str, object] | None = None) -> ServerConfig:
-    """Loads the configuration of the file at `path` (none: defaults), with `overrides` (Pulsar's key names) on top.
+    """Loads the configuration of the file at `path` (none: defaults), with `overrides` (Pulsar's key names) on top
+    (SEC-63).
 
     Raises InvalidConfiguration for a value that cannot be read, OSError for a file that cannot.
     """

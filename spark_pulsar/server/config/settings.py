@@ -12,6 +12,7 @@ from spark_pulsar.broker.turn.config_keys import (
     SECURITY,
     STORAGE,
     TLS,
+    WEBSOCKETS,
     hosts,
     mebibytes,
     names,
@@ -80,7 +81,7 @@ class ServerConfig:
         "journalMaxSizeMB", _segment_size, 64, "",
         "Size in MB of one preallocated journal segment.")
     connection_buffer_bytes: int = CONNECTIONS.key(
-        "maxConnectionBufferSizeInMB", mebibytes, 128, "T-27",
+        "maxConnectionBufferSizeInMB", mebibytes, 128, "SEC-30",
         "MB of unfinished frames and of output that clients have not read, of all connections together (ours). Near "
         "it, connections that hold much are not read and get no messages; past it, those that hold most are closed.")
     max_connections: int = CONNECTIONS.key(
@@ -99,6 +100,22 @@ class ServerConfig:
     http_max_head_bytes: int = CONNECTIONS.key(
         "httpMaxRequestHeaderSize", whole(1024, 1024 * 1024), 8192, "SEC-27",
         "Bytes of the line and the headers of an HTTP request.")
+    log_lines_of_host: int = CONNECTIONS.key(
+        "maxLogLinesPerHostPerMinute", natural, 30, "SEC-87",
+        "Lines a minute of each log that one host may cause: refused logins, connections that end with an error; the "
+        "rest is counted. 0: no limit (ours).")
+    websocket_enabled: bool = WEBSOCKETS.key(
+        "webSocketServiceEnabled", switch, True, "WS-1",
+        "Serves the WebSocket API, /ws/v2/…, on the ports of the admin API.")
+    websocket_max_text_bytes: int = WEBSOCKETS.key(
+        "webSocketMaxTextFrameSize", whole(1024, 64 * 1024 * 1024), 1024 * 1024, "WS-9",
+        "Bytes of a message of a WebSocket's client; one that sends more is closed (1009).")
+    websocket_idle_ms: int = WEBSOCKETS.key(
+        "webSocketSessionIdleTimeoutMillis", natural, 300_000, "WS-9",
+        "Milliseconds without a frame either way after which a WebSocket is closed (1001); 0: never.")
+    websocket_ping_s: int = WEBSOCKETS.key(
+        "webSocketPingDurationSeconds", whole(-1, 1 << 31), -1, "WS-9",
+        "Seconds between two PINGs to a WebSocket's client; 0 or -1: none.")
     authentication_providers: tuple[str, ...] = SECURITY.key(
         "authenticationProviders", names(), "", "AU-1, SEC-1",
         "Providers, separated by commas, of which a client chooses one by its method: token, basic, tls, openid, or "
@@ -119,7 +136,7 @@ class ServerConfig:
         "when both are set.", unset="")
     token_public_algorithm: str = SECURITY.key(
         "tokenPublicAlg", one_of(TOKEN_ALGORITHMS), "RS256", "AU-2",
-        "Algorithm of the public key, which tells its kind: RSA keys take all RS and PS algorithms, a curve its own.")
+        "Algorithm of the public key, which names its kind: RSA keys take all RS and PS algorithms, a curve its own.")
     token_auth_claim: str = SECURITY.key(
         "tokenAuthClaim", str, "sub", "AU-2",
         "Claim of a token that names the role.", unset="sub")
@@ -157,8 +174,9 @@ class ServerConfig:
         "Versions of TLS, of TLSv1.2 and TLSv1.3.")
     tls_ciphers: tuple[str, ...] = TLS.key(
         "tlsCiphers", names(), "", "SEC-42",
-        "Ciphers by their standard names or OpenSSL's, the first is preferred; empty: OpenSSL's choice. TLS 1.3 is "
-        "served if all three of its own are among them.", unset=())
+        "Ciphers by their standard names or OpenSSL's, the first is preferred; empty: those with "
+        "forward secrecy and authenticated encryption. TLS 1.3 is served if all three of its own are among them.",
+        unset=())
     web_tls_protocols: tuple[str, ...] = TLS.key(
         "webServiceTlsProtocols", names(("TLSv1.2", "TLSv1.3")), "", "SEC-42",
         "Versions of TLS of the admin API; empty: those of tlsProtocols.", unset=())

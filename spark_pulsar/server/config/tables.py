@@ -1,4 +1,4 @@
-"""Files made from the configuration keys: `conf/broker.conf`, and the Markdown table of docs/broker.md.
+"""Files made from the configuration keys: `conf/broker.conf`, and the Markdown table of docs/broker-configuration.md.
 
 `python -m spark_pulsar.server.config.tables` writes both in the working directory.
 """
@@ -16,7 +16,7 @@ from .reading import KEYS
 
 BEGIN: Final = "<!-- keys -->"
 END: Final = "<!-- /keys -->"
-"""Marks around the table in docs/broker.md."""
+"""Marks around the table in docs/broker-configuration.md."""
 
 _HEAD: Final = """\
 Configuration of the broker: every key that it acts upon, with its default. Names and meanings are those of Apache \
@@ -53,7 +53,7 @@ def keys_table() -> str:
             for key in keys
         ]
         lines = [("Key", "Default", "Meaning", "Dynamic", "Rules"), ("---",) * 5, *rows]
-        parts.append(f"### {title}\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines))
+        parts.append(f"## {title}\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines))
     return "\n".join(parts)
 
 
@@ -77,5 +77,5 @@ def _comment(text: str) -> str:
 
 if __name__ == "__main__":
     Path("conf/broker.conf").write_text(broker_conf())
-    page = Path("docs/broker.md")
+    page = Path("docs/broker-configuration.md")
     page.write_text(with_table(page.read_text()))

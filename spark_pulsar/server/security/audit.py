@@ -6,6 +6,8 @@ import json
 import logging
 from typing import TYPE_CHECKING, Final
 
+from spark_pulsar.server.log.hosts import of_host
+
 if TYPE_CHECKING:
     from spark_pulsar.broker.turn.effects import WriteAudit
 
@@ -27,7 +29,10 @@ def write_audit(entry: WriteAudit) -> None:
     parts += [f"action={_quoted(entry.action)}", f"resource={_quoted(entry.resource)}"]
     if entry.reason:
         parts.append(f"reason={_quoted(entry.reason)}")
-    _LOG.log(logging.INFO if entry.is_allowed else logging.WARNING, " ".join(parts))
+    if entry.is_allowed:
+        _LOG.info(" ".join(parts))
+    else:  # without a role it is a stranger's
+        _LOG.warning(" ".join(parts), extra=of_host(entry.peer) if entry.role is None else None)
 
 
 def _quoted(text: str) -> str:

@@ -1,22 +1,22 @@
-"""Authentication of HTTP requests by the providers of the broker (AU-6, AU-10, AU-11)."""
+"""Authentication of HTTP requests by the providers of the broker (AU-6, AU-10, AU-11, SEC-2)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.admin.answers import Refused, Unauthenticated
+from spark_pulsar.admin.http.refusals import Refused, Unauthenticated
 from spark_pulsar.broker.security.authentication import NO_METHOD, REFUSED
-from spark_pulsar.broker.security.proxies import flaw_of_roles
+from spark_pulsar.broker.security.authorization import flaw_of_roles
 from spark_pulsar.broker.turn.effects import WriteAudit
 from spark_pulsar.model.errors import AuthenticationError
 from spark_pulsar.model.principals import UNAUTHENTICATED, Principal
 
 from .audit import write_audit
-from .provider import AUTHENTICATED, CLIENT_CERTIFICATE, Credentials
+from .provider import AUTHENTICATED, CLIENT_CERTIFICATE, ON_GONE, Credentials, Vouched
 
 if TYPE_CHECKING:
-    from starlette.requests import Request
+    from starlette.requests import HTTPConnection, Request
 
     from spark_pulsar.server.config.settings import ServerConfig
 
@@ -56,6 +56,10 @@ class HttpAuthenticator:
         clients without any have the anonymous role; Refused for roles that do not go together."""
         if tuple(segments) in self._open or segments[0] in _PAGE:
             return UNAUTHENTICATED
+        return (await self.identify(request, segments)).principal
+
+    async def identify(self, request: HTTPConnection, _segments: Sequence[str] = ()) -> Vouched:
+        """Returns the roles of a request, and until when they hold. Raises as a call does."""
         certificate: bytes | None = request.scope.get("state", {}).get(CLIENT_CERTIFICATE)
         client = request.client
         peer = f"/{client.host}:{client.port}" if client else ""
@@ -65,21 +69,21 @@ class HttpAuthenticator:
         try:
             if shown is None and has_some:
                 raise AuthenticationError("credentials of no provider")
-            role = (await self._providers.check(credentials)).role
+            found = await self._providers.check(credentials, request.scope.get("state", {}).get(ON_GONE))
         except AuthenticationError as error:
             if self.audit is not None:
                 self.audit(WriteAudit(peer, None, None, "authenticate", credentials.method, False, error.message))
             text = REFUSED if has_some else "Authentication required"
             raise Unauthenticated(text, self._challenge) from None
-        principal = Principal(role, request.headers.get(ORIGINAL_HEADER) or None)
+        principal = Principal(found.role, request.headers.get(ORIGINAL_HEADER) or None)
         if self._checks_roles:
             flaw = flaw_of_roles(principal, self._proxy_roles, may_name_itself=True)
             if flaw:
                 raise Refused(401, f"Invalid roles: {flaw}")
         self._audit_once(request, principal, credentials.method, peer)
-        return principal
+        return Vouched(principal, found.expires_ms)
 
-    def _audit_once(self, request: Request, principal: Principal, method: str, peer: str) -> None:
+    def _audit_once(self, request: HTTPConnection, principal: Principal, method: str, peer: str) -> None:
         """Writes to the audit log who has come in, once for a connection."""
         known: set[tuple[Principal, str]] | None = request.scope.get("state", {}).get(AUTHENTICATED)
         if self.audit is None or known is None or (principal, method) in known:
@@ -89,7 +93,7 @@ class HttpAuthenticator:
         known.add((principal, method))
         self.audit(WriteAudit(peer, principal.role, principal.original, "authenticate", method, True))
 
-    def _credentials(self, request: Request, certificate: bytes | None, peer: str) -> Credentials | None:
+    def _credentials(self, request: HTTPConnection, certificate: bytes | None, peer: str) -> Credentials | None:
         """Finds the credentials of a request: those of the method that it names, else the first that a provider
         reads."""
         named = request.headers.get(METHOD_HEADER, "")[:_MAX_METHOD_LENGTH]

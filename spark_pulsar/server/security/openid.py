@@ -66,8 +66,8 @@ class OpenIdProvider:
         return cls(config, IssuerKeys(config))
 
     def authenticate(self, credentials: Credentials, now_ms: int) -> Authenticated:
-        """Returns the role of a token, and its end. The issuer is asked for keys that are not known."""
-        del now_ms  # PyJWT looks at the wall clock itself
+        """Returns the role of a token, and its end. Unknown keys are requested from the issuer."""
+        del now_ms  # PyJWT reads the wall clock itself
         if len(credentials.data) > MAX_TOKEN_BYTES:
             raise AuthenticationError(f"a token of more than {MAX_TOKEN_BYTES:,} bytes")
         try:
@@ -123,7 +123,7 @@ class OpenIdProvider:
 
 
 def _fits(key: SigningKey, algorithm: str) -> bool:
-    """Tells whether a key is for an algorithm: by the name that the issuer gives it, if any, and by its kind."""
+    """Returns whether a key is for an algorithm: by the name that the issuer gives it, if any, and by its kind."""
     if key.algorithm is not None and key.algorithm != algorithm:
         return False
     curve = _CURVES.get(algorithm)

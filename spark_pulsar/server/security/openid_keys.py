@@ -35,7 +35,7 @@ SLOW_S: Final = 2.0
 """Time of a fetch in which others wait for it. They have few threads, which other providers need, too."""
 _SOON_S: Final = 0.05
 RETRY_S: Final = 5.0
-"""Time after a fetch in vain in which the issuer is not asked again."""
+"""Time after a fetch in vain in which the issuer gets no further request."""
 _LOG: Final = logging.getLogger("spark_pulsar.security")
 
 
@@ -57,7 +57,7 @@ class IssuerFailed(Exception):
 
 
 class IssuerKeys:
-    """Keys of all allowed issuers. Any thread may ask."""
+    """Keys of all allowed issuers. Any thread may read them."""
 
     def __init__(self, config: ServerConfig, clock: Callable[[], float] = time.monotonic) -> None:
         """Raises InvalidConfiguration."""
@@ -171,7 +171,7 @@ class _Source:
         raise NotImplementedError
 
     def has_changed(self) -> bool:
-        """Tells whether there are other keys for certain."""
+        """Returns whether there are other keys for certain."""
         return False
 
 

@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING, Final, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from spark_pulsar.model.principals import Principal
 
+VOUCHED: Final = "vouched"
+"""Name of the extra information, in a connection inside the process, that holds the `Vouched` of its client."""
 CLIENT_CERTIFICATE: Final = "client_certificate"
 """Key of the connection's client certificate, in DER form or None, in the state of an HTTP request."""
+ON_GONE: Final = "on_gone"
+"""Key of the set of functions that are called when the connection is lost, in the state of an HTTP request."""
 AUTHENTICATED: Final = "authenticated"
 """Key of the set of principals and methods that the audit log has of the connection."""
 
@@ -35,6 +40,15 @@ class Authenticated:
 
     role: str
     expires_ms: int | None = None
+    """Wall-clock milliseconds at which the credentials expire; None: never."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vouched:
+    """Roles that the credentials of an HTTP request have proved."""
+
+    principal: Principal
+    expires_ms: int | None
     """Wall-clock milliseconds at which the credentials expire; None: never."""
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections.abc import Callable, Mapping, MutableSet, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.model.errors import AuthenticationError
 from spark_pulsar.server.config.reading import InvalidConfiguration
 
+from .check_queue import Check, CheckQueue
 from .provider import Authenticated, AuthenticationProvider, Credentials
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
 MAX_CREDENTIALS_BYTES: Final = 16 * 1024
 """Bytes of credentials that are looked at: as many as a first frame may have, and the headers of a request."""
-MAX_WAITING: Final = 1_000
-"""Authentications that may wait for a thread; further ones are refused."""
 _THREADS: Final = 2
 """Threads of slow providers: hashes of passwords, and requests to issuers of tokens."""
 
@@ -45,6 +44,10 @@ _LOG: Final = logging.getLogger("spark_pulsar.server")
 Outcome = Authenticated | AuthenticationError
 
 
+def _nothing() -> None:
+    """Does nothing: the check is done."""
+
+
 class Providers:
     """All providers of a broker, and the role of clients that name no method of theirs."""
 
@@ -57,58 +60,86 @@ class Providers:
         for provider in providers:
             self._by_method.setdefault(provider.method, []).append(provider)
         self._clock = clock
-        self._pool: ThreadPoolExecutor | None = None
-        self._waiting = 0
+        self._queue = CheckQueue()
+        self._threads: list[threading.Thread] = []
 
     def all(self) -> list[AuthenticationProvider]:
         """Lists the providers, in the order of the configuration within a method."""
         return [each for providers in self._by_method.values() for each in providers]
 
-    def start(self, loop: asyncio.AbstractEventLoop, credentials: Credentials, done: Callable[[Outcome], None]) -> None:
-        """Checks credentials; `done` hears the outcome in the loop: at once, or later from a provider that is slow."""
+    def start(
+        self, loop: asyncio.AbstractEventLoop, credentials: Credentials, done: Callable[[Outcome], None]
+    ) -> Callable[[], None]:
+        """Checks credentials; `done` is called with the outcome in the loop: at once, or later for a provider that is
+        slow (SEC-88). Returns what cancels a check that still waits, when its client is gone."""
         providers = self._by_method.get(credentials.method, ())
         if not any(each.is_slow for each in providers):
             done(self._check(credentials))
-        elif self._waiting >= MAX_WAITING:
-            done(AuthenticationError(f"{MAX_WAITING} authentications wait already"))
-        else:
-            self._waiting += 1
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="authenticate")
-            self._pool.submit(self._check_for, loop, credentials, done)
+            return _nothing
 
-    async def check(self, credentials: Credentials) -> Authenticated:
-        """Returns the role of credentials. Raises AuthenticationError."""
+        def later(outcome: Outcome) -> None:
+            try:
+                loop.call_soon_threadsafe(done, outcome)
+            except RuntimeError:  # the loop has ended, and the broker with it
+                _LOG.debug("an authentication ended after its broker")
+
+        def run() -> None:
+            outcome = self._check(credentials)
+            self._queue.done(check, is_accepted=not isinstance(outcome, AuthenticationError))
+            later(outcome)
+
+        check = Check(credentials.peer, run, lambda reason: later(AuthenticationError(reason)))
+        if not self._threads:
+            self._threads = [
+                threading.Thread(target=self._work, name=f"authenticate-{number}", daemon=True)
+                for number in range(_THREADS)
+            ]
+            for thread in self._threads:
+                thread.start()
+        self._queue.put(check)
+        return lambda: self._queue.cancel(check)
+
+    async def check(
+        self, credentials: Credentials, on_gone: MutableSet[Callable[[], None]] | None = None
+    ) -> Authenticated:
+        """Returns the role of credentials. Raises AuthenticationError. `on_gone`: what is to be called when the client
+        is gone; it has the end of this check meanwhile."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Outcome] = loop.create_future()
-        self.start(loop, credentials, lambda outcome: None if future.done() else future.set_result(outcome))
-        outcome = await future
+
+        def end(outcome: Outcome) -> None:
+            if not future.done():
+                future.set_result(outcome)
+
+        cancel = self.start(loop, credentials, end)
+
+        def gone() -> None:
+            cancel()
+            end(AuthenticationError("the client is gone"))
+
+        if on_gone is not None:
+            on_gone.add(gone)
+        try:
+            outcome = await future
+        finally:
+            cancel()
+            if on_gone is not None:
+                on_gone.discard(gone)
         if isinstance(outcome, AuthenticationError):
             raise outcome
         return outcome
 
     def close(self) -> None:
         """Ends the threads; what waits for them is dropped."""
-        if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
+        self._queue.close()
 
-    def _check_for(
-        self, loop: asyncio.AbstractEventLoop, credentials: Credentials, done: Callable[[Outcome], None]
-    ) -> None:
-        """Runs in a thread of slow providers."""
-        outcome = self._check(credentials)
-
-        def tell() -> None:
-            self._waiting -= 1
-            done(outcome)
-
-        try:
-            loop.call_soon_threadsafe(tell)
-        except RuntimeError:  # the loop has ended, and the broker with it
-            _LOG.debug("an authentication ended after its broker")
+    def _work(self) -> None:
+        """Runs in the threads of slow providers."""
+        while (check := self._queue.take()) is not None:
+            check.run()
 
     def _check(self, credentials: Credentials) -> Outcome:
-        """Asks the providers of the method one after another, until one knows the role."""
+        """Calls the providers of the method one after another, until one knows the role."""
         providers = self._by_method.get(credentials.method)
         if providers is None:
             if self.anonymous_role:

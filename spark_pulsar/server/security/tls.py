@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 PROTOCOLS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 """Versions that `tlsProtocols` may name; older ones are broken."""
 _NEWEST: Final = "TLSv1.3"
+_CIPHERS_OF_OLDER: Final = "ECDHE+AESGCM:ECDHE+CHACHA20:DHE+AESGCM:!aDSS"
+"""Ciphers of TLS 1.2 where none are configured: with forward secrecy and authenticated encryption (SEC-42)."""
 _CIPHERS_OF_NEWEST: Final = frozenset(
     {"TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256"}
 )
@@ -159,7 +161,7 @@ def _checked(name: str, path: Path | None, wanted: re.Pattern[bytes], what: str)
 
 
 def _verify_clients(context: ssl.SSLContext, settings: TlsSettings) -> None:
-    """Has clients asked for a certificate if there are authorities that could have signed one (SEC-43)."""
+    """Requests a certificate from clients if there are authorities that could have signed one (SEC-43)."""
     context.check_hostname = False
     if settings.requires_client_certificate and settings.allows_insecure:
         raise TlsNotPossible(
@@ -185,6 +187,7 @@ def _set_ciphers(context: ssl.SSLContext, settings: TlsSettings) -> list[str]:
     """Sets the ciphers, and returns the protocols that have one."""
     protocols = list(settings.protocols)
     if not settings.ciphers:
+        context.set_ciphers(_CIPHERS_OF_OLDER)
         return protocols
     newest = _CIPHERS_OF_NEWEST.intersection(settings.ciphers)
     older = [name for name in settings.ciphers if name not in newest]

@@ -34,7 +34,7 @@ class CertificateProvider:
 
     def authenticate(self, credentials: Credentials, now_ms: int) -> Authenticated:
         """Returns the common name of the client certificate, that nearest to the client when there are several.
-        Apache Pulsar does not look at its end again while the connection lives, nor does this provider."""
+        Apache Pulsar does not check its end again while the connection lives, nor does this provider."""
         del now_ms
         if credentials.certificate is None:
             raise AuthenticationError("no client certificate")

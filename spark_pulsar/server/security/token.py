@@ -38,7 +38,7 @@ MAX_KEY_BYTES: Final = 64 * 1024
 """Largest file of a key."""
 _MIN_RSA_BITS: Final = 2048
 _SECRET_BYTES: Final = {"HS256": 32, "HS384": 48, "HS512": 64}
-"""Least length of a secret key for each algorithm (RFC 7518), which Apache Pulsar asks for, too."""
+"""Least length of a secret key for each algorithm (RFC 7518), which Apache Pulsar requires, too."""
 _RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 _CURVES: Final = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
 """Algorithm of each curve."""
@@ -108,7 +108,7 @@ class TokenProvider:
         )
 
     def authenticate(self, credentials: Credentials, now_ms: int) -> Authenticated:
-        """Returns the role that a valid token names, until its end."""
+        """Returns the role that a valid token names, until its end (SEC-3)."""
         claims = self._claims(credentials.data)
         expires_ms = _time_ms(claims, "exp")
         if expires_ms is not None and now_ms - self._clock_skew_ms >= expires_ms:
@@ -152,8 +152,8 @@ class TokenProvider:
 
 
 def read_key(text: str, name: str) -> bytes:
-    """Reads the key that a setting gives: a `file:` or `data:` URL, the path of a file, or the key in base64. Raises
-    InvalidConfiguration, which does not quote the setting: it may be the key."""
+    """Reads the key that a setting gives: a `file:` or `data:` URL, the path of a file, or the key in base64 (SEC-4).
+    Raises InvalidConfiguration, which does not quote the setting: it may be the key."""
     if text.startswith("data:"):
         match = _DATA_URL.fullmatch(text)
         if match is None:
@@ -204,7 +204,7 @@ def _algorithms_of_secret(secret: bytes) -> tuple[str, ...]:
 
 
 def _public_key(encoded: bytes, algorithm: str) -> tuple[Any, tuple[str, ...]]:
-    """Returns a public key and the algorithms of its kind, of which `tokenPublicAlg` must be one."""
+    """Returns a public key and the algorithms of its kind, of which `tokenPublicAlg` must be one (SEC-4)."""
     key = _loaded(encoded)
     if isinstance(key, RSAPublicKey):
         if key.key_size < _MIN_RSA_BITS:

@@ -98,8 +98,8 @@ class Checkpoint:
         return StorageError(f"{self._name}: SQLite says: {error}")
 
     def empty_log(self) -> bool:
-        """Moves what stands in SQLite's write-ahead log into the database itself, and syncs that; tells whether it was
-        done.
+        """Moves what stands in SQLite's write-ahead log into the database itself, and syncs that; returns whether it
+        was done.
 
         After a crash the log may hold a transaction that is in the system's memory and was never synced. Only what is
         in the database after this may be trusted to survive power loss, and only then may segments be reused.
@@ -130,7 +130,7 @@ class Checkpoint:
             )
 
     def is_unmade(self) -> bool:
-        """Tells whether there is not even a table: making the database was cut short."""
+        """Returns whether there is not even a table: making the database was cut short."""
         try:
             [(tables,)] = self._db.execute("SELECT COUNT(*) FROM sqlite_master")
         except sqlite3.Error as error:
@@ -323,8 +323,23 @@ def connected(path: Path) -> sqlite3.Connection:
         return _connect(path, "EXCLUSIVE")
 
 
-def _connect(path: Path, locking: str) -> sqlite3.Connection:
+def opened_database(path: Path) -> sqlite3.Connection:
+    """Opens or makes a database, before anything is written to it. sqlite3.Error, also where SQLite followed a link to
+    another file."""
     database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    try:
+        [(_, _, name)] = database.execute("PRAGMA database_list")
+        opened = Path(name)
+        if opened.name != path.name or not opened.parent.samefile(path.parent):
+            raise sqlite3.OperationalError(f"a link led to {opened}")
+    except (sqlite3.Error, OSError):
+        database.close()
+        raise
+    return database
+
+
+def _connect(path: Path, locking: str) -> sqlite3.Connection:
+    database = opened_database(path)
     try:
         database.execute(f"PRAGMA locking_mode={locking}")
         database.execute("PRAGMA journal_mode=WAL")

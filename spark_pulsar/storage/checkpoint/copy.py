@@ -19,15 +19,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Set
 from contextlib import closing, suppress
-from pathlib import Path
 
 from spark_pulsar.ledger.rows.snapshot import Row
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
 from spark_pulsar.storage.disk.disk import Disk
-from spark_pulsar.storage.disk.layout import Layout
+from spark_pulsar.storage.disk.layout import Layout, database_files
 from spark_pulsar.storage.ledgers.files import Extent
 
-from .checkpoint import Checkpoint, JournalMark
+from .checkpoint import Checkpoint, JournalMark, opened_database
 from .inventory import Inventory
 
 
@@ -47,7 +46,7 @@ class CheckpointCopy:
         if standing is not None:
             refuse_lost_rows(self._layout, (mark, self._checkpoint.inventory()), standing)
         if standing is None or standing[0] != mark or not standing[1].is_like(self._checkpoint.inventory()):
-            with suppress(OSError):  # the next checkpoint tries again, and tells
+            with suppress(OSError):  # the next checkpoint tries again, and reports
                 self._make()
 
     def _standing(self) -> Standing | None:
@@ -68,8 +67,8 @@ class CheckpointCopy:
         trimmed: Set[int],
         on_trouble: Callable[[Exception], None],
     ) -> None:
-        """Does what the checkpoint has done, which is what counts. `on_trouble` is told why there is no copy if there
-        is none afterwards; the next one makes it anew."""
+        """Does what the checkpoint has done, which is what counts. `on_trouble` receives the reason why there is no
+        copy if there is none afterwards; the next one makes it anew."""
         try:
             if self._copy is None:
                 self._make()
@@ -81,7 +80,7 @@ class CheckpointCopy:
 
     def verify(self) -> None:
         """Makes the copy anew if a row of it is missing or fails its checksum. What only stands there may have been
-        damaged since; a start is the time to look, in the background."""
+        damaged since; a start is the time to check, in the background."""
         if self._copy is not None:
             try:
                 self._copy.verify()
@@ -93,7 +92,8 @@ class CheckpointCopy:
         """Copies the whole checkpoint, in one transaction."""
         self._drop()
         try:
-            with closing(sqlite3.connect(self._layout.checkpoint_copy)) as target:
+            self._disk.refuse_replaced(self._layout.root)
+            with closing(opened_database(self._layout.checkpoint_copy)) as target:
                 self._checkpoint.copy_to(target)
             self._copy = Checkpoint(self._layout, self._disk, self._layout.checkpoint_copy)
         except (sqlite3.Error, StorageError) as error:
@@ -119,7 +119,7 @@ Standing = tuple[JournalMark, Inventory]
 
 def refuse_lost_rows(layout: Layout, checkpoint: Standing, copy: Standing) -> None:
     """StorageDamaged when the copy stands at a later group than the checkpoint, which is always written first, or has
-    more rows at the same one: an earlier version kept no inventory that would have told."""
+    more rows at the same one: an earlier version kept no inventory that would have shown it."""
     (mark, inventory), (standing, copied) = checkpoint, copy
     text = ""
     if standing.last_group > mark.last_group:
@@ -131,8 +131,3 @@ def refuse_lost_rows(layout: Layout, checkpoint: Standing, copy: Standing) -> No
                 text = f"table {table} has {rows} rows, in its copy {total.rows}"
     if text:
         raise StorageDamaged(layout.relative(layout.checkpoint), 0, text)
-
-
-def database_files(path: Path) -> list[Path]:
-    """The files that SQLite keeps for a database."""
-    return [path.with_name(path.name + suffix) for suffix in ("", "-wal", "-shm", "-journal")]

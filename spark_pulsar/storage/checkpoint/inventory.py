@@ -1,5 +1,5 @@
 """The inventory of a checkpoint: the rows of each table, counted and summed, and the trimmed ledgers whose files may
-still be there.
+still be there (DUR-11).
 
 Each row has a checksum, but a row that is gone has none that could fail: a flipped bit in a page of SQLite's may hide
 one without a word. The inventory is stored in the transaction that changes the rows, out of what it was before and the
@@ -50,7 +50,7 @@ class Inventory(NamedTuple):
         return ""
 
     def is_like(self, other: Inventory) -> bool:
-        """Tells whether both list the same rows."""
+        """Returns whether both list the same rows."""
         return not self.difference(other.totals) and not other.difference(self.totals)
 
 

@@ -18,10 +18,9 @@ from typing import Final
 from urllib.parse import quote
 
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
-from spark_pulsar.storage.disk.layout import Layout
+from spark_pulsar.storage.disk.layout import Layout, database_files
 
 from .checkpoint import Checkpoint, connected
-from .copy import database_files
 
 _CHUNK_BYTES: Final = 1 << 20
 _BESIDE_BYTES: Final = 1 << 20
@@ -92,7 +91,7 @@ def _refuse_unreadable(file: Path) -> None:
     except PermissionError as error:
         raise CannotLook(f"{file} cannot be read: {error.strerror}. Nothing was changed") from error
     except OSError:
-        return  # reading it tells
+        return  # reading it reports the error
 
 
 def _no_room(layout: Layout, error: Exception) -> CannotLook:

@@ -18,7 +18,7 @@ from .disk import Buffer, Disk
 
 PAGE_BYTES: Final = 4096
 DIRECT_BYTES: Final = 256 * 1024
-"""Less than this is written through the cache: asking the disk costs more than copying then."""
+"""Less than this is written through the cache: a request to the disk costs more than copying then."""
 
 _BUFFER_BYTES: Final = 1024 * 1024
 _NOT_THERE: Final = (errno.EINVAL, errno.EOPNOTSUPP)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -25,9 +26,49 @@ Buffer = bytes | memoryview
 class Disk:
     """The real disk. Every method raises OSError as the system reports it; none retries a failed write or sync."""
 
+    _held: Mapping[Path, int] = {}
+
+    def hold(self, directories: Mapping[Path, int]) -> None:
+        """Finds these directories, and what is in them, by their descriptors from now on: wherever they are moved, and
+        whatever stands at their paths meanwhile. Without any, by paths again."""
+        self._held = directories
+
+    def refuse_replaced(self, directory: Path) -> None:
+        """Raises FileNotFoundError when a directory that is held has left its path, for what needs the path."""
+        held = self._held.get(directory)
+        if held is not None and not os.path.samestat(os.fstat(held), os.stat(directory)):
+            raise FileNotFoundError(errno.ENOENT, "another directory stands there now", str(directory))
+
+    @contextmanager
+    def _parent(self, path: Path) -> Iterator[int | None]:
+        """Yields a descriptor of the directory that a path is in; None when it is not held."""
+        parent = path.parent
+        if parent in self._held:
+            yield self._held[parent]
+        elif parent.parent in self._held:  # made after the directory was opened
+            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+            fd = os.open(parent.name, flags, dir_fd=self._held[parent.parent])
+            try:
+                yield fd
+            finally:
+                os.close(fd)
+        else:
+            yield None
+
     def open(self, path: Path, flags: int) -> int:
-        """A file descriptor, closed on exec."""
-        return os.open(path, flags | os.O_CLOEXEC, 0o600)
+        """A file descriptor, closed on exec. OSError (ELOOP) for a link, FileExistsError for what is no file."""
+        held = self._held.get(path.parent)
+        # Without waiting, or a pipe would hold up its opening for ever; on files the flag has no effect.
+        flags |= os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        if held is not None:
+            fd = os.open(path.name, flags, 0o600, dir_fd=held)
+        else:
+            with self._parent(path) as parent:
+                fd = os.open(path if parent is None else path.name, flags, 0o600, dir_fd=parent)
+        if not flags & os.O_DIRECTORY and not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise FileExistsError(errno.EEXIST, "it is no file", str(path))
+        return fd
 
     @contextmanager
     def opened(self, path: Path, flags: int) -> Iterator[int]:
@@ -102,8 +143,17 @@ class Disk:
 
     def sync_directory(self, path: Path) -> None:
         """Makes names created, renamed or removed in a directory durable (DUR-9)."""
-        with self.opened(path, os.O_RDONLY | os.O_DIRECTORY) as fd:
+        held = self._held.get(path)
+        if held is not None:
+            portable.sync_names(held)
+            return
+        with self._parent(path) as parent:
+            name = path if parent is None else path.name
+            fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=parent)
+        try:
             portable.sync_names(fd)
+        finally:
+            os.close(fd)
 
     def preallocate(self, fd: int, size: int) -> None:
         """Reserves the space of a file of `size` bytes, so that later writes inside cannot fail for lack of it."""
@@ -120,11 +170,16 @@ class Disk:
 
     def rename(self, old: Path, new: Path) -> None:
         """Gives a file another name, replacing what has it."""
-        os.rename(old, new)
+        with self._parent(old) as source, self._parent(new) as target:
+            if source is None or target is None:
+                os.rename(old, new)
+            else:
+                os.rename(old.name, new.name, src_dir_fd=source, dst_dir_fd=target)
 
     def remove(self, path: Path) -> None:
         """Removes a file; not an error when it is gone."""
-        path.unlink(missing_ok=True)
+        with suppress(FileNotFoundError), self._parent(path) as parent:
+            os.unlink(path if parent is None else path.name, dir_fd=parent)
 
     def commit(self, database: sqlite3.Connection) -> None:
         """Ends the database's transaction, durable on return. Raises sqlite3.Error."""

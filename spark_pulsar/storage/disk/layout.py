@@ -1,7 +1,8 @@
-"""The data directory: names, version, and the lock that keeps a second broker out.
+"""The data directory: names and version.
 
 VERSION                  one line, written last when the directory is made
-LOCK                     locked (flock) while a broker runs; holds its process id for people
+LOCK                     locked (flock), as the directory itself, while a broker runs; holds its process id for
+                         people
 checkpoint.sqlite        the checkpoint (with SQLite's own -wal and -shm beside it)
 checkpoint.copy          its copy, another database (likewise)
 journal/N.journal        segments in use, by rising number
@@ -13,14 +14,14 @@ damaged/…                files set aside because something in them was damaged
 
 from __future__ import annotations
 
-import fcntl
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Final
 
-from spark_pulsar.ledger.storage import StorageDamaged, StorageError, StorageLocked, StorageVersionUnknown
+from spark_pulsar.ledger.storage import StorageDamaged, StorageVersionUnknown
 
 from .disk import Disk
 
@@ -29,7 +30,7 @@ JOURNAL_SUFFIX: Final = ".journal"
 LEDGER_SUFFIX: Final = ".ledger"
 COPY_SUFFIX: Final = ".copy"
 SPARE_PREFIX: Final = "spare-"
-_OWNER_ONLY_DIRECTORY: Final = 0o700
+OWNER_ONLY_DIRECTORY: Final = 0o700
 
 
 class Layout:
@@ -38,6 +39,7 @@ class Layout:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.version = root / "VERSION"
+        self.new_version = root / "VERSION.new"
         self.lock = root / "LOCK"
         self.checkpoint = root / "checkpoint.sqlite"
         self.checkpoint_copy = root / f"checkpoint{COPY_SUFFIX}"
@@ -59,7 +61,7 @@ class Layout:
 
     def aside(self, path: Path) -> Path:
         """Returns a path in `damaged/` for a damaged file; no file has it yet."""
-        self.damaged.mkdir(mode=_OWNER_ONLY_DIRECTORY, exist_ok=True)
+        self.damaged.mkdir(mode=OWNER_ONLY_DIRECTORY, exist_ok=True)
         names = (self.damaged / (path.name if number == 1 else f"{path.name}.{number}") for number in count(1))
         return next(name for name in names if not name.exists())
 
@@ -80,8 +82,8 @@ class Layout:
         return str(path.relative_to(self.root))
 
     def read_version(self) -> bool:
-        """Tells whether this is a data directory; False when it is new (missing, empty, or its making was interrupted).
-        StorageVersionUnknown or StorageDamaged when it is something else."""
+        """Returns whether this is a data directory; False when it is new (missing, empty, or its making was
+        interrupted). StorageVersionUnknown or StorageDamaged when it is something else."""
         try:
             text = self.version.read_bytes().decode("utf-8", "replace")
         except FileNotFoundError:
@@ -92,24 +94,30 @@ class Layout:
             raise StorageVersionUnknown(f"{self.version}: {text[:80]!r} is no layout that this program knows")
         return True
 
-    def create(self) -> None:
-        """Makes the directories, for their owner alone, and closes to others what an older program left open. A
-        directory that was there, and may be shared on purpose, stays as it is: all in it is closed."""
-        for path in (self.root, self.journal, self.ledgers):
-            path.mkdir(mode=_OWNER_ONLY_DIRECTORY, parents=True, exist_ok=True)
-        for path in (self.journal, self.ledgers, self.root / "damaged"):
-            _close_to_others(path)
-        for database in (self.checkpoint, self.checkpoint_copy):
-            for suffix in ("", "-wal", "-shm"):
-                _close_to_others(database.with_name(database.name + suffix))
-        _close_to_others(self.version)
+    def directories(self) -> list[Path]:
+        """The sub-directories, whether they are there or not."""
+        return [self.journal, self.ledgers, self.damaged]
+
+    def files(self) -> list[Path]:
+        """The files beside the sub-directories, whether they are there or not; LOCK is apart."""
+        databases = (self.checkpoint, self.checkpoint_copy)
+        return [self.version, self.new_version, *(file for path in databases for file in database_files(path))]
+
+    def own_files(self) -> Iterator[Path]:
+        """Yields the path of each file that is the broker's, in the sub-directories those that are there. What others
+        have beside them is theirs."""
+        yield self.lock
+        yield from self.files()
+        for directory in self.directories():
+            for name in sorted(os.listdir(directory)) if directory.is_dir() else ():
+                if JOURNAL_SUFFIX in name or LEDGER_SUFFIX in name:
+                    yield directory / name
 
     def write_version(self, disk: Disk) -> None:
         """Marks the directory as complete and durable."""
-        temporary = self.version.with_suffix(".new")
-        with disk.opened(temporary, os.O_CREAT | os.O_WRONLY | os.O_TRUNC) as fd:
+        with disk.opened(self.new_version, os.O_CREAT | os.O_WRONLY | os.O_TRUNC) as fd:
             disk.write_durably(fd, [VERSION_TEXT.encode()], 0)
-        disk.rename(temporary, self.version)
+        disk.rename(self.new_version, self.version)
         self.make_names_durable(disk)
 
     def make_names_durable(self, disk: Disk) -> None:
@@ -122,52 +130,6 @@ class Layout:
                 disk.sync_directory(path)
 
 
-def _close_to_others(path: Path) -> None:
-    """Takes all rights on a file or directory from everybody but its owner, if it is there and ours."""
-    with suppress(FileNotFoundError, PermissionError):
-        mode = path.stat().st_mode
-        if mode & 0o077:
-            path.chmod(mode & 0o700)
-
-
-def take_lock(layout: Layout) -> int:
-    """Locks the data directory for this process; returns the descriptor that holds the lock. StorageLocked when another
-    has it, StorageError when the directory cannot be written."""
-    try:
-        fd = os.open(layout.lock, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise StorageError(f"{layout.root}: the data directory cannot be used: {error.strerror}") from error
-    _lock(layout, fd, fcntl.LOCK_EX, "another broker (process {}) or `check`")
-    with suppress(OSError):  # it is for people; the lock itself needs no space
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
-    return fd
-
-
-def lock_to_look(layout: Layout) -> int | None:
-    """Locks the data directory for reading, which keeps brokers out; returns the descriptor that holds the lock, None
-    when there is no file to lock and so no broker. Nothing is written. StorageLocked when a broker has it, StorageError
-    when it cannot be read."""
-    try:
-        fd = os.open(layout.lock, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise StorageError(f"{layout.lock} cannot be read: {error.strerror}") from error
-    _lock(layout, fd, fcntl.LOCK_SH, "a broker (process {}) or `check --repair`")
-    return fd
-
-
-def _lock(layout: Layout, fd: int, kind: int, others: str) -> None:
-    """Locks the open file, or closes it: StorageLocked names the `others` that may have it, the process filled in."""
-    try:
-        fcntl.flock(fd, kind | fcntl.LOCK_NB)
-    except OSError as error:
-        owner = os.pread(fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
-        os.close(fd)
-        raise StorageLocked(f"{layout.root}: {others.format(owner)} uses this data directory") from error
-
-
 def _numbered(directory: Path, prefix: str, suffix: str) -> dict[int, Path]:
     found: dict[int, Path] = {}
     for entry in os.scandir(directory):
@@ -176,3 +138,8 @@ def _numbered(directory: Path, prefix: str, suffix: str) -> dict[int, Path]:
         if name.startswith(prefix) and name.endswith(suffix) and digits.isascii() and digits.isdigit():
             found[int(digits)] = directory / name
     return dict(sorted(found.items()))
+
+
+def database_files(path: Path) -> list[Path]:
+    """The files that SQLite keeps for a database."""
+    return [path.with_name(path.name + suffix) for suffix in ("", "-wal", "-shm", "-journal")]

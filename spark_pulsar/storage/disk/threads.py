@@ -6,7 +6,10 @@ import threading
 import time
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Protocol
+from typing import Final, Protocol
+
+JOURNAL_THREAD: Final = "journal"
+"""Name of the thread that receipts wait for."""
 
 
 class Running(Protocol):
@@ -17,13 +20,13 @@ class Running(Protocol):
 
 
 class Ending(Protocol):
-    """A flag that tells a thread to end."""
+    """A flag that requests a thread to end."""
 
     def set(self) -> None:
-        """Tells the thread to end."""
+        """Requests the thread to end."""
 
     def is_set(self) -> bool:
-        """Tells whether the thread is to end."""
+        """Returns whether the thread is to end."""
 
     def wait(self, timeout: float) -> object:
         """Waits until the thread is to end, at most so many seconds."""

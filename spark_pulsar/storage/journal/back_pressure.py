@@ -5,7 +5,7 @@ the disk, and opening after a crash would have to read them all. So before a new
 waits for the copying that is under way, if there are MOST_SEGMENTS already. Receipts only come later; what waits for
 the disk is bounded by the shell, which reads no more from its producers then.
 
-It waits for nothing but copying. A checkpoint that was asked for and stands behind submits in the journal's queue needs
+It waits for nothing but copying. A checkpoint that was requested and stands behind submits in the journal's queue needs
 the journal to go on, so the journal does; what was submitted before it is bounded. Copying that fails ends like copying
 that succeeds: what happens then is decided where the reason is known, for instance a disk without space.
 """
@@ -20,16 +20,16 @@ Opening reads them in some ten seconds; docs/broker.md says that the journal may
 
 
 class BackPressure:
-    """Decides whether the journal waits. The journal's thread asks, and tells when copying begins; the settling thread
-    tells when it ends."""
+    """Decides whether the journal waits. The journal's thread calls it, and reports when copying begins; the settling
+    thread reports when it ends."""
 
     def __init__(self) -> None:
         self.is_copying = False
         """True while a checkpoint copies entries: every submit that it waited for is written."""
         self.is_waiting = False
-        """True if the journal had to wait when it asked last."""
+        """True if the journal had to wait at its last call."""
 
     def must_wait(self, full_segments: int) -> bool:
-        """Tells whether the journal must wait before it begins another segment beside that many full ones."""
+        """Returns whether the journal must wait before it begins another segment beside that many full ones."""
         self.is_waiting = self.is_copying and full_segments >= MOST_SEGMENTS
         return self.is_waiting

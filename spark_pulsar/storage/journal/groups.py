@@ -125,7 +125,7 @@ def read_group(disk: Disk, fd: int, at: int, number: int, salt: bytes) -> bytes 
 
 
 def looks_like_group(data: memoryview, at: int, number: int, salt: bytes, group: int) -> bool:
-    """Tells whether the bytes at `at` are the remains of this group: any of its marks is in place."""
+    """Returns whether the bytes at `at` are the remains of this group: any of its marks is in place."""
     head = bytes(data[at : at + GROUP_HEADER_BYTES]).ljust(GROUP_HEADER_BYTES, b"\0")
     _, _, _, segment, group_salt, found, _, _, _ = _GROUP.unpack(head)
     return bool(group_salt == salt or (segment == number and found == group))

@@ -1,11 +1,11 @@
-"""The journal: group commit by one thread.
+"""The journal: group commit by one thread (DUR-2, DUR-3).
 
 `submit` encodes records and queues them; the thread takes all that is queued as one group, writes it with one durable
 write, and calls back. While it writes, the next group gathers. A lone submit waits for nothing but the hand-over and
-the disk; where its caller allows that, and the disk is quick and nothing is under way, the caller writes it and there
-is no hand-over. Where a new segment is needed and the disk has no space for one, the thread waits until there is some;
-where there are too many (`back_pressure`), until settling has done its part. After a failed write of a group nothing is
-written any more: what the file holds then is for recovery to find out.
+the disk; where its caller allows that, and the disk is quick and nothing is under way, the caller waits for it, two
+milliseconds at most: a disk that was quick may hang. Where a new segment is needed and the disk has no space for one,
+the thread waits until there is some; where there are too many (`back_pressure`), until settling has done its part.
+After a failed write of a group nothing is written any more: what the file holds then is for recovery to find out.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from spark_pulsar.ledger.entries import Extents
 from spark_pulsar.ledger.records.base import EntriesAppended, Record
 from spark_pulsar.ledger.storage import MAX_SUBMIT_BYTES, OnDurable, StorageFailed
 from spark_pulsar.storage.disk.disk import TAKES_NO_MORE, Disk
-from spark_pulsar.storage.disk.threads import Threads
+from spark_pulsar.storage.disk.threads import JOURNAL_THREAD, Threads
 
 from .groups import GROUP_HEADER_BYTES, RECORD, RECORD_HEADER_BYTES, group_header_bytes
 from .run_index import RunIndex
@@ -38,6 +38,8 @@ AT_ONCE_BYTES: Final = 4 * 1024
 QUICK_S: Final = 0.001
 QUICK_WRITES: Final = 16
 """The disk is quick while so many writes in a row took less than QUICK_S each."""
+PATIENCE_S: Final = 0.002
+"""Time that a caller waits for a write which was to be quick."""
 
 _EntriesMark = tuple[Extents, int, int]
 """(extents of a record, offset of its body in the submit, length of the body)"""
@@ -46,7 +48,7 @@ _EntriesMark = tuple[Extents, int, int]
 class Submission:
     """The encoded records of one submit."""
 
-    __slots__ = ("count", "entries", "marks", "on_durable", "parts", "size")
+    __slots__ = ("awaited", "count", "entries", "marks", "on_durable", "parts", "size")
 
     def __init__(self, records: Sequence[Record], on_durable: OnDurable | None) -> None:
         parts: list[bytes] = []
@@ -81,6 +83,37 @@ class Submission:
         self.count = len(records)
         self.entries = entries
         self.on_durable = on_durable
+        self.awaited: Awaited | None = None
+
+
+class Awaited:
+    """A submission whose caller waits for it, for a while."""
+
+    __slots__ = ("_ended", "_guard", "_is_durable", "_is_late")
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._ended = threading.Lock()
+        self._ended.acquire()  # until the wait ends
+        self._is_durable = self._is_late = False
+
+    def wait(self, timeout_s: float) -> bool:
+        """Waits; returns whether it is durable. If not, its `on_durable` is called once it is."""
+        self._ended.acquire(timeout=timeout_s)
+        with self._guard:
+            self._is_late = not self._is_durable
+            return self._is_durable
+
+    def durable(self) -> bool:
+        """Ends the wait; returns whether the caller has waited that long."""
+        with self._guard:
+            self._is_durable = not self._is_late
+        self._ended.release()
+        return self._is_durable
+
+    def failed(self) -> None:
+        """Ends the wait: it will not be durable."""
+        self._ended.release()
 
 
 class Barrier:
@@ -143,7 +176,7 @@ class Journal:
         self._handled = 0
         """Items handed over that the thread has dealt with."""
         self.failure: StorageFailed | None = None
-        self._thread = threads.start(self._run, "journal")
+        self._thread = threads.start(self._run, JOURNAL_THREAD)
 
     @property
     def unwritten_bytes(self) -> int:
@@ -165,14 +198,15 @@ class Journal:
         self.submitted_records += submission.count
         self.submitted_entries += submission.entries
         if at_once and self._is_quick_for(submission.size):
-            submission.on_durable = None
-            return self._try_to_commit([submission])
+            submission.awaited = Awaited()
+            self._hand_over(submission)
+            return submission.awaited.wait(PATIENCE_S)
         self._hand_over(submission)
         return False
 
     @property
     def is_quick(self) -> bool:
-        """Tells whether a small write is quick: neither the disk nor the segment is about to make it long."""
+        """Returns whether a small write is quick: neither the disk nor the segment is about to make it long."""
         segment = self._current
         return (
             self._quick_writes >= QUICK_WRITES
@@ -181,7 +215,7 @@ class Journal:
         )
 
     def _is_quick_for(self, size: int) -> bool:
-        """Tells whether the caller may write: the thread is at rest, and the write is quick."""
+        """Returns whether the caller may wait: the thread is at rest, and the write is quick."""
         return self._handed_over == self._handled and size <= AT_ONCE_BYTES and self.is_quick
 
     def _hand_over(self, item: _Item) -> None:
@@ -213,7 +247,6 @@ class Journal:
                 group, item = self._gather(item, get_nowait)
                 if not self._try_to_commit(group):
                     return
-                self._handled += len(group)
                 if item is None:
                     item = get()
             elif isinstance(item, Barrier):
@@ -246,6 +279,9 @@ class Journal:
             self._commit(group)
         except Exception as error:  # noqa: BLE001 - whatever went wrong, nothing may be written after it
             self._fail(error)
+            for submission in group:
+                if submission.awaited is not None:
+                    submission.awaited.failed()
             return False
         return True
 
@@ -272,16 +308,19 @@ class Journal:
         self._note(segment, group, at)
         segment.write_at = end
         self._last_group = number
+        self._handled += len(group)
         for submission in group:
             self._written_bytes += submission.size
+            if submission.awaited is not None and submission.awaited.durable():
+                continue
             if submission.on_durable is not None:
                 submission.on_durable(number)
         if segment.wants_work():
             self._on_wants_work(segment)
 
     def _insist(self, begin: Callable[[], _Begun]) -> _Begun:
-        """A new segment. Nothing was written yet, so the disk may be asked again and again: it has no space, or gives
-        no permission. `on_stalled` hears why, and None when it is over."""
+        """A new segment. Nothing was written yet, so the request may be repeated again and again: the disk has no
+        space, or gives no permission. `on_stalled` hears why, and None when it is over."""
         pause_s = _FIRST_PAUSE_S
         stalled = False
         while True:

@@ -82,7 +82,7 @@ class LedgerRuns:
 
     @property
     def has_lost(self) -> bool:
-        """Tells whether a run stands for lost entries."""
+        """Returns whether a run stands for lost entries."""
         return 0 in self.words[2::_WORDS]
 
     def spans(self) -> list[tuple[int, int]]:
@@ -117,7 +117,7 @@ class LedgerRuns:
             words[at] += by
 
     def drop_first(self, count: int) -> None:
-        """Forgets leading runs."""
+        """Removes leading runs."""
         self._end = self.end
         del self.words[: count * _WORDS]
 
@@ -196,11 +196,11 @@ class RunIndex:
             runs.move_from(place, by)
 
     def drop_ledger(self, ledger_id: int) -> None:
-        """Forgets a ledger."""
+        """Removes a ledger."""
         self.ledgers.pop(ledger_id, None)
 
     def drop_before_segment(self, ledger_id: int, segment: int) -> None:
-        """Forgets the ledger's runs in segments with a lower number."""
+        """Removes the ledger's runs in segments with a lower number."""
         runs = self.ledgers.get(ledger_id)
         if runs is not None:
             runs.drop_first(runs.count_before_segment(segment))

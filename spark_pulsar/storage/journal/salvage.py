@@ -46,7 +46,7 @@ class SalvagedGroup(NamedTuple):
 
     @property
     def is_explained(self) -> bool:
-        """Tells whether damaged entries explain why the group fails its checksum: then nothing else need be wrong."""
+        """Returns whether damaged entries explain why the group fails its checksum: then nothing else need be wrong."""
         return self.whole and any(salvaged.bad for salvaged in self.records)
 
 

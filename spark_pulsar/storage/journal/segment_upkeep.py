@@ -19,12 +19,12 @@ has to find first, takes the journal up to four times as long to write."""
 
 
 class Space:
-    """Tells the shell once when the disk has no space for more of the journal, and once when it has again.
+    """Notifies the shell once when the disk has no space for more of the journal, and once when it has again.
 
     Two threads report: the journal's, which waits for space, and the one that prepares segments ahead."""
 
-    def __init__(self, tell: Callable[[str, bool], None] | None) -> None:
-        self._tell = tell
+    def __init__(self, notify: Callable[[str, bool], None] | None) -> None:
+        self._notify = notify
         self._lock = threading.Lock()
         self._is_short = False
         self._is_stalled = False
@@ -50,12 +50,12 @@ class Space:
             if (bool(reason), is_stalled) == (self._is_short, self._is_stalled):
                 return
             self._is_short, self._is_stalled = bool(reason), is_stalled
-            if self._tell is not None:
-                self._tell(reason, is_stalled)
+            if self._notify is not None:
+                self._notify(reason, is_stalled)
 
 
 class SegmentUpkeep:
-    """Keeps segments ready. The journal's thread and the shell's ask for work; `is_closing` ends it early."""
+    """Keeps segments ready. The journal's thread and the shell's request work; `is_closing` ends it early."""
 
     def __init__(self, segments: SegmentFiles, space: Space, is_closing: Callable[[], bool], threads: Threads) -> None:
         self._segments = segments
@@ -106,7 +106,7 @@ class SegmentUpkeep:
 
     def _prepare(self) -> None:
         """Has a spare segment at hand; without space for one producers are to stop while there is room for the rest.
-        Asked again until there is."""
+        Requested again until there is."""
         if self._is_closing():
             return
         try:

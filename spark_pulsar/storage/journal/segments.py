@@ -71,7 +71,7 @@ class Segment:
                 self.filled_to = max(self.filled_to, end)
 
     def wants_work(self) -> bool:
-        """Tells whether zeros should be written further ahead, or the next segment prepared (told once)."""
+        """Returns whether zeros should be written further ahead, or the next segment prepared (reported once)."""
         if self.write_at > self.spare_at:
             self.spare_at = self.size
             return True
@@ -80,8 +80,8 @@ class Segment:
     def fill_ahead(self, disk: Disk) -> None:
         """Writes and syncs zeros up to FILL_AHEAD_BYTES after the writer.
 
-        Through a descriptor of its own: the system tells each open file once that a write failed, and the writer must
-        not miss what concerns its groups because this sync heard it first.
+        Through a descriptor of its own: the system reports to each open file once that a write failed, and the writer
+        must not miss what concerns its groups because this sync heard it first.
         """
         with disk.opened(self.path, os.O_RDWR) as fd:
             while True:
@@ -167,7 +167,7 @@ class SegmentFiles:
         return segment
 
     def prepare_spare(self, *, fill: bool) -> bool:
-        """Makes a spare file, filled with zeros if asked; whether there was none. OSError when there is no space for
+        """Makes a spare file, filled with zeros on request; whether there was none. OSError when there is no space for
         one."""
         with self._lock:
             if self._spares:
@@ -196,9 +196,9 @@ class SegmentFiles:
             self.disk.sync(fd)
 
     def recycle(self, segment: Segment) -> None:
-        """Lets go of a segment whose content is no longer needed and that has no reader: keeps it as a spare, or
+        """Releases a segment whose content is no longer needed and that has no reader: keeps it as a spare, or
         removes it when there are enough or it has another size. OSError when the disk does not do that now: it is to be
-        asked again."""
+        requested again."""
         spare: Path | None = None
         if segment.set_aside:
             self.disk.rename(segment.path, self.layout.aside(segment.path))
@@ -253,5 +253,5 @@ class SegmentFiles:
 
 
 def fits(segment: Segment, payload_bytes: int) -> bool:
-    """Tells whether a group with that payload can be written to the segment."""
+    """Returns whether a group with that payload can be written to the segment."""
     return segment.write_at + GROUP_HEADER_BYTES + payload_bytes <= segment.size

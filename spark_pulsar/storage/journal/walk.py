@@ -1,10 +1,10 @@
-"""Finds the groups of a journal after a crash or damage: where it ends, and where it has holes.
+"""Finds the groups of a journal after a crash or damage: where it ends, and where it has holes (DUR-4).
 
 The journal ends where its last segment stops making sense. If what stands there is what is left of one group, that
 group was being written when the process died: it is cut and reported. If a valid group follows after that place, bytes
 were damaged that had been durable: a hole. Every segment names the first group it holds, so that the end of the segment
 before it is known and a missing file is noticed. In segments that were written without syncing, groups may have reached
-the disk in any order: there the first bad place is the end, and what is given up is reported.
+the disk in any order: there the first bad place is the end, and what is discarded is reported.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Hole:
 
     @property
     def is_one_group(self) -> bool:
-        """Tells whether the bytes are those of exactly one group."""
+        """Returns whether the bytes are those of exactly one group."""
         return self.first_group == self.last_group and self.end - self.at >= GROUP_HEADER_BYTES
 
 

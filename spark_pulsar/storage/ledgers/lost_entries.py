@@ -20,7 +20,8 @@ class _Lost(NamedTuple):
 
 
 class LostEntries:
-    """Lost entries by ledger. The shell's thread adds them, any thread asks: spans are replaced, never changed."""
+    """Lost entries by ledger. The shell's thread adds them, any thread reads them: spans are replaced, never
+    changed."""
 
     def __init__(self) -> None:
         self._ledgers: dict[int, tuple[_Lost, ...]] = {}
@@ -64,7 +65,7 @@ class LostEntries:
             yield run.slice(at, end)
 
     def covers(self, ledger_id: int, first: int, end: int) -> bool:
-        """Tells whether all these entries are known to be lost."""
+        """Returns whether all these entries are known to be lost."""
         for lost in self._ledgers.get(ledger_id, ()):
             if lost.first <= first < lost.end:
                 first = lost.end

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -15,13 +16,14 @@ from pathlib import Path
 from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.records.damage import TopicDamaged
 from spark_pulsar.ledger.state.durable_state import DurableState
-from spark_pulsar.ledger.storage import RecoveryReport, StorageDamaged, StorageError, StorageLocked
+from spark_pulsar.ledger.storage import RecoveryReport, StorageDamaged, StorageError
 from spark_pulsar.storage.checkpoint.checkpoint import JournalMark
 from spark_pulsar.storage.checkpoint.copy import refuse_lost_rows
 from spark_pulsar.storage.checkpoint.inventory import Inventory
 from spark_pulsar.storage.checkpoint.read_only import CannotLook, unchanged
 from spark_pulsar.storage.disk.disk import Disk
-from spark_pulsar.storage.disk.layout import Layout, lock_to_look
+from spark_pulsar.storage.disk.held import lock_to_look, unsafe
+from spark_pulsar.storage.disk.layout import Layout
 from spark_pulsar.storage.journal.groups import SEGMENT_HEADER_BYTES, parse_segment_header, whole_groups
 from spark_pulsar.storage.journal.run_index import RunIndex
 from spark_pulsar.storage.journal.walk import Hole, mapped
@@ -37,8 +39,8 @@ from .set_aside import found_aside, strangers
 Progress = Callable[[int, int], None]
 
 
-def _untold(_done: int, _total: int) -> None:
-    """Tells nobody."""
+def _unreported(_done: int, _total: int) -> None:
+    """Discards the progress."""
 
 
 class Severity(StrEnum):
@@ -75,8 +77,8 @@ class Examination:
     """True if a broker would open the directory, with the checkpoint's copy in its place if that is needed."""
     needs_copy: bool = False
     """True if the checkpoint is damaged and its copy is whole."""
-    progress: Progress = _untold
-    """Told of the bytes of ledger files that are verified, and of all."""
+    progress: Progress = _unreported
+    """Receives the bytes of ledger files that are verified, and of all."""
     aside: dict[int, Path] = field(default_factory=dict)
     """Files in `damaged/` that hold what files of ledgers lack, by ledger."""
 
@@ -86,7 +88,7 @@ class Examination:
 
     @property
     def is_in_order(self) -> bool:
-        """Tells whether no durable data is damaged, apart from accepted losses."""
+        """Returns whether no durable data is damaged, apart from accepted losses."""
         return all(finding.severity is not Severity.ERROR for finding in self.findings)
 
 
@@ -100,22 +102,23 @@ def check(data_dir: str | os.PathLike[str], progress: Progress | None = None) ->
     if not is_data_directory(layout, found):
         return found.findings
     try:
-        lock_fd = lock_to_look(layout)
-    except (StorageLocked, StorageError) as error:
+        held = lock_to_look(layout)
+    except StorageError as error:
         found.add(Severity.ERROR, "LOCK", 0, str(error))
         return found.findings
-    try:
+    with closing(held):
         examine(layout, found)
-    finally:
-        if lock_fd is not None:
-            os.close(lock_fd)
     return found.findings
 
 
 def is_data_directory(layout: Layout, found: Examination) -> bool:
-    """Tells whether this is a data directory of a known layout; a finding says why not."""
+    """Returns whether this is a data directory of a known layout; a finding says why not."""
     if not layout.root.is_dir():
         found.add(Severity.ERROR, ".", 0, f"{layout.root} is no directory")
+        return False
+    for path, text in unsafe(layout):
+        found.add(Severity.ERROR, layout.relative(path), 0, f"{text}. A broker does not open this directory")
+    if found.findings:
         return False
     try:
         is_versioned = layout.read_version()
@@ -147,7 +150,7 @@ def examine(layout: Layout, found: Examination) -> None:
         lost.note(damage)
     if recovered is not None:
         found.findings += _check_coverage(layout, state, index, tables, lost)
-    _tell_damages(state, found)
+    _report_damages(state, found)
     if stored is None:
         found.findings += [Finding(Severity.INFO, *place_and_text) for place_and_text in survey(layout)]
     else:
@@ -188,7 +191,7 @@ def _check_journal(
 
 
 def _meaning(hole: Hole, mark: JournalMark) -> str:
-    """Says what a hole loses beside entries, which are told topic by topic."""
+    """Says what a hole loses beside entries, which are reported topic by topic."""
     if hole.last_group < hole.first_group:
         return ""
     if hole.last_group <= mark.last_group:
@@ -196,7 +199,7 @@ def _meaning(hole: Hole, mark: JournalMark) -> str:
     return ". What it said of topics, subscriptions and policies is lost unless it can be read and does no harm"
 
 
-def _tell_damages(state: DurableState, found: Examination) -> None:
+def _report_damages(state: DurableState, found: Examination) -> None:
     """Reports the losses, topic by topic."""
     for loss in found.losses:
         apply(state, loss)
@@ -260,7 +263,7 @@ def _check_database(layout: Layout, path: Path) -> tuple[_Stored | None, list[st
 
 
 def _is_unmade(layout: Layout, path: Path) -> bool:
-    """Tells whether making a database was cut short, which loses nothing of it."""
+    """Returns whether making a database was cut short, which loses nothing of it."""
     if not path.exists():
         return False
     try:

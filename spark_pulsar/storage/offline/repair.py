@@ -4,14 +4,14 @@ Nothing intact is touched. Damaged files are copied to `damaged/` first; what th
 opening the directory as a broker does. Files of ledgers that a start set aside because nothing named them come back
 where a checkpoint names them. Then the loss is accepted topic by topic, and a checkpoint leaves the damaged
 parts of the journal behind. A damaged checkpoint is replaced by its copy (`checkpoint_copy`); when that is damaged too
-there is no repair, since the journal has only what came after it: `check` tells which entries are whole nevertheless.
+there is no repair, since the journal has only what came after it: `check` names the entries that are whole
+nevertheless.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -24,10 +24,10 @@ from spark_pulsar.ledger.records.compaction import CompactionForgotten
 from spark_pulsar.ledger.records.damage import DamageAccepted, TopicDamaged
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.storage import StorageError
-from spark_pulsar.storage.checkpoint.checkpoint import Checkpoint
-from spark_pulsar.storage.checkpoint.copy import database_files
+from spark_pulsar.storage.checkpoint.checkpoint import Checkpoint, opened_database
 from spark_pulsar.storage.disk.disk import Disk
-from spark_pulsar.storage.disk.layout import Layout, take_lock
+from spark_pulsar.storage.disk.held import refuse_unsafe, take_lock
+from spark_pulsar.storage.disk.layout import Layout, database_files
 from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.storage.ledgers.files import Extent, footer_bytes, load_table, usable_table
 
@@ -48,18 +48,19 @@ def repair(
 
     What is set aside is on disk before anything is built on its absence: a repair that is cut short can be run again.
 
-    StorageError when it cannot be repaired, CannotLook when that is not known, StorageLocked when a broker or another
-    repair is at it; then nothing was changed.
+    StorageError when it cannot be repaired, StorageUnsafe when a link or the like stands in it, CannotLook when that is
+    not known, StorageLocked when a broker or another repair is at it; then nothing was changed.
     """
     layout = Layout(Path(data_dir))
     disk = disk or Disk()
     found = Examination()
     if progress is not None:
         found.progress = progress
+    refuse_unsafe(layout)
     lacks_version = _lacks_version(layout)
     if not lacks_version and not is_data_directory(layout, found):
         raise _beyond_repair(found)
-    with _alone(layout):
+    with _alone(layout, disk):
         examine(layout, found)
         if not found.is_in_order and not found.is_readable:
             raise _beyond_repair(found)
@@ -94,18 +95,19 @@ def repair(
             raise StorageError(f"the repair could not be written: {problem}") from problem
     finally:
         storage.close(state)
-    with _alone(layout):
+    with _alone(layout, disk):
         return findings, done + _write_footers(layout, disk)
 
 
 @contextmanager
-def _alone(layout: Layout) -> Iterator[None]:
+def _alone(layout: Layout, disk: Disk) -> Iterator[None]:
     """Keeps brokers, repairs and checks out of the directory. StorageLocked when one of them has it."""
-    lock_fd = take_lock(layout)
-    try:
-        yield
-    finally:
-        os.close(lock_fd)
+    with closing(take_lock(layout)) as held:
+        disk.hold(held.directories)
+        try:
+            yield
+        finally:
+            disk.hold({})
 
 
 def _lacks_version(layout: Layout) -> bool:
@@ -115,7 +117,7 @@ def _lacks_version(layout: Layout) -> bool:
 def _beyond_repair(found: Examination) -> StorageError:
     worst = next(finding for finding in found.findings if finding.severity is Severity.ERROR)
     text = f"{worst.file}: {worst.text}. This cannot be repaired: restore a copy of the directory"
-    return StorageError(f"{text}. `check` tells what is whole")
+    return StorageError(f"{text}. `check` names what is whole")
 
 
 def _set_aside(layout: Layout, disk: Disk, found: Examination) -> list[str]:
@@ -155,7 +157,7 @@ def _take_copy(layout: Layout, disk: Disk) -> list[str]:
                 disk.rename(path, aside)
                 done.append(f"{layout.relative(path)}: moved to {layout.relative(aside)}")
         _make_names_durable(layout, disk, layout.aside(layout.checkpoint).parent)
-        with closing(sqlite3.connect(layout.checkpoint)) as database:
+        with closing(opened_database(layout.checkpoint)) as database:
             copy.copy_to(database)
     disk.sync_directory(layout.root)
     done.append(f"{layout.relative(layout.checkpoint)}: its copy is in its place, at group {mark.last_group}")

@@ -49,8 +49,8 @@ def strangers(layout: Layout, extents: Mapping[int, Extent]) -> Iterator[tuple[P
             table = whole_blocks(file, ledger_id, file.stat().st_size)
             spans = joined(zip(table.firsts, table.ends, strict=True))
             if spans:
-                told = ", ".join(f"{first} to {end - 1}" for first, end in spans[:20])
-                yield file, f"whole: entries {told} of ledger {ledger_id}, which nothing names"
+                stretches = ", ".join(f"{first} to {end - 1}" for first, end in spans[:20])
+                yield file, f"whole: entries {stretches} of ledger {ledger_id}, which nothing names"
 
 
 def _files_aside(layout: Layout) -> dict[int, list[Path]]:
@@ -71,7 +71,7 @@ def _age(path: Path) -> int:
 
 
 def _holds(file: Path, ledger_id: int, extent: Extent) -> bool:
-    """Tells whether a file begins with the whole blocks of an extent, every checksum verified."""
+    """Returns whether a file begins with the whole blocks of an extent, every checksum verified."""
     if file.stat().st_size < extent.size:
         return False
     table = whole_blocks(file, ledger_id, extent.size)

@@ -1,5 +1,5 @@
-"""Leftovers: files of ledgers that no checkpoint names. A settling or a trim that was interrupted leaves them, and they
-go where that is proven; any other may be the last that is left of its ledger, and is moved to `damaged/`.
+"""Leftovers: files of ledgers that no checkpoint names (DUR-12). A settling or a trim that was interrupted leaves them,
+and they go where that is proven; any other may be the last that is left of its ledger, and is moved to `damaged/`.
 
 Three things prove it. The checkpoint notes the ledgers that it trimmed until their files are gone. The journal deleted
 the ledger after the checkpoint. Or the ledger is known and every entry in the file is in the journal too, or dropped:

@@ -65,9 +65,9 @@ def survey(layout: Layout) -> Iterator[tuple[str, int, str]]:
         table = whole_blocks(path, ledger_id, path.stat().st_size)
         spans = list(zip(table.firsts, table.ends, strict=True))
         place = table.offsets[0] if spans else 0
-        yield layout.relative(path), place, f"whole: {_told(spans)} of ledger {ledger_id} {journal.owner(ledger_id)}"
+        yield layout.relative(path), place, f"whole: {_extents(spans)} of ledger {ledger_id} {journal.owner(ledger_id)}"
     for ledger_id, spans in sorted(journal.entries.items()):
-        text = f"whole: {_told(spans)} of ledger {ledger_id} {journal.owner(ledger_id)}"
+        text = f"whole: {_extents(spans)} of ledger {ledger_id} {journal.owner(ledger_id)}"
         yield layout.relative(layout.journal), 0, text
     if journal.unread:
         text = f"records of another version, not looked at: {len(journal.unread)} groups, the first {journal.unread[0]}"
@@ -88,7 +88,7 @@ def _read_journal(layout: Layout) -> _Journal:
     return found
 
 
-def _told(spans: Iterable[Span]) -> str:
+def _extents(spans: Iterable[Span]) -> str:
     joined: list[Span] = []
     for first, end in sorted(spans):
         if joined and first <= joined[-1][1]:
@@ -97,6 +97,6 @@ def _told(spans: Iterable[Span]) -> str:
             joined.append((first, end))
     if not joined:
         return "no entries"
-    told = ", ".join(f"{first} to {end - 1}" for first, end in joined[:_MOST_SPANS])
+    stretches = ", ".join(f"{first} to {end - 1}" for first, end in joined[:_MOST_SPANS])
     more = len(joined) - _MOST_SPANS
-    return f"entries {told}{f' and {more} stretches more' if more > 0 else ''}"
+    return f"entries {stretches}{f' and {more} stretches more' if more > 0 else ''}"

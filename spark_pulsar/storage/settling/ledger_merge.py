@@ -86,7 +86,7 @@ class LedgerMerge:
         return ledger_id in self._needed
 
     def wants(self, extents: Extents) -> bool:
-        """Tells whether an entry may be needed: of several extents it is not looked at here."""
+        """Returns whether an entry may be needed: of several extents it is not looked at here."""
         ledger_ids, firsts, entries = extents
         return len(ledger_ids) > 1 or firsts[0] + entries > self._needed.get(ledger_ids[0], _NEVER)
 

@@ -75,12 +75,12 @@ class SettlingPace:
 
     @property
     def is_calm(self) -> bool:
-        """Tells whether little was written and read lately."""
+        """Returns whether little was written and read lately."""
         return not (self._written.is_high or self._read.is_high)
 
     @property
     def is_burst(self) -> bool:
-        """Tells whether much was written lately."""
+        """Returns whether much was written lately."""
         return self._written.is_high
 
     def note(self, written: int, read: int, now_s: float) -> None:
@@ -90,7 +90,7 @@ class SettlingPace:
         self._read.sample(read, now_s)
 
     def is_due(self, full_segments: int) -> bool:
-        """Tells whether to settle now."""
+        """Returns whether to settle now."""
         if self._read.is_high:
             return full_segments >= TOO_MANY_SEGMENTS
         return full_segments >= (MANY_SEGMENTS if self._written.is_high else 1)

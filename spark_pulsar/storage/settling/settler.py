@@ -100,7 +100,7 @@ def plan_ledgers(state: DurableState, index: RunIndex, extents: Mapping[int, Ext
 
 
 def entries_left_out(state: DurableState, plan: SettlePlan) -> list[EntriesDropped]:
-    """Records of the entries that no cursor needs of the plan's ledgers: they are not copied."""
+    """Returns records of the entries of the plan's ledgers that are not copied, since no cursor needs their ledger."""
     dropped: list[EntriesDropped] = []
     for ledger_id, ledger in plan.ledgers.items():
         end = min(ledger.needed_from, ledger.end)
@@ -111,8 +111,8 @@ def entries_left_out(state: DurableState, plan: SettlePlan) -> list[EntriesDropp
 
 
 class Settler:
-    """Does the copying of one plan; `stop` is asked between groups and files, `rest` is told every few megabytes how
-    many seconds the work took since it was told last, and returns when it may go on."""
+    """Does the copying of one plan; `stop` is checked between groups and files, `rest` receives every few megabytes how
+    many seconds the work took since the last call, and returns when it may go on."""
 
     def __init__(
         self,
@@ -139,8 +139,7 @@ class Settler:
 
     def settle(self, plan: SettlePlan) -> dict[int, Extent]:
         """Copies what the plan says behind the present extents; the new extents, durable on return. StorageDamaged when
-        entries are missing that are not known to be lost, OSError when the disk fails, SettlingStopped when asked to
-        stop."""
+        entries are missing that are not known to be lost, OSError when the disk fails, SettlingStopped after `stop`."""
         try:
             needed = {
                 ledger_id: max(ledger.first, ledger.needed_from)

@@ -25,13 +25,11 @@ from spark_pulsar.wire.columns.kernels.column_kernels import (
     write_message_ids,
 )
 from spark_pulsar.wire.columns.kernels.property_kernels import (
-    MOST_PROPERTIES_COMPARED,
-    PROPERTY_FIELDS,
-    PROPERTY_KEY_LENGTH,
-    PROPERTY_KEY_START,
-    PROPERTY_VALUE_LENGTH,
-    PROPERTY_VALUE_START,
-    list_properties,
+    KNOWN_OF_PATTERN,
+    PATTERN_FIELDS,
+    PATTERNS,
+    ROOM_BEHIND,
+    write_properties,
 )
 from spark_pulsar.wire.columns.rows import Rows
 
@@ -162,46 +160,86 @@ def message_id_array(rows: Rows) -> Any:
     return pa.Array.from_buffers(pa.binary(), len(rows), buffers, 0)
 
 
+_Texts = tuple[npt.NDArray[np.int32], ByteArray]
+"""Offsets and bytes."""
+
+
+def _pooled(count: int, item: Any) -> Any:
+    """Returns an array of ``count`` items, not initialised, in memory of Arrow's pool.
+
+    The pool gives the pages of columns that were freed to those of the next batch. Memory that is fresh from the system
+    costs more, page by page, than all that kernels do with it.
+    """
+    return np.frombuffer(pa.allocate_buffer(count * np.dtype(item).itemsize), item)
+
+
 def properties_array(rows: Rows) -> Any:
     """Returns the properties of each message as a map; empty without any; of equal keys the last one counts."""
     counts = rows.field(layout.ROW_PROPERTY_COUNT)
-    offsets = np.zeros(len(rows) + 1, np.int32)
-    table = np.empty((PROPERTY_FIELDS, int(counts.sum())), np.int64)
-    found = 0
-    if table.size:
-        found, row = list_properties(
-            rows.data,
-            rows.field(layout.ROW_BATCH_INDEX),
-            counts,
-            rows.field(layout.ROW_METADATA_START),
-            rows.field(layout.ROW_METADATA_END),
-            offsets,
-            table,
-        )
-        if found < 0:
-            rows.refuse(row, found)
-        if counts.max() > MOST_PROPERTIES_COMPARED:
-            offsets, table, found = _without_repeated_keys(rows, offsets, table, found)
-    keys = bytes_array(rows, table[PROPERTY_KEY_START, :found], table[PROPERTY_KEY_LENGTH, :found], pa.string())
-    values = bytes_array(rows, table[PROPERTY_VALUE_START, :found], table[PROPERTY_VALUE_LENGTH, :found], pa.string())
-    pairs = pa.StructArray.from_arrays([keys, values], fields=[PROPERTIES.key_field, PROPERTIES.item_field])
+    if counts.any():
+        offsets, columns = _properties(rows, counts)
+    else:
+        offsets, none = np.zeros(len(rows) + 1, np.int32), (np.zeros(1, np.int32), np.empty(0, np.uint8))
+        columns = [none, none]
+    items = [
+        pa.Array.from_buffers(pa.string(), len(bounds) - 1, [None, pa.py_buffer(bounds), pa.py_buffer(column)], 0)
+        for bounds, column in columns
+    ]
+    pairs = pa.StructArray.from_arrays(items, fields=[PROPERTIES.key_field, PROPERTIES.item_field])
     return pa.Array.from_buffers(PROPERTIES, len(rows), [None, pa.py_buffer(offsets)], 0, 0, [pairs])
 
 
+def _properties(rows: Rows, counts: IntArray) -> tuple[npt.NDArray[np.int32], list[_Texts]]:
+    """Returns the offsets of rows in the properties, and the properties' keys and values."""
+    starts, ends = rows.field(layout.ROW_METADATA_START), rows.field(layout.ROW_METADATA_END)
+    most, total = int(counts.max()), int(counts.sum())
+    room = int((ends - starts)[counts > 0].sum()) + ROOM_BEHIND
+    offsets, doubts = np.empty(len(rows) + 1, np.int32), np.empty(len(rows), np.int64)
+    texts = tuple((_pooled(total + 1, np.int32), _pooled(room, np.uint8)) for _ in range(2))
+    (key_offsets, keys), (value_offsets, values) = texts
+    found, row, high = write_properties(
+        rows.data,
+        rows.field(layout.ROW_BATCH_INDEX),
+        counts,
+        starts,
+        ends,
+        most + 1,
+        np.empty((PATTERN_FIELDS, PATTERNS * (most + 1)), np.int64),
+        np.full(PATTERNS * KNOWN_OF_PATTERN, -1, np.int64),
+        np.zeros(1 << (2 * most).bit_length(), np.int64),
+        offsets,
+        key_offsets,
+        keys,
+        value_offsets,
+        values,
+        doubts,
+    )
+    if found < 0:
+        rows.refuse(row, found)
+    columns = [(bounds[: found + 1], column[: bounds[found]]) for bounds, column in texts]
+    if doubts.any():
+        offsets, columns = _without_repeated_keys(offsets, columns, doubts)
+    return offsets, [_valid_text(*columns[0]) if high else columns[0], _valid_text(*columns[1])]
+
+
 def _without_repeated_keys(
-    rows: Rows, offsets: npt.NDArray[np.int32], table: IntArray, found: int
-) -> tuple[npt.NDArray[np.int32], IntArray, int]:
-    """Drops repeated keys in the rare rows that the kernel leaves alone for their number of properties."""
-    keep = np.ones(found, np.bool_)
-    bounds = offsets.tolist()
-    for row in np.flatnonzero(np.diff(offsets) > MOST_PROPERTIES_COMPARED).tolist():
-        first, end = bounds[row], bounds[row + 1]
-        starts, lengths = table[PROPERTY_KEY_START, first:end].tolist(), table[PROPERTY_KEY_LENGTH, first:end].tolist()
-        last = {
-            rows.data[start : start + length].tobytes(): place
-            for place, (start, length) in enumerate(zip(starts, lengths, strict=True), first)
-        }
+    offsets: npt.NDArray[np.int32], columns: list[_Texts], doubts: IntArray
+) -> tuple[npt.NDArray[np.int32], list[_Texts]]:
+    """Drops repeated keys in rows that the kernel has left alone, since their keys are made to collide."""
+    (key_bounds, keys), _ = columns
+    keep = np.ones(len(key_bounds) - 1, np.bool_)
+    for row in np.flatnonzero(doubts).tolist():
+        first, end = offsets[row : row + 2].tolist()
+        bounds = key_bounds[first : end + 1].tolist()
+        last = {keys[start:stop].tobytes(): i for i, (start, stop) in enumerate(itertools.pairwise(bounds), first)}
         keep[first:end] = False
         keep[list(last.values())] = True
     kept_until = np.concatenate((np.zeros(1, np.int32), np.cumsum(keep, dtype=np.int32)))
-    return kept_until[offsets], np.ascontiguousarray(table[:, :found][:, keep]), int(keep.sum())
+    return kept_until[offsets], [_filtered(texts, keep) for texts in columns]
+
+
+def _filtered(texts: _Texts, keep: npt.NDArray[np.bool_]) -> _Texts:
+    bounds, column = texts
+    lengths = np.diff(bounds)
+    kept = np.concatenate((np.zeros(1, np.int32), np.cumsum(lengths[keep], dtype=np.int32)))
+    return kept, column[np.repeat(keep, lengths)]

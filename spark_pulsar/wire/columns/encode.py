@@ -22,6 +22,7 @@ from spark_pulsar.wire.columns.flat import (
 )
 from spark_pulsar.wire.columns.hashes import RowGroups, TextKeys, one_group
 from spark_pulsar.wire.columns.kernels import layout
+from spark_pulsar.wire.columns.kernels.content_kernels import content_hashes
 from spark_pulsar.wire.columns.kernels.encode_kernels import cut_batches, metadata_sizes, write_batches
 
 if TYPE_CHECKING:
@@ -70,8 +71,20 @@ class MessageColumns:
             metadata.null_value = True
         return payload or b""
 
+    def content_hashes(self) -> IntArray:
+        """Returns a hash of each row's content: value, key, ordering key, properties, event time; no delivery time,
+        which may come from the clock. It is the same in every process and version."""
+        hashes = np.empty(len(self), np.int64)
+        value, keys, ordering_keys, properties = self.value, self.keys, self.ordering_keys, self.properties
+        content_hashes(
+            value.data, value.offsets, value.valid, keys.data, keys.offsets, keys.valid, int(self.keys_are_base64),
+            ordering_keys.data, ordering_keys.offsets, ordering_keys.valid, properties.bounds, properties.keys.data,
+            properties.keys.offsets, properties.values.data, properties.values.offsets, self.event_times_ms, hashes,
+        )  # fmt: skip
+        return hashes
+
     def is_delayed(self, row: int) -> bool:
-        """Tells whether one row is to be delivered at a time."""
+        """Returns whether one row is to be delivered at a time."""
         return bool(len(self.deliver_at_times_ms) and self.deliver_at_times_ms[row])
 
     def describe_key(self, row: int, metadata: MessageMetadata) -> None:
@@ -107,7 +120,7 @@ class EncodedBatch:
 
     @property
     def is_delayed(self) -> bool:
-        """Tells whether this is one message to be delivered at a time, which is to be sent alone."""
+        """Returns whether this is one message to be delivered at a time, which is to be sent alone."""
         return self.columns.is_delayed(int(self.rows[0]))
 
     def describe(self, metadata: MessageMetadata) -> None:
@@ -150,6 +163,12 @@ class EncodedBatches:
 
     def __iter__(self) -> Iterator[EncodedBatch]:
         return (self[i] for i in range(len(self)))
+
+    def in_turns(self) -> Iterator[EncodedBatch]:
+        """Yields the batches with groups in turn: the first of each group, then the second of each, and so on."""
+        groups = self.table[layout.BATCH_GROUP]
+        turns = np.arange(len(groups)) - np.searchsorted(groups, groups)
+        return (self[i] for i in np.lexsort((groups, turns)).tolist())
 
 
 def message_columns(

@@ -19,8 +19,8 @@ from spark_pulsar.wire.columns.kernels import layout
 from spark_pulsar.wire.columns.kernels.entry_kernels import scan_entries
 
 if TYPE_CHECKING:
-    from spark_pulsar.wire.entry_blocks import EntryBlock
-from spark_pulsar.wire.entries import BROKER_METADATA_MAGIC
+    from spark_pulsar.wire.entries.entry_blocks import EntryBlock
+from spark_pulsar.wire.entries.entry_bytes import BROKER_METADATA_MAGIC
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 
 IntArray = npt.NDArray[np.int64]
@@ -40,7 +40,7 @@ class UnassembledChunk(CorruptMessage):
 
 
 class Kind(IntEnum):
-    """Kind of an entry (wire-protocol 4.1)."""
+    """Kind of an entry (BAT-1, CHK-1)."""
 
     SINGLE = layout.KIND_SINGLE
     BATCH = layout.KIND_BATCH
@@ -167,7 +167,7 @@ class Entries:
 
 
 class ChunkFields(NamedTuple):
-    """The chunk fields of one entry's metadata (wire-protocol 4.5)."""
+    """The chunk fields of one entry's metadata (CHK-1)."""
 
     uuid: str
     chunk_id: int
@@ -207,7 +207,7 @@ class EntryTable:
 
     @property
     def has_chunks(self) -> bool:
-        """Tells whether any entry must be put together with others before it can be decoded."""
+        """Returns whether any entry must be put together with others before it can be decoded."""
         return bool((self.kinds == Kind.CHUNK).any())
 
     @property

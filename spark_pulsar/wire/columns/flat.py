@@ -75,7 +75,7 @@ def _is_plain(arrow_type: Any) -> bool:
 
 
 def is_text(arrow_type: Any) -> bool:
-    """Tells whether the type is one of Arrow's string types, or a dictionary of them."""
+    """Returns whether the type is one of Arrow's string types, or a dictionary of them."""
     if pa.types.is_dictionary(arrow_type):
         arrow_type = arrow_type.value_type
     kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
@@ -141,7 +141,7 @@ def _refuse_null_values(bounds: IntArray, keys: FlatBytes, values: FlatBytes) ->
 
 def event_times_ms(column: Any) -> IntArray:
     """Returns a timestamp column (any unit, any zone) or one of integers in milliseconds → int64 milliseconds, 0 for
-    null.
+    null (SINK-1).
 
     Fractions are rounded down. Pulsar's event time 0 means "none", also for the first instant of 1970.
 

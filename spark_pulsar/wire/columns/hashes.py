@@ -1,4 +1,4 @@
-"""Keys as text, their hashes, and the partition each row goes to, for whole columns (wire-protocol 6.1 to 6.3)."""
+"""Keys as text, their hashes, and the partition each row goes to, for whole columns (PT-4)."""
 
 from __future__ import annotations
 

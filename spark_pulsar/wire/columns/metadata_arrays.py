@@ -1,5 +1,7 @@
 """Arrow arrays of the metadata that a read yields on request, one function per column as in `arrays`."""
 
+import base64
+import json
 from typing import Any, Final
 
 import numpy as np
@@ -13,6 +15,7 @@ from spark_pulsar.wire.columns.kernels import layout
 from spark_pulsar.wire.columns.kernels.column_kernels import micros_of
 from spark_pulsar.wire.columns.kernels.metadata_kernels import find_ordering_keys, read_broker_metadata
 from spark_pulsar.wire.columns.rows import Rows
+from spark_pulsar.wire.pulsar_api_pb2 import CompressionType, MessageMetadata
 
 _COUNT: Final = r"\A[0-9]{1,9}\z"
 """A count in a property that may be taken for one."""
@@ -60,7 +63,7 @@ def schema_version_array(rows: Rows) -> Any:
 
 
 def redelivery_count_array(rows: Rows) -> Any:
-    """Returns the retries that each message had, as its property `RECONSUMETIMES` tells; 0 without, and for any other
+    """Returns the retries that each message had, as its property `RECONSUMETIMES` says; 0 without, and for any other
     text than a number."""
     texts = pc.map_lookup(arrays.properties_array(rows), RECONSUME_TIMES, "last")
     counts = pc.if_else(pc.match_substring_regex(texts, _COUNT), texts, None)
@@ -114,3 +117,38 @@ def _broker_metadata(rows: Rows) -> tuple[IntArray, IntArray]:
     if code < 0:
         raise_for(entries, i, code)
     return times_ms, indexes
+
+
+def encryption_context_array(rows: Rows) -> Any:
+    """Returns the encryption context of each message as JSON, with the members of the Java client's; null without.
+    A consumer of encrypted bytes needs it to decrypt them itself."""
+    entries = rows.field(layout.ROW_ENTRY)
+    was_encrypted = rows.table.field(layout.ENCRYPTION_KEYS)[entries] != 0
+    if not was_encrypted.any():
+        return pa.nulls(len(rows), pa.string())
+    distinct, inverse = np.unique(entries, return_inverse=True)
+    counts = rows.table.field(layout.ENCRYPTION_KEYS)
+    texts = [_context(bytes(rows.table.metadata(i))) if counts[i] else None for i in distinct.tolist()]
+    return pa.array(texts, pa.string()).take(pa.array(inverse.reshape(-1)))
+
+
+def _context(data: bytes) -> str:
+    metadata = MessageMetadata.FromString(data)
+    keys = {
+        key.key: {"keyValue": _base64(key.value), "metadata": {each.key: each.value for each in key.metadata}}
+        for key in metadata.encryption_keys
+    }
+    return json.dumps(
+        {
+            "keys": keys,
+            "param": _base64(metadata.encryption_param),
+            "algorithm": metadata.encryption_algo or None,
+            "compressionType": CompressionType.Name(metadata.compression),
+            "uncompressedMessageSize": metadata.uncompressed_size,
+            "batchSize": metadata.num_messages_in_batch if metadata.HasField("num_messages_in_batch") else None,
+        }
+    )
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()

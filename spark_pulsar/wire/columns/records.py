@@ -8,9 +8,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from spark_pulsar.wire.columns import arrays, metadata_arrays
-from spark_pulsar.wire.columns.encryption_contexts import encryption_context_array
 from spark_pulsar.wire.columns.entries import Entries, EntrySlice, EntryTable, table_of
 from spark_pulsar.wire.columns.key_set import KeySet
+from spark_pulsar.wire.columns.metadata_arrays import encryption_context_array
 from spark_pulsar.wire.columns.rows import Rows, entry_groups, read_rows, row_ranges
 
 _FIELDS: Final = (

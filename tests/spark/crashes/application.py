@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -97,10 +98,11 @@ class Application:
     def kill(self) -> None:
         """SIGKILL for driver and JVM. The workers are left alone: they go on until they notice."""
         assert self._process is not None
-        java = [process for process in self._descendants() if process.name() == "java"]
+        java = [process for process in self._descendants() if _is_java(process)]
         self._process.kill()
         for process in java:
-            process.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
         self._process.wait()
         psutil.wait_procs(java, timeout=30)
         assert self._listener is not None
@@ -114,3 +116,11 @@ class Application:
         """Ends it."""
         if self._process is not None:
             self.kill()
+
+
+def _is_java(process: psutil.Process) -> bool:
+    """Whether a process is the JVM; one that has just ended is none."""
+    try:
+        return bool(process.name() == "java")
+    except psutil.Error:
+        return False

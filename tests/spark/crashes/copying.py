@@ -1,8 +1,8 @@
 """A Spark application that copies topics as it is told, so that a test may kill it.
 
 It prints `@ready` when its session is there. Each line of its input is JSON: `read` and `write` are options,
-`checkpoint` a directory; all that there is is copied, and the answer is `@done`, or `@failed` and the reason. It ends
-with its input.
+`checkpoint` a directory, `columns` expressions; all that there is is copied, and the answer is `@done`, or `@failed`
+and the reason. It ends with its input.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def session() -> SparkSession:
 def copy(spark: SparkSession, order: dict[str, Any]) -> str:
     """Copy as ordered; the answer."""
     frame = spark.readStream.format("pulsar").options(**order["read"]).load()
-    writer = frame.selectExpr("value", "string(__key) AS __key").writeStream.format("pulsar").options(**order["write"])
+    writer = frame.selectExpr(*order["columns"]).writeStream.format("pulsar").options(**order["write"])
     try:
         writer.option("checkpointLocation", order["checkpoint"]).trigger(availableNow=True).start().awaitTermination()
     except StreamingQueryException as error:

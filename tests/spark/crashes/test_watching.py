@@ -8,8 +8,8 @@ import pytest
 
 import spark_pulsar
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.client.config import ClientConfig
-from spark_pulsar.connector.once.attempt import ROWS_OF_A_TRANSACTION
+from spark_pulsar.client.connections.config import ClientConfig
+from spark_pulsar.connector.once.running_ids import Place
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests.brokers import Broker
 from tests.eventually import eventually
@@ -24,7 +24,7 @@ def broker() -> Iterator[Broker]:
 
 
 def test_rows_of_one_transaction_that_show_one_after_the_other_are_noticed(broker: Broker) -> None:
-    # covers CONN-97
+    # covers TXN-8
     topic = broker.topic(partitions=2)
     watcher = Watcher(broker.service_url, topic)
     watcher.start()
@@ -37,7 +37,7 @@ def test_rows_of_one_transaction_that_show_one_after_the_other_are_noticed(broke
     with PulsarClient(ClientConfig(broker.service_url)) as client:
         for number, partition in enumerate(client.partitions_of(topic)):
             with client.publisher(partition) as publisher:
-                publisher.send(MessageMetadata(), b"row", sequence_id=7 * ROWS_OF_A_TRANSACTION + 1)
+                publisher.send(MessageMetadata(), b"row", sequence_id=Place(7, 1, 0).sequence_id)
             eventually(lambda: seen(number + 1))  # noqa: B023 it is called at once
             passes = watcher.passes
             eventually(lambda: watcher.passes > passes + 2)  # noqa: B023 it is called at once

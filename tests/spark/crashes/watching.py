@@ -6,11 +6,11 @@ import threading
 from collections import Counter
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.client.config import ClientConfig
-from spark_pulsar.connector.once.attempt import ROWS_OF_A_TRANSACTION
+from spark_pulsar.client.connections.config import ClientConfig
+from spark_pulsar.connector.once.running_ids import place_of
 from spark_pulsar.model.errors import PulsarError
-from spark_pulsar.model.ids import MessageId
-from spark_pulsar.wire.entries import parse_entry
+from spark_pulsar.model.positions.ids import MessageId
+from spark_pulsar.wire.entries.entry_bytes import parse_entry
 
 PAUSE_S = 0.002
 
@@ -81,7 +81,7 @@ class Watcher:
                 for block in fetch:
                     for at, until in zip(block.starts, block.ends, strict=True):
                         entry = parse_entry(block.buffer, at, until)
-                        transaction = entry.metadata.sequence_id // ROWS_OF_A_TRANSACTION
+                        transaction = place_of(entry.metadata.sequence_id).number
                         self._found.setdefault(transaction, Counter())[self.passes] += entry.message_count
                         self.rows += entry.message_count
                     self._positions[partition] = fetch.position

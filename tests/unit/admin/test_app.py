@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.admin.answers import Refused
 from spark_pulsar.admin.app import build_app, find_route
+from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.turn.events import Requested
 from spark_pulsar.model.errors import PulsarError
@@ -118,7 +118,7 @@ def test_partitioned_topic_from_any_form_of_body(body: bytes) -> None:
     ],
 )
 def test_refusals(method: str, path: str, body: bytes, status: int, reason: str) -> None:
-    # covers TN-8; admin-rest 1.4
+    # covers TN-8, ADM-68
     world = World(max_partitions_per_topic=10)
     assert call(world, "PUT", f"{BASE}/plain")[0] == 204
     assert call(world, "PUT", f"{BASE}/parted/partitions", b"2")[0] == 204
@@ -159,6 +159,24 @@ def test_missing_namespace_and_other_domain() -> None:
     assert call(world, "PUT", f"{missing}/t/partitions", b"2")[::2] == (404, {"reason": "Namespace not found"})
     assert call(world, "GET", missing)[::2] == (404, {"reason": "Namespace does not exist"})
     assert call(world, "GET", "/admin/v2/non-persistent/public/default")[::2] == (200, [])
+
+
+@pytest.mark.parametrize(
+    "query", ["authoritative=true", "applied=true", "isGlobal=false", "authoritative=false&applied=x"]
+)
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("PUT", "/t/partitions"), ("GET", ""), ("GET", "/plain/stats"), ("GET", "/plain/subscriptions")],
+)
+def test_what_clients_add_to_any_query_changes_nothing(method: str, path: str, query: str) -> None:
+    # covers T-2, T-11
+    world, same = World(), World()
+    for each in (world, same):
+        assert call(each, "PUT", f"{BASE}/plain")[0] == 204
+    body = b"2" if method == "PUT" else b""
+    status, _, answer = call(world, method, f"{BASE}{path}?{query}", body)
+    assert 200 <= status <= 204
+    assert (status, answer) == call(same, method, f"{BASE}{path}", body)[::2]
 
 
 def test_names_are_decoded_once_and_segment_by_segment() -> None:
@@ -227,7 +245,7 @@ def test_partitioned_stats_tell_clients_apart_by_their_names() -> None:
 
 
 def test_health_metrics_and_paths_that_are_not_there() -> None:
-    # covers T-1, T-20
+    # covers T-1, T-20, ADM-8
     world = World()
     client = world.connect()
     client.open_producer()

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
-from spark_pulsar.admin.answers import Unauthenticated
 from spark_pulsar.admin.app import build_app
+from spark_pulsar.admin.http.refusals import Unauthenticated
 from spark_pulsar.broker.turn.effects import WriteAudit
 from spark_pulsar.model.principals import Principal
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.admin import namespaces
 from spark_pulsar.admin.app import ROUTES
+from spark_pulsar.admin.namespaces import namespace_life
 from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.topics.name_limits import MAX_NAME_LENGTH
 from spark_pulsar.ledger.records.base import NamespaceSet
-from spark_pulsar.model import policy_table
 from spark_pulsar.model.errors import PulsarError
+from spark_pulsar.model.policies import policy_table
 from tests.unit.admin.test_app import BASE, call
 from tests.unit.broker.world import World
 
@@ -24,9 +24,9 @@ ODD: tuple[Any, ...] = (
 )
 MEMBERS = sorted(
     {
-        *namespaces._FRESH,
-        *namespaces._BY_CLUSTER,
-        *namespaces._KEPT,
+        *namespace_life._FRESH,
+        *namespace_life._BY_CLUSTER,
+        *namespace_life._KEPT,
         *(policy.member for policy in policy_table.POLICIES),
     }
     | {"unknown"}
@@ -55,7 +55,7 @@ def test_a_namespace_is_made_with_members_of_any_shape_or_refused(member: str) -
     core = World().core
     for odd in ODD:
         try:
-            wanted = namespaces._wanted(core, "public/new", {member: odd})
+            wanted = namespace_life._wanted(core, "public/new", {member: odd})
         except PulsarError:
             continue
         assert documents.stored(json.dumps(wanted)).notes == (), (member, odd)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from spark_pulsar.broker.lifetime import compaction
-from spark_pulsar.model.ids import Position
-from spark_pulsar.wire import requests
-from spark_pulsar.wire.compression import compress
-from spark_pulsar.wire.entries import build_entry, parse_entry
+from spark_pulsar.model.positions.ids import Position
+from spark_pulsar.wire.entries.compression import compress
+from spark_pulsar.wire.entries.entry_bytes import build_entry, parse_entry
+from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata, SingleMessageMetadata
 from tests.unit.broker.world import TOPIC, Client, World, positions_of
 

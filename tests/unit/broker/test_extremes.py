@@ -13,13 +13,13 @@ import pytest
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-from spark_pulsar.model.ids import MessageId, Position
-from spark_pulsar.wire import requests
-from spark_pulsar.wire.commands import FIELD_OF
-from spark_pulsar.wire.entries import build_entry
-from spark_pulsar.wire.frames import command_frame, payload_frame
+from spark_pulsar.model.positions.ids import MessageId, Position
+from spark_pulsar.wire.entries.entry_bytes import build_entry
+from spark_pulsar.wire.protocol import requests
+from spark_pulsar.wire.protocol.commands import FIELD_OF
+from spark_pulsar.wire.protocol.field_counts import is_repeated
+from spark_pulsar.wire.protocol.frames import command_frame, payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, MessageMetadata
-from spark_pulsar.wire.repeated_fields import is_repeated
 from tests.unit.admin.test_app import BASE, call
 from tests.unit.broker.world import QUIET, START_MS, TOPIC, World, entry
 

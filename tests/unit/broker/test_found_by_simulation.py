@@ -5,11 +5,16 @@ from spark_pulsar.broker.lifetime import expire_by_time
 from spark_pulsar.broker.subscriptions import cursor_moves
 from spark_pulsar.broker.topics import lifecycle, policy_changes
 from spark_pulsar.ledger.records.base import CounterSet
-from spark_pulsar.model import policy_table
-from spark_pulsar.model.ids import Position
-from spark_pulsar.model.policies import BACKLOG_EVICTION, DESTINATION_STORAGE, MESSAGE_AGE, BacklogQuota
-from spark_pulsar.wire import requests
-from spark_pulsar.wire.frames import command_frame, payload_frame
+from spark_pulsar.model.policies import policy_table
+from spark_pulsar.model.policies.effective_policies import (
+    BACKLOG_EVICTION,
+    DESTINATION_STORAGE,
+    MESSAGE_AGE,
+    BacklogQuota,
+)
+from spark_pulsar.model.positions.ids import Position
+from spark_pulsar.wire.protocol import requests
+from spark_pulsar.wire.protocol.frames import command_frame, payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, ServerError
 from tests.unit.broker.world import START_MS, TOPIC, World, entry
 

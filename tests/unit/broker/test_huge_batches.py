@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.model.ids import Position
-from spark_pulsar.wire import requests
-from spark_pulsar.wire.entries import build_entry
-from spark_pulsar.wire.frames import payload_frame
+from spark_pulsar.model.positions.ids import Position
+from spark_pulsar.wire.entries.entry_bytes import build_entry
+from spark_pulsar.wire.protocol import requests
+from spark_pulsar.wire.protocol.frames import payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe, MessageMetadata
 from tests.unit.admin.test_app import BASE, call
 from tests.unit.broker.world import QUIET, START_MS, Client, World

@@ -8,7 +8,7 @@ import pytest
 
 from spark_pulsar.broker.entities.consumer import Consumer
 from spark_pulsar.broker.invariants import check
-from spark_pulsar.wire import requests
+from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
 from tests.unit.broker.world import QUIET, TOPIC, World, entry
 
@@ -37,7 +37,7 @@ def fed(kind: int, topic: str = TOPIC) -> tuple[World, Consumer]:
 @pytest.mark.parametrize("topic", [TOPIC, LIVE])
 @pytest.mark.parametrize("kind", KINDS)
 def test_granted_is_sent_and_left(kind: int, topic: str) -> None:
-    # covers SUB-4, row 24
+    # covers SUB-4
     world, consumer = fed(kind, topic)
     consumer.permits -= 1
     with pytest.raises(AssertionError, match="granted = sent"):
@@ -47,7 +47,7 @@ def test_granted_is_sent_and_left(kind: int, topic: str) -> None:
 @pytest.mark.parametrize("topic", [TOPIC, LIVE])
 @pytest.mark.parametrize("kind", KINDS)
 def test_unacked_is_what_is_pending(kind: int, topic: str) -> None:
-    # covers SH-6, row 24
+    # covers SH-6
     world, consumer = fed(kind, topic)
     assert consumer.unacked == (4 if kind in SHARING and topic == TOPIC else 0)
     consumer.unacked += 1
@@ -74,7 +74,7 @@ def acked_behind_its_back(consumer: Consumer) -> None:
 @pytest.mark.parametrize("kind", SHARING)
 @pytest.mark.parametrize("harm", [more_of_a_batch, blocked, acked_behind_its_back])
 def test_what_is_held_is_what_is_not_acked(kind: int, harm: Callable[[Consumer], None]) -> None:
-    # covers SH-6, ACK-1, ACK-9, row 24
+    # covers SH-6, ACK-1, ACK-9
     world, consumer = fed(kind)
     harm(consumer)
     with pytest.raises(AssertionError, match=r"holds what|half is acked"):

@@ -12,7 +12,7 @@ from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.topics import lifecycle
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.wire import requests
+from spark_pulsar.wire.protocol import requests
 from tests.unit.broker.world import TOPIC, Client, World
 
 SESSIONS = 40

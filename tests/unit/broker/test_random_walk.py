@@ -14,8 +14,8 @@ from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.subscriptions import cursor_moves
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.broker.turn.events import WritingPaused, WritingResumed
-from spark_pulsar.model.ids import EARLIEST, EARLIEST_ID, Position
-from spark_pulsar.wire import requests
+from spark_pulsar.model.positions.ids import EARLIEST, EARLIEST_ID, Position
+from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe
 from tests.unit.broker.world import KEPT, TOPIC, Client, World, entry, positions_of
 

@@ -13,6 +13,7 @@ from spark_pulsar.broker.invariants import check
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.broker.turn.config import BrokerConfig
 from spark_pulsar.broker.turn.events import (
+    ClockCorrected,
     CompactionEnded,
     EntriesCompacted,
     EntriesRead,
@@ -24,13 +25,13 @@ from spark_pulsar.broker.turn.events import (
     SessionOpened,
     SizesRead,
 )
-from spark_pulsar.model.ids import MessageId, Position
+from spark_pulsar.model.positions.ids import MessageId, Position
 from spark_pulsar.server.compaction.compactor import BLOCK_ENTRIES, Compactor
-from spark_pulsar.server.connection import Connection
-from spark_pulsar.server.connection_memory import ConnectionMemory
-from spark_pulsar.wire import requests
-from spark_pulsar.wire.entries import build_entry
-from spark_pulsar.wire.frames import command_frame, payload_frame
+from spark_pulsar.server.connections.connection import Connection
+from spark_pulsar.server.connections.connection_memory import ConnectionMemory
+from spark_pulsar.wire.entries.entry_bytes import build_entry
+from spark_pulsar.wire.protocol import requests
+from spark_pulsar.wire.protocol.frames import command_frame, payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageMetadata
 from tests.contract.memory_storage import MemoryDisk, MemoryStorage
 
@@ -53,10 +54,11 @@ def entry(text: str, publish_time: int = START_MS, batch: int = 0) -> bytes:
 class World:
     """One core on one disk. With `disk_is_slow` records become durable only by `sync`, reads only by `serve_reads`."""
 
-    def __init__(self, disk: MemoryDisk | None = None, **config: Any) -> None:
+    def __init__(self, disk: MemoryDisk | None = None, now_ms: int = START_MS, **config: Any) -> None:
         self.disk = disk or MemoryDisk()
         self.storage, self.state = MemoryStorage.open(self.disk, auto=False)
-        self.now_ms = START_MS
+        self.now_ms = now_ms
+        self.wall_ahead_ms = 0
         self.broker = Broker(self.state, BrokerConfig(**config), self.now_ms)
         self.sessions: dict[int, Client] = {}
         self.disk_is_slow = False
@@ -142,10 +144,15 @@ class World:
         self.now_ms = end
         self.happen([])
 
-    def restart(self, **config: Any) -> "World":
-        """Kill the core at once and start another on what the disk has."""
+    def correct_clock(self, by_ms: int) -> None:
+        """Corrects the machine's clock, which is `wall_ahead_ms` ahead of `now_ms` then."""
+        self.wall_ahead_ms += by_ms
+        self.happen([ClockCorrected(self.wall_ahead_ms)])
+
+    def restart(self, now_ms: int = START_MS, **config: Any) -> "World":
+        """Kill the core at once and start another on what the disk has, by a clock that shows `now_ms`."""
         self.storage.crash()
-        return World(self.disk, **config)
+        return World(self.disk, now_ms, **config)
 
     def _handle(self, events: list[Event]) -> None:
         for effect in self.broker.handle(events, self.now_ms):
@@ -309,7 +316,7 @@ class Client:
 
 def payloads(delivery: fx.SendMessages) -> list[str]:
     """The payloads of plain entries of a delivery."""
-    from spark_pulsar.wire.entries import parse_entry
+    from spark_pulsar.wire.entries.entry_bytes import parse_entry
 
     return [
         bytes(parse_entry(delivery.buffer, start, end).payload).decode()

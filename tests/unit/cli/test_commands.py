@@ -154,7 +154,7 @@ def test_a_name_that_the_broker_refuses(broker: Broker) -> None:
 
 
 def test_what_a_backlog_takes(broker: Broker) -> None:
-    # covers admin-rest 1.5.1, 1.9.1, 5.3
+    # covers ST-6, ADM-67, ADM-71
     def admin(*words: str) -> str:
         done = run("admin", "--admin-url", broker.admin_url, *words)
         assert (done.exit_code, done.stderr) == (0, ""), words

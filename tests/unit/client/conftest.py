@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.connections.config import ClientConfig
 from tests.unit.client.peer import Peer
 
 

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 from spark_pulsar.model.errors import PulsarError
-from spark_pulsar.model.ids import MessageId, Position
-from spark_pulsar.wire import commands
-from spark_pulsar.wire.entries import build_entry
-from spark_pulsar.wire.frames import FrameSplitter, command_frame, parse_command, payload_frame
+from spark_pulsar.model.positions.ids import MessageId, Position
+from spark_pulsar.wire.entries.entry_bytes import build_entry
+from spark_pulsar.wire.protocol import commands
+from spark_pulsar.wire.protocol.frames import FrameSplitter, command_frame, parse_command, payload_frame
+from spark_pulsar.wire.protocol.replies import refusal
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandLookupTopicResponse, MessageMetadata
-from spark_pulsar.wire.replies import refusal
 from tests import entry_commands
 from tests.eventually import eventually
 
@@ -157,7 +157,7 @@ class Peer:
         with sock, contextlib.suppress(OSError):
             while data := sock.recv(1 << 16):
                 if data[0] == _TLS_HANDSHAKE and self._tls is None:
-                    return  # the client asks a port that closed its connection for TLS (CONN-83)
+                    return  # the client asks a port that closed its connection for TLS (READ-34)
                 for buffer, start, end in splitter.feed(data):
                     command, payload_start = parse_command(buffer, start, end)
                     payload = buffer[payload_start:end]

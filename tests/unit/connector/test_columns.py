@@ -97,7 +97,7 @@ def test_fit_gives_exactly_the_schema_asked_for() -> None:
             "t",
             "__messageId and __publishTime cannot be written",
         ),
-        ("value string; __eventTime int", "t", "__eventTime must be timestamp or bigint"),
+        ("value string; __eventTime int", "t", "__eventTime must be timestamp or timestamp_ntz or bigint"),
         ("value string; value binary", "t", "twice"),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-CLIENT = ["spark_pulsar.client.client", "spark_pulsar.client.connection", "spark_pulsar.wire"]
+CLIENT = ["spark_pulsar.client.client", "spark_pulsar.client.connections.connection", "spark_pulsar.wire"]
 """The client; its configuration, which options are read into, is light."""
 HEAVY = ["pyspark", "pyarrow", "numpy", "numba", "pulsar", "fastavro", "google.protobuf", *CLIENT]
 

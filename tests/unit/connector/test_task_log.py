@@ -32,7 +32,7 @@ def kept(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> p
 
 
 def test_nothing_is_recorded_by_default(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    # covers CONN-76
+    # covers READ-33
     monkeypatch.delenv("PYSPARK_SPARK_SESSION_UUID", raising=False)
     begin_records()
     assert list(recorded_reads(WORK, 0, iter([BATCH]))) == [BATCH]
@@ -44,7 +44,7 @@ def test_nothing_is_recorded_by_default(caplog: pytest.LogCaptureFixture, monkey
 
 
 def test_a_range_is_recorded_however_it_ends(kept: pytest.LogCaptureFixture) -> None:
-    # covers CONN-76
+    # covers READ-33
     def failing() -> Iterator[pa.RecordBatch]:
         yield BATCH
         raise RuntimeError("gone")
@@ -64,7 +64,7 @@ def test_a_range_is_recorded_however_it_ends(kept: pytest.LogCaptureFixture) -> 
 
 
 def test_writes_and_undecoded_messages_are_recorded(kept: pytest.LogCaptureFixture) -> None:
-    # covers CONN-76
+    # covers READ-33
     write = RecordedWrite(None, [BATCH])
     assert list(write) == [BATCH]
     write.done(2)

@@ -38,7 +38,7 @@ def chosen(search_path: str, program: str = "import spark_pulsar", **more: str) 
 
 
 def test_workers_get_the_programs_own_python_where_the_search_path_has_another(search_path: str) -> None:
-    # covers CONN-85
+    # covers READ-36
     assert chosen(search_path) == sys.executable
     told = "import logging; logging.basicConfig(level=20, stream=__import__('sys').stdout); import spark_pulsar"
     assert f"{search_path}/python3 has no spark-pulsar" in chosen(search_path, told)
@@ -54,12 +54,12 @@ def test_workers_get_the_programs_own_python_where_the_search_path_has_another(s
     ],
 )
 def test_what_somebody_has_chosen_stays(search_path: str, name: str, value: str) -> None:
-    # covers CONN-85
+    # covers READ-36
     assert chosen(search_path, **{name: value}) == (value if name == "PYSPARK_PYTHON" else "None")
 
 
 def test_an_active_environment_is_left_alone() -> None:
-    # covers CONN-85
+    # covers READ-36
     assert chosen(str(Path(sys.executable).parent)) == "None"
 
 
@@ -73,7 +73,7 @@ def session(python: str, version: str = "4.3.0") -> Any:
 
 
 def test_register_names_a_python_without_the_package(search_path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    # covers CONN-86
+    # covers READ-37
     monkeypatch.delenv("PYTHONPATH", raising=False)
     monkeypatch.chdir(search_path)
     python = f"{search_path}/python3"
@@ -89,7 +89,7 @@ def test_register_names_a_python_without_the_package(search_path: str, monkeypat
 
 
 def test_register_names_a_spark_that_is_too_old() -> None:
-    # covers CONN-86
+    # covers READ-37
     with pytest.raises(RequirementError, match=r"this is Spark 4\.1\.2; spark-pulsar needs Spark 4\.2 or newer"):
         spark_pulsar.register(session(sys.executable, "4.1.2"))
     worker_python.check_spark("4.2.0")
@@ -97,14 +97,14 @@ def test_register_names_a_spark_that_is_too_old() -> None:
 
 
 def test_a_python_that_has_everything_or_cannot_be_asked_passes() -> None:
-    # covers CONN-86
+    # covers READ-37
     worker_python.check(session(sys.executable), is_shipped=False)
     worker_python.check(session("./environment/bin/python"), is_shipped=False)
     worker_python.check(SimpleNamespace(version="4.3.0"), is_shipped=False)  # Spark Connect: nobody to ask
 
 
 def test_a_worker_without_pyarrow_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    # covers CONN-86
+    # covers READ-37
     monkeypatch.setattr(worker_python, "find_spec", lambda name: None if name == "pyarrow" else object())
     with pytest.raises(
         RequirementError, match=r'format\("pulsar"\) needs pyarrow, which .* -m pip install .spark-pulsar\[connector\]'

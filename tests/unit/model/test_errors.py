@@ -10,7 +10,7 @@ from spark_pulsar.model import errors
 from spark_pulsar.model.errors import WIRE_ERRORS, PulsarError, ServerError, error_from_wire
 from spark_pulsar.wire import pulsar_api_pb2 as api
 
-# (broker-semantics 19, admin-rest 0.5): code, HTTP status, retriable, what it takes down
+# Of each error: code, HTTP status, retriable, what it takes down
 TABLE = {
     "UnknownError": (0, 500, True, "request"),
     "MetadataError": (1, 500, True, "request"),
@@ -69,7 +69,7 @@ def test_a_code_of_the_future_is_unknown(code: int) -> None:
 
 
 def test_the_text_is_never_empty() -> None:
-    # G5: the Go client takes an empty text for success.
+    # covers G5: the Go client takes an empty text for success.
     assert errors.TopicNotFound().message == "TopicNotFound"
     assert errors.TopicNotFound("").message == "TopicNotFound"
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from spark_pulsar.broker.turn.config import BrokerConfig
-from spark_pulsar.server.admission import Admission
-from spark_pulsar.server.connection import Connection
+from spark_pulsar.server.connections.admission import Admission
+from spark_pulsar.server.connections.connection import Connection
 from spark_pulsar.server.engine import Engine
-from spark_pulsar.wire import requests
-from spark_pulsar.wire.frames import FrameSplitter, command_frame, parse_command
+from spark_pulsar.wire.protocol import requests
+from spark_pulsar.wire.protocol.frames import FrameSplitter, command_frame, parse_command
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from tests.contract.memory_storage import MemoryDisk, MemoryStorage
 
@@ -90,7 +90,7 @@ class Peer:
         self.closing = False
         self._splitter = FrameSplitter(1 << 30)
         self._got: list[BaseCommand] = []
-        self.connection.connection_made(cast(asyncio.Transport, self))
+        self.connection.connection_made(cast("asyncio.Transport", self))
         self.arrive(first)
 
     # The transport
@@ -154,7 +154,7 @@ class Scene:
         storage, state = MemoryStorage.open(MemoryDisk(), on_failed=None, auto=True)
         self.stopped: list[BaseException] = []
         self.engine = Engine(
-            cast(asyncio.AbstractEventLoop, self.loop),
+            cast("asyncio.AbstractEventLoop", self.loop),
             storage,
             state,
             BrokerConfig(),

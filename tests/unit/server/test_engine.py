@@ -18,11 +18,11 @@ from spark_pulsar.model.names import TopicName
 from spark_pulsar.server.core_requests import CoreContradiction
 from spark_pulsar.server.engine import Engine
 from spark_pulsar.server.sockets import listen, local_text, peer_text
-from spark_pulsar.wire import commands, requests
-from spark_pulsar.wire.entries import build_entry
-from spark_pulsar.wire.frames import command_frame, parse_command, payload_frame
+from spark_pulsar.wire.entries.entry_bytes import build_entry
+from spark_pulsar.wire.protocol import commands, requests
+from spark_pulsar.wire.protocol.frames import command_frame, parse_command, payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageMetadata, Schema
-from spark_pulsar.wire.sends import RunSplitter
+from spark_pulsar.wire.sends.run_splitter import RunSplitter
 from tests.conftest import CHECK_INVARIANTS, CORE_STOPPED
 from tests.contract.memory_storage import MemoryDisk, MemoryStorage
 
@@ -193,7 +193,7 @@ def test_all_that_one_write_made_durable_is_answered_in_one_turn() -> None:
 
 def test_one_turn_takes_no_more_entries_than_a_submit_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     # covers PR-15: many connections that send large entries at once
-    monkeypatch.setattr("spark_pulsar.server.turn_budget.TURN_BYTES", 3 * len(ENTRY))
+    monkeypatch.setattr("spark_pulsar.server.connections.turn_budget.TURN_BYTES", 3 * len(ENTRY))
 
     async def scene(engine: CountingEngine, storage: MemoryStorage, peer: Peer, _stopped: list[BaseException]) -> None:
         peer.send(command_frame(requests.producer(1, TOPIC, 1, "p")))
@@ -218,7 +218,7 @@ def test_a_turn_comes_once_much_was_read_although_the_sockets_hold_more(monkeypa
         (connection,) = engine.connections.values()
         frames = [payload_frame(requests.send(1, number), ENTRY) for number in range(9)]
         limit = sum(map(len, frames[:3]))
-        monkeypatch.setattr("spark_pulsar.server.turn_budget.TURN_READ_BYTES", limit)
+        monkeypatch.setattr("spark_pulsar.server.connections.turn_budget.TURN_READ_BYTES", limit)
         before, groups = engine.turns, len(storage._disk.groups)
         turns = []
         for frame in frames:  # all in one callback of the loop
@@ -235,7 +235,7 @@ def test_a_turn_comes_once_much_was_read_although_the_sockets_hold_more(monkeypa
 
 def test_one_turn_takes_no_more_schemas_than_a_submit_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     # covers PR-15: many connections that bring large schemas at once
-    monkeypatch.setattr("spark_pulsar.server.turn_budget.TURN_BYTES", 30_000)
+    monkeypatch.setattr("spark_pulsar.server.connections.turn_budget.TURN_BYTES", 30_000)
 
     async def scene(engine: CountingEngine, storage: MemoryStorage, peer: Peer, stopped: list[BaseException]) -> None:
         opening = [requests.producer(number, f"{TOPIC}{number}", number) for number in range(20)]
@@ -292,8 +292,8 @@ def test_who_asks_for_lists_and_does_not_read_them_waits_for_more() -> None:
 def test_who_asks_and_does_not_read_is_not_read_either(monkeypatch: pytest.MonkeyPatch) -> None:
     # covers SH-9: wrong names of 10 KB, which the answer quotes
     most, asked = 300_000, 1_500
-    monkeypatch.setattr("spark_pulsar.server.connection.MAX_UNREAD_BYTES", most)
-    monkeypatch.setattr("spark_pulsar.server.connection._HIGH_WATER_BYTES", most // 2)
+    monkeypatch.setattr("spark_pulsar.server.connections.connection.MAX_UNREAD_BYTES", most)
+    monkeypatch.setattr("spark_pulsar.server.connections.connection._HIGH_WATER_BYTES", most // 2)
 
     async def scene(engine: CountingEngine, _storage: MemoryStorage, peer: Peer, _stopped: list[BaseException]) -> None:
         for number in range(asked):
@@ -316,7 +316,7 @@ def test_who_asks_and_does_not_read_is_not_read_either(monkeypatch: pytest.Monke
 
 
 def test_what_later_turns_take_is_answered_before_the_connection_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spark_pulsar.server.turn_budget.TURN_US", 20)
+    monkeypatch.setattr("spark_pulsar.server.connections.turn_budget.TURN_US", 20)
 
     async def scene(engine: CountingEngine, _storage: MemoryStorage, peer: Peer, stopped: list[BaseException]) -> None:
         for _ in range(50):
@@ -347,7 +347,7 @@ def test_a_turn_that_cannot_weigh_its_events_stops_the_engine(monkeypatch: pytes
         raise ValueError("no size")
 
     async def scene(_engine: Engine, _storage: MemoryStorage, peer: Peer, stopped: list[BaseException]) -> None:
-        monkeypatch.setattr("spark_pulsar.server.turn_budget.taken", fail)
+        monkeypatch.setattr("spark_pulsar.server.connections.turn_budget.taken", fail)
         peer.send(command_frame(requests.flow(1, 5)))
         assert await peer.closed()
         assert [type(error) for error in stopped] == [ValueError]
@@ -356,7 +356,7 @@ def test_a_turn_that_cannot_weigh_its_events_stops_the_engine(monkeypatch: pytes
 
 
 def test_a_broken_invariant_stops_the_engine(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    # covers SUB-4, row 24
+    # covers SUB-4
     async def scene(engine: Engine, _storage: MemoryStorage, peer: Peer, stopped: list[BaseException]) -> None:
         peer.send(command_frame(requests.subscribe(1, TOPIC, "s", 1)))
         assert (await peer.receive()).type == BaseCommand.SUCCESS
@@ -417,7 +417,7 @@ def test_no_more_connections_are_served_than_there_is_room_for_however_many_come
 
 
 def test_addresses() -> None:
-    # covers T-22
+    # covers SEC-48
     assert local_text(("::ffff:127.0.0.1", 6650, 0, 0)) == "127.0.0.1:6650"
     assert local_text(("::1", 6650, 0, 0)) == "[::1]:6650"
     assert peer_text(("10.0.0.1", 5)) == "/10.0.0.1:5"

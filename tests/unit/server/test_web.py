@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from spark_pulsar.server.admission import Pending
+from spark_pulsar.server.connections.admission import Pending
 from spark_pulsar.server.sockets import listen
 from spark_pulsar.server.web import WebServer, _Connection
 
@@ -61,7 +61,7 @@ async def ends(peer: Peer) -> bytes:
     ids=["nothing", "head", "body", "chunks", "chunk"],
 )
 def test_a_client_that_stops_in_the_middle_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, said: bytes) -> None:
-    # covers T-8: hostile input
+    # covers SEC-28
     monkeypatch.setattr("spark_pulsar.server.web.PATIENCE_S", 0.01)
 
     async def scene() -> None:
@@ -189,7 +189,7 @@ def test_a_client_that_reads_a_long_answer_is_waited_for_and_one_that_stops_is_n
         config = uvicorn.Config(endless, loop="none", lifespan="off", ws="none", log_config=None)
         slow = Slow()
         connection = _Connection(config, ServerState(), {})
-        connection.connection_made(cast(asyncio.Transport, slow))
+        connection.connection_made(cast("asyncio.Transport", slow))
         connection.data_received(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
         await asyncio.wait_for(begun.wait(), TIMEOUT_S)
         for _ in range(5):
@@ -239,7 +239,7 @@ async def answer_to(start: bytes, filler: bytes) -> bytes:
     ids=["path", "header", "headers"],
 )
 def test_a_head_without_an_end_is_cut_off(start: bytes, filler: bytes) -> None:
-    # covers T-8: hostile input
+    # covers SEC-27
     answer = asyncio.run(answer_to(start, filler))
     assert answer == b"" or answer.startswith(b"HTTP/1.1 4")
 

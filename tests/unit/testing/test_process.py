@@ -116,7 +116,7 @@ def test_the_log_tells_why_it_did_not_start(tmp_path: Path) -> None:
     [
         ({"maxMesageSize": 1}, "unknown key 'maxMesageSize': did you mean maxMessageSize?"),
         ({"functionWorkerEnabled": True}, "did you mean functionsWorkerEnabled?"),
-        ({"qqqqq": 1}, "unknown key 'qqqqq'; docs/broker.md lists the keys"),
+        ({"qqqqq": 1}, "unknown key 'qqqqq'; docs/broker-configuration.md lists the keys"),
         ({"maxMessageSize": "x"}, "maxMessageSize=x: want a whole number from 1 to"),
         (
             {"authenticationProviders": ["token"]},

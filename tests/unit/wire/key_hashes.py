@@ -1,4 +1,4 @@
-"""Hashes of keys by which official producers choose a partition, one key at a time (wire-protocol 6).
+"""Hashes of keys by which official producers choose a partition, one key at a time (PT-4).
 
 Clients differ in what they hash and how; a key lands where the official client of the same scheme puts it only when
 the variant is the same too, hence one function for each.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spark_pulsar.wire.hashes import MASK
+from spark_pulsar.wire.keys.hashes import MASK
 
 _U32: Final = (1 << 32) - 1
 _U64: Final = (1 << 64) - 1

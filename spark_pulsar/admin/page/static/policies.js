@@ -9,7 +9,7 @@ const LEVELS = { broker: "broker", namespace: "namespace", topicOfAllClusters: "
 let table = null;
 
 /** Old names of members, beside which the new ones stand. */
-const OLD_NAMES = { limit: "limitSize", maxDelayInMillis: "maxDeliveryDelayInMillis" };
+const OLD_NAMES = { limit: "limitSize" };
 
 const words = (name) =>
   name

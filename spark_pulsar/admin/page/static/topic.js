@@ -185,7 +185,7 @@ export class Topic {
       more.set([
         ["Full name", this.full],
         ["Created", when(stats.topicCreationTimeStamp)],
-        ["Last published", when(stats.lastPublishTimestamp)],
+        ["Last published", when(stats.lastPublishTimeStamp)],
         ["De-duplication", stats.deduplicationStatus ?? "–"],
         ["Backlog quota", stats.backlogQuotaLimitSize > 0 ? bytes(stats.backlogQuotaLimitSize) : "none"],
         ["Producers slowed down", plural(stats.publishRateLimitedTimes ?? 0, "time")],

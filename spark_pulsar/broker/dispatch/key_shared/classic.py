@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.consumer import Consumer
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.subscription import Subscription
-    from spark_pulsar.model.entry_sets import EntrySet
-    from spark_pulsar.model.ids import Position
+    from spark_pulsar.model.positions.entry_sets import EntrySet
+    from spark_pulsar.model.positions.ids import Position
 
     from .selectors import Selector
 

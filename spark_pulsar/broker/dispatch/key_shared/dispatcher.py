@@ -1,5 +1,4 @@
-"""Dispatcher of Key_Shared subscriptions: entries of one key go to one consumer at a time, in order (section 8; KS-1
-... KS-17).
+"""Dispatcher of Key_Shared subscriptions: entries of one key go to one consumer at a time, in order (KS-1 ... KS-17).
 
 A selector assigns each sticky hash to a consumer (`selectors`). An entry that its consumer cannot have now waits in a
 replay queue (`replay_queues`): the consumer's when it is not ready, the sticky hash's own when that has no consumer, or
@@ -19,8 +18,8 @@ from spark_pulsar.broker.dispatch.reading import EntryReader
 from spark_pulsar.broker.dispatch.redelivery import MAX_ENTRIES_A_TURN, RedeliveringDispatcher
 from spark_pulsar.broker.lifetime.ttl import fresh_part
 from spark_pulsar.broker.turn.effects import SendMessages
-from spark_pulsar.model.entry_sets import EntrySet
-from spark_pulsar.model.singles import Singles
+from spark_pulsar.model.positions.entry_sets import EntrySet
+from spark_pulsar.model.positions.singles import Singles
 
 from .replay_queues import ReplayQueues, pending_of
 
@@ -150,7 +149,7 @@ class KeySharedDispatcher(RedeliveringDispatcher):
                 heapq.heapreplace(queue, (following, index, consumer))
 
     def _can_send_to(self, consumer: Consumer) -> bool:
-        """Tells whether the first entry of the consumer's replay queue may be sent now."""
+        """Returns whether the first entry of the consumer's replay queue may be sent now."""
         return consumer.can_receive
 
     def _send_from_replay_queue(self, consumer: Consumer, run: EntryRun, first: int) -> None:
@@ -199,7 +198,7 @@ class KeySharedDispatcher(RedeliveringDispatcher):
         return able and ahead > 0 and self._send_new(through, min(MAX_ENTRIES_A_TURN, ahead), self._spread)
 
     def _look_ahead(self) -> int:
-        """Counts the entries that may still be read although none of them can be sent (section 21, row 2)."""
+        """Counts the entries that may still be read although none of them can be sent (KS-10)."""
         config = self.core.config
         limit = config.look_ahead_per_subscription
         if config.look_ahead_per_consumer:
@@ -274,7 +273,7 @@ class KeySharedDispatcher(RedeliveringDispatcher):
         counts = None if run.message_counts is None else [*map(run.message_counts.__getitem__, indexes)]
         messages = len(indexes) if counts is None else sum(counts)
         cursor = self.subscription.cursor
-        redelivered, sets = cursor.redelivered.get(ledger_id), cursor.sets_to_send(ledger_id)
+        redelivered, sets = cursor.redelivered.get(ledger_id), cursor.sets_to_send(ledger_id, entry_ids)
         self.core.effects.append(
             SendMessages(
                 consumer.session.session_id,
@@ -305,7 +304,7 @@ class KeySharedDispatcher(RedeliveringDispatcher):
         if counts is None:
             consumer.unacked += len(entry_ids)
             return
-        sets = self.subscription.cursor.sets_to_send(ledger_id) or {}
+        sets = self.subscription.cursor.sets_to_send(ledger_id, entry_ids) or {}
         batches = consumer.batch_messages.setdefault(ledger_id, {})
         for entry_id, count in zip(entry_ids, counts, strict=True):
             bits = sets.get(entry_id)
@@ -377,7 +376,7 @@ class KeySharedDispatcher(RedeliveringDispatcher):
 
 
 def _fitting(counts: Sequence[int] | None, indexes: Sequence[int], messages: int) -> tuple[int, bool]:
-    """Counts the entries of a run that fit into `messages`, the one that exceeds them included (SUB-4), and tells
+    """Counts the entries of a run that fit into `messages`, the one that exceeds them included (SUB-4), and returns
     whether no more fit after them."""
     if counts is None:
         return min(len(indexes), messages), len(indexes) >= messages

@@ -1,4 +1,4 @@
-"""Replay queues of a Key_Shared subscription: entries that were read and cannot be sent yet.
+"""Replay queues of a Key_Shared subscription: entries that were read and cannot be sent yet (KS-14).
 
 An entry waits in its consumer's queue when only that consumer is not ready. It is parked by its sticky hash when that
 has no consumer, or while it drains: it moved, and its old consumer still holds entries of it (KS-10). As long as order
@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_pulsar.model.entry_sets import EntrySet
+from spark_pulsar.model.positions.entry_sets import EntrySet
 
 from .sticky_hashes import StickyHashBook
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from spark_pulsar.broker.dispatch.base import EntryRange
     from spark_pulsar.broker.entities.consumer import Consumer
-    from spark_pulsar.model.ids import Position
+    from spark_pulsar.model.positions.ids import Position
 
     from .selectors import Selector
 

@@ -17,8 +17,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from spark_pulsar.model.errors import ConsumerAssignFailed
-from spark_pulsar.wire.hashes import STICKY_HASHES, murmur3_32, range_hash, ring_hash
-from spark_pulsar.wire.sticky_hashes import StickyHashes
+from spark_pulsar.wire.keys.hashes import STICKY_HASHES, murmur3_32, range_hash, ring_hash
+from spark_pulsar.wire.keys.sticky_hashes import StickyHashes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -60,7 +60,7 @@ class Selector(ABC):
 
     @abstractmethod
     def table(self) -> tuple[array[int], list[Consumer | None]]:
-        """A number for each sticky hash, and the consumers by number, 0 for none: 64 KB, made when asked for."""
+        """A number for each sticky hash, and the consumers by number, 0 for none: 64 KB, made at the first request."""
 
     @abstractmethod
     def ranges_of(self, consumer: Consumer) -> list[tuple[int, int]]:

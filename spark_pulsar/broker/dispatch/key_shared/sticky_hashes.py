@@ -58,7 +58,7 @@ class StickyHashBook:
         return [known[entry_id - first] if first <= entry_id < end else 0 for entry_id in entry_ids]
 
     def forget_before(self, ledger_id: int, entry_id: int) -> None:
-        """Forgets entries before a position."""
+        """Removes entries before a position."""
         for older in [each for each in self._sticky_hashes if each < ledger_id]:
             del self._sticky_hashes[older], self._firsts[older]
         behind = entry_id - self._firsts.get(ledger_id, entry_id)
@@ -67,6 +67,6 @@ class StickyHashBook:
             self._firsts[ledger_id] = entry_id
 
     def clear(self) -> None:
-        """Forgets all entries."""
+        """Removes all entries."""
         self._sticky_hashes.clear()
         self._firsts.clear()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.subscription import Subscription
     from spark_pulsar.broker.entities.topic import Topic
     from spark_pulsar.broker.turn.turn import Timer
-    from spark_pulsar.model.policies import DispatchRate
+    from spark_pulsar.model.policies.effective_policies import DispatchRate
 
 UNLIMITED: Final = 1 << 62
 _LEAST_WAIT_MS: Final = 10
@@ -56,13 +56,13 @@ class DispatchLimiter:
         return max(self.messages.wait_ms, self.bytes.wait_ms)
 
     def blocks(self, subscription: Subscription) -> bool:
-        """Tells whether a subscription has to wait for this rate: a bucket is empty, or another one is first in
+        """Returns whether a subscription has to wait for this rate: a bucket is empty, or another one is first in
         line."""
         self._refill()
         return self.wait_ms > 0 or next(iter(self.line), subscription) is not subscription
 
     def keeps_waiting(self, subscription: Subscription) -> bool:
-        """Tells whether a subscription in the line need not be looked at: it is woken when its turn has come."""
+        """Returns whether a subscription in the line need not be looked at: it is woken when its turn has come."""
         return self._timer is not None or next(iter(self.line)) is not subscription
 
     def stand_in_line(self, subscription: Subscription) -> None:

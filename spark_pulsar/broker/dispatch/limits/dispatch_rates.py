@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from spark_pulsar.model.policies import DispatchRate, SubscribeRate
+from spark_pulsar.model.policies.effective_policies import DispatchRate, SubscribeRate
 
 from .dispatch_limiter import UNLIMITED, DispatchLimiter
 from .subscribe_rates import SubscribeLimit
@@ -51,7 +51,7 @@ class DispatchLimits:
         self._in_line: dict[Subscription, list[features.DispatchLimiter]] = {}
         """Subscriptions that wait, and the rates in whose lines they stand; each waits for the last of them."""
         self._spared: set[Subscription] = set()
-        """Subscriptions without backlog at the last look, when these are not limited."""
+        """Subscriptions without backlog at the last check, when these are not limited."""
         self.subscribers: SubscribeLimit | None = None
         """Subscribe rate, when there is one (SUB-6)."""
         if before is not None:
@@ -128,7 +128,7 @@ class DispatchLimits:
             limit.leave(subscription)
 
     def forget(self, subscription: Subscription) -> None:
-        """Forgets a subscription that is gone."""
+        """Removes a subscription that is gone."""
         self.leave(subscription)
         self._own.pop(subscription, None)
         self._spared.discard(subscription)
@@ -173,7 +173,7 @@ class DispatchLimits:
         return [own, *self._shared]
 
     def _is_its_turn(self, subscription: Subscription, limits: list[features.DispatchLimiter]) -> bool:
-        """Tells whether no rate makes a subscription wait. Otherwise it stands in line, unless it has nothing to
+        """Returns whether no rate makes a subscription wait. Otherwise it stands in line, unless it has nothing to
         send."""
         blocking = next((index for index, limit in enumerate(limits) if limit.blocks(subscription)), None)
         if blocking is None:

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.session import Session
     from spark_pulsar.broker.entities.topic import Topic
-    from spark_pulsar.model.policies import SubscribeRate
+    from spark_pulsar.model.policies.effective_policies import SubscribeRate
 
 _MOST_KNOWN: Final = 1_000
-"""Consumers of one topic that are remembered; beyond, those with a full bucket are forgotten, or all."""
+"""Consumers of one topic that are remembered; beyond, those with a full bucket are removed, or all."""
 
 Identity = tuple[str, str, int]
 """Address of the client without its port, name and id of the consumer."""
@@ -30,7 +30,7 @@ class SubscribeLimit:
         """Token bucket of each consumer, and when it was last filled."""
 
     def take(self, identity: Identity) -> bool:
-        """Tells whether a consumer may subscribe once more, and counts it."""
+        """Returns whether a consumer may subscribe once more, and counts it."""
         if len(self._buckets) >= _MOST_KNOWN and identity not in self._buckets:
             self._forget()
         bucket = self._filled(identity)

@@ -15,7 +15,7 @@ class UnackedLimit:
     `messages` or more.
 
     While that is so, a subscription that holds more than `share` of the limit gets nothing new, until it holds less
-    than half of that; all go on when all together hold less than half of the limit. Apache Pulsar looks at the
+    than half of that; all go on when all together hold less than half of the limit. Apache Pulsar checks the
     sum now and then, here it is exact. Non-durable subscriptions do not count (as in SH-6).
     """
 

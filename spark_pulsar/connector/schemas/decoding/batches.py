@@ -12,7 +12,7 @@ import pyarrow as pa
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.connector.errors import UndecodableMessageError
 from spark_pulsar.connector.options.decode_mode import DEADLETTER, ERROR_COLUMN, FAILFAST, PERMISSIVE
-from spark_pulsar.connector.schemas.decoding.dead_letters import DeadLetters, told_id
+from spark_pulsar.connector.schemas.decoding.dead_letters import DeadLetters, id_text
 from spark_pulsar.connector.schemas.decoding.messages import Decoded, MessageDecoder
 from spark_pulsar.connector.schemas.decoding.plan import NO_VERSION, SCHEMA_VERSION, Decoding
 from spark_pulsar.connector.schemas.lookup import definition_at
@@ -37,6 +37,7 @@ class BatchDecoder:
                 planned,
                 wanted,
                 lambda version: definition_at(client, topic, version, ledger_id=ledger_id, planned=planned),
+                decoding.mode.json_bytes,
             )
         self._letters = DeadLetters(client, decoding.mode.dead_letter_topic or "", topic)
         self._undecoded, self._reason = 0, ""
@@ -80,7 +81,7 @@ class BatchDecoder:
 
     def _fail(self, batch: Any, errors: dict[int, str]) -> None:
         row = min(errors)
-        at = told_id(batch.column("__messageId")[row].as_py())
+        at = id_text(batch.column("__messageId")[row].as_py())
         more = f" (and {len(errors) - 1} more of {len(batch)})" if len(errors) > 1 else ""
         raise UndecodableMessageError(
             f"{self._topic}: message {at}{more} does not decode by the topic's schema: {errors[row]}. Set mode to "

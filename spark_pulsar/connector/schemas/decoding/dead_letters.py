@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.clock import wall_ms
-from spark_pulsar.client.publisher import Publisher
+from spark_pulsar.client.publishing.publisher import Publisher
 from spark_pulsar.connector.errors import UndecodableMessageError
 from spark_pulsar.model.errors import NotAllowed
 from spark_pulsar.model.letters import ORIGIN_MESSAGE_ID, REAL_TOPIC
-from spark_pulsar.wire.chunking import split
+from spark_pulsar.wire.entries.chunks import split
 from spark_pulsar.wire.pulsar_api_pb2 import MessageIdData, MessageMetadata
 
 ERROR: Final = "DECODE_ERROR"
@@ -58,7 +58,7 @@ class DeadLetters:
                 _send(publisher, metadata, message["value"] or b"")
             except NotAllowed as error:  # the properties leave no room
                 raise UndecodableMessageError(
-                    f"{self._topic}: message {told_id(message['__messageId'])} does not decode, and is too large for "
+                    f"{self._topic}: message {id_text(message['__messageId'])} does not decode, and is too large for "
                     f"the deadLetterTopic {self._dead_letter_topic}: {error}. Set mode to PERMISSIVE to go on with it"
                 ) from error
         publisher.flush()
@@ -89,7 +89,7 @@ def letter_metadata(message: Mapping[str, Any], topic: str, reason: str) -> Mess
     properties = {
         **dict(message["__messageProperties"]),
         REAL_TOPIC: topic,
-        ORIGIN_MESSAGE_ID: told_id(message["__messageId"]),
+        ORIGIN_MESSAGE_ID: id_text(message["__messageId"]),
         ERROR: reason[:_MOST_ERROR_CHARACTERS],
     }
     for key, value in properties.items():
@@ -109,7 +109,7 @@ def _set_key(metadata: MessageMetadata, key: bytes) -> None:
         metadata.partition_key_b64_encoded = True
 
 
-def told_id(serialised: bytes) -> str:
+def id_text(serialised: bytes) -> str:
     """Returns a message id as text: `ledger:entry:partition`, with the batch index behind it inside of a batch."""
     found = MessageIdData.FromString(serialised)
     batch = f":{found.batch_index}" if found.batch_index >= 0 else ""

@@ -1,9 +1,9 @@
-"""Decoding of messages in a task: payloads of many schema versions become the columns of the schema of the read."""
+"""Decoding of messages in a task: payloads of many schema versions become the columns of the schema of the read
+(SCHEMA-17)."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -11,13 +11,15 @@ import numpy as np
 import pyarrow as pa
 
 from spark_pulsar.connector.errors import SchemaError
+from spark_pulsar.connector.options.decode_mode import BASE64
 from spark_pulsar.connector.schemas.decoding.avro.decoder import AvroDecoder
 from spark_pulsar.connector.schemas.decoding.json_payloads import JsonDecoder
 from spark_pulsar.connector.schemas.decoding.key_value_payloads import split_inline
 from spark_pulsar.connector.schemas.decoding.primitive_payloads import primitive_decoder
 from spark_pulsar.connector.schemas.definition import Definition, KeyValueEncoding
-from spark_pulsar.connector.schemas.payloads.decoder import Decoder, UndecodablePayload, decode_rows
+from spark_pulsar.connector.schemas.payloads.decoder import Decoder, UndecodablePayload, add_errors, decode_rows
 from spark_pulsar.connector.schemas.types.columns import KEY, VALUE, is_record
+from spark_pulsar.connector.schemas.uniting import primitive_of_both
 from spark_pulsar.model.schemas import SchemaType
 
 Writers = Callable[[int], Definition | None]
@@ -37,13 +39,15 @@ class Decoded:
 class MessageDecoder:
     """Decodes the messages of one topic: `reader` is the schema of the read, `wanted` the columns of it to make.
 
-    A message that carries no version was written with the schema of the read, as far as anybody knows.
+    A message that carries no version was written with the schema of the read, as far as anybody knows, and with several
+    schemas with the newest of its topic.
     """
 
-    def __init__(self, reader: Definition, wanted: Any, writers: Writers) -> None:
+    def __init__(self, reader: Definition, wanted: Any, writers: Writers, json_bytes: str = BASE64) -> None:
         self._reader = reader
         self._wanted = wanted
         self._writers = writers
+        self._json_bytes = json_bytes
         self._is_record = is_record(reader)
         self._encoding = reader.key_value()[2] if reader.type is SchemaType.KEY_VALUE else None
         self._decoders: dict[int, dict[str, Decoder]] = {}
@@ -52,16 +56,15 @@ class MessageDecoder:
         """Returns the wanted columns of messages. `payloads` and `keys` are binary arrays, `versions` int64 (-1: none);
         keys are looked at for separated KEY_VALUE alone."""
         errors: dict[int, str] = {}
-        runs: list[dict[str, Any]] = []
-        numbers = versions.to_numpy()
-        bounds = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
-        for start, end in itertools.pairwise(bounds):
-            if start < end:
-                key = None if keys is None else keys.slice(start, end - start)
-                parts = self._parts(payloads.slice(start, end - start), key, errors, start)
-                decoders = self._of_version(int(numbers[start]))
-                runs.append({name: decode_rows(decoders[name], parts[name], errors, start) for name in decoders})
-        columns = {name: _joined([run[name] for run in runs]) for name in (runs[0] if runs else {})}
+        columns: dict[str, Any] = {}
+        groups = list(_by_version(versions.to_numpy()))
+        parts = [self._of_one_version(version, rows, payloads, keys, errors) for version, rows in groups]
+        if parts:
+            columns = {name: _joined([part[name] for part in parts]) for name in parts[0]}
+        if len(groups) > 1:
+            places = np.empty(len(payloads), np.int64)
+            places[np.concatenate([rows for _, rows in groups])] = np.arange(len(payloads))
+            columns = {name: column.take(pa.array(places)) for name, column in columns.items()}
         if self._is_record and columns:
             record = columns[VALUE]
             return Decoded({each.name: record_field(record, i) for i, each in enumerate(self._wanted)}, errors)
@@ -69,10 +72,25 @@ class MessageDecoder:
             columns = {name: _without(column, errors) for name, column in columns.items()}
         return Decoded(columns, errors)
 
-    def _parts(self, payloads: Any, keys: Any, errors: dict[int, str], first: int) -> dict[str, Any]:
+    def _of_one_version(
+        self, version: int, rows: Any, payloads: Any, keys: Any, errors: dict[int, str]
+    ) -> dict[str, Any]:
+        """Decodes the rows of one version, of all where `rows` is None: each column has them in their order."""
+        found: dict[int, str] = errors
+        if rows is not None:
+            found, places = {}, pa.array(rows)
+            payloads, keys = payloads.take(places), None if keys is None else keys.take(places)
+        decoders = self._of_version(version)
+        encoded = self._encoded_columns(payloads, keys, found)
+        columns = {name: decode_rows(decoder, encoded[name], found) for name, decoder in decoders.items()}
+        if rows is not None:
+            add_errors(errors, found, rows)
+        return columns
+
+    def _encoded_columns(self, payloads: Any, keys: Any, errors: dict[int, str]) -> dict[str, Any]:
         """Returns the bytes of each column that is decoded by itself."""
         if self._encoding is KeyValueEncoding.INLINE:
-            key, value = split_inline(payloads, errors, first)
+            key, value = split_inline(payloads, errors)
             return {KEY: key, VALUE: value}
         return {KEY: keys, VALUE: payloads}
 
@@ -87,17 +105,20 @@ class MessageDecoder:
     def _make(self, version: int) -> dict[str, Decoder]:
         reader = self._reader
         # The reader's version says nothing here: this topic may have been made again, or be another of several.
-        writer = reader if version < 0 else self._writers(version)
+        writer = reader if version < 0 and not reader.is_of_several else self._writers(version)
         if self._encoding is None:
             wanted = pa.struct(list(self._wanted)) if self._is_record else self._wanted.field(VALUE).type
-            return {VALUE: decoder_of(reader, writer, wanted, version)}
+            return {VALUE: decoder_of(reader, writer, wanted, version, self._json_bytes)}
         if reason := self._unlike(writer, version):
             return {each.name: Refusing(each.type, reason) for each in self._wanted}
         read, written = _halves(reader), _halves(writer)
-        return {each.name: decoder_of(read[each.name], written[each.name], each.type, version) for each in self._wanted}
+        return {
+            each.name: decoder_of(read[each.name], written[each.name], each.type, version, self._json_bytes)
+            for each in self._wanted
+        }
 
     def _unlike(self, writer: Definition | None, version: int) -> str:
-        """Tells why a KEY_VALUE schema cannot be that of payloads which are split as the reader's; else empty."""
+        """Returns why a KEY_VALUE schema cannot be that of payloads which are split as the reader's; else empty."""
         if writer is None or writer.type is not SchemaType.KEY_VALUE:
             return ""
         try:
@@ -116,16 +137,22 @@ def _halves(definition: Definition | None) -> dict[str, Any]:
     return {KEY: key, VALUE: value}
 
 
-def decoder_of(reader: Definition, writer: Definition | None, wanted: Any, version: int) -> Decoder:
+def decoder_of(
+    reader: Definition, writer: Definition | None, wanted: Any, version: int, json_bytes: str = BASE64
+) -> Decoder:
     """Returns the decoder of payloads that were written with `writer`, for the reader's schema and the type `wanted`.
 
     A writer's schema that is missing, of another type or not to be resolved makes one that refuses every payload.
     """
+    if writer is None and version < 0:
+        return Refusing(wanted, "it carries no schema version, and its topic has no schema")
     if writer is None:
         return Refusing(wanted, f"the schema version {version} that it carries is not in the registry")
+    if writer.type is not reader.type and primitive_of_both(writer.type, reader.type) is reader.type:
+        return Casting(primitive_decoder(writer.type), wanted)
     if writer.type is not reader.type:
-        told = f"it was written with {writer.type.name} (schema version {version}), not {reader.type.name}"
-        return Refusing(wanted, told)
+        reason = f"it was written with {writer.type.name} (schema version {version}), not {reader.type.name}"
+        return Refusing(wanted, reason)
     if reader.type is SchemaType.PROTOBUF_NATIVE:
         from spark_pulsar.connector.schemas.decoding.protobuf_payloads import ProtobufDecoder
 
@@ -133,9 +160,24 @@ def decoder_of(reader: Definition, writer: Definition | None, wanted: Any, versi
     if reader.type not in (SchemaType.AVRO, SchemaType.JSON):
         return primitive_decoder(reader.type)
     try:
-        return (AvroDecoder if reader.type is SchemaType.AVRO else JsonDecoder)(reader, writer, wanted)
+        if reader.type is SchemaType.AVRO:
+            return AvroDecoder(reader, writer, wanted)
+        return JsonDecoder(reader, writer, wanted, json_bytes)
     except SchemaError as error:
-        return Refusing(wanted, f"{error} (schema version {version})" if version >= 0 else str(error))
+        read = f", read with version {int.from_bytes(reader.version, 'big')}" if reader.version else ""
+        return Refusing(wanted, f"{error} (schema version {version}){read}" if version >= 0 else str(error))
+
+
+class Casting:
+    """Decoder of primitives whose column is a wider one, of another topic."""
+
+    def __init__(self, decoder: Decoder, kind: Any) -> None:
+        self.type = kind
+        self._decoder = decoder
+
+    def decode(self, payloads: Any) -> Any:
+        """Returns the payloads as an array of `type`."""
+        return self._decoder.decode(payloads).cast(self.type)
 
 
 class Refusing:
@@ -146,8 +188,8 @@ class Refusing:
         self._reason = reason
 
     def decode(self, payloads: Any) -> Any:
-        """Raises UndecodablePayload for the first payload."""
-        raise UndecodablePayload(self._reason, 0)
+        """Raises UndecodablePayload for every payload."""
+        raise UndecodablePayload(self._reason, 0, dict.fromkeys(range(len(payloads)), self._reason))
 
 
 def record_field(record: Any, i: int) -> Any:
@@ -160,6 +202,19 @@ def _without(column: Any, errors: dict[int, str]) -> Any:
     wrong = np.zeros(len(column), np.bool_)
     wrong[list(errors)] = True
     return column.take(pa.array(np.arange(len(column)), mask=wrong))
+
+
+def _by_version(versions: Any) -> Iterator[tuple[int, Any]]:
+    """Yields each version with its rows in their order; with None where all rows have one."""
+    if not len(versions):
+        return
+    if (versions == versions[0]).all():
+        yield int(versions[0]), None
+        return
+    order = np.argsort(versions, kind="stable")
+    cuts = np.flatnonzero(np.diff(versions[order])) + 1
+    for rows in np.split(order, cuts):
+        yield int(versions[rows[0]]), rows
 
 
 def _joined(arrays: list[Any]) -> Any:

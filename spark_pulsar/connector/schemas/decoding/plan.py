@@ -11,14 +11,14 @@ from spark_pulsar.connector.schemas.definition import Definition, KeyValueEncodi
 from spark_pulsar.model.schemas import SchemaType
 
 SCHEMA_VERSION: Final = "__schemaVersion"
-"""Column that tells the schema version of each message."""
+"""Column with the schema version of each message."""
 NO_VERSION: Final = -1
 """Stands for a message that carries none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """Decoding by the schema of the read: `wanted` are its columns that are asked for, with their Arrow types. Without
+    """Decoding by the schema of the read: `wanted` are its requested columns, with their Arrow types. Without
     a schema nothing is decoded, and only the columns of the mode are added."""
 
     definition: Definition | None
@@ -27,14 +27,14 @@ class Decoding:
 
     @property
     def has_separate_keys(self) -> bool:
-        """Tells whether keys of a KEY_VALUE schema are those of the messages."""
+        """Returns whether keys of a KEY_VALUE schema are those of the messages."""
         if self.definition is None or self.definition.type is not SchemaType.KEY_VALUE:
             return False
         return self.definition.key_value()[2] is KeyValueEncoding.SEPARATED
 
     @property
     def publishes(self) -> bool:
-        """Tells whether reading may publish messages: dead letters."""
+        """Returns whether reading may publish messages: dead letters."""
         return self.mode.mode == DEADLETTER
 
     def needed(self, names: Iterable[str]) -> tuple[str, ...]:

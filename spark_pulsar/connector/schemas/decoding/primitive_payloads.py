@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spark_pulsar.connector.schemas.payloads.decoder import Decoder, UndecodablePayload
-from spark_pulsar.connector.schemas.payloads.flat_payloads import flat
+from spark_pulsar.connector.schemas.payloads.flat_payloads import flat, invalid_texts
 from spark_pulsar.connector.schemas.types.arrow_types import PRIMITIVES
 from spark_pulsar.model.schemas import SchemaType
 
@@ -53,7 +53,7 @@ class TextDecoder:
         try:
             return payloads.cast(pa.string())
         except pa.ArrowInvalid:
-            raise UndecodablePayload("it is no UTF-8") from None
+            raise UndecodablePayload.of(dict.fromkeys(invalid_texts(payloads), "it is no UTF-8")) from None
 
 
 class NumberDecoder:
@@ -69,9 +69,11 @@ class NumberDecoder:
         octets, offsets = flat(payloads)
         wrong = np.flatnonzero(np.diff(offsets) != self._width_bytes)
         if len(wrong):
-            row = int(wrong[0])
-            size = int(offsets[row + 1] - offsets[row])
-            raise UndecodablePayload(f"{self._kind.name} has {self._width_bytes} bytes, not {size}", row)
+            sizes = (offsets[wrong + 1] - offsets[wrong]).tolist()
+            width = f"{self._kind.name} has {self._width_bytes} bytes, not"
+            raise UndecodablePayload.of(
+                {row: f"{width} {size}" for row, size in zip(wrong.tolist(), sizes, strict=True)}
+            )
         values = self._values(octets[offsets[0] : offsets[-1]].reshape(len(payloads), self._width_bytes))
         return pa.array(values).view(self.type) if self.type != pa.bool_() else pa.array(values)
 
@@ -90,7 +92,8 @@ def _longs(rows: npt.NDArray[np.uint8], first: int = 0) -> Ints:
 def _within(values: Ints, low: int, high: int, what: str) -> Ints:
     wrong = np.flatnonzero((values < low) | (values > high))
     if len(wrong):
-        raise UndecodablePayload(f"{values[wrong[0]]} is no {what}", int(wrong[0]))
+        reasons = zip(wrong.tolist(), values[wrong].tolist(), strict=True)
+        raise UndecodablePayload.of({row: f"{value} is no {what}" for row, value in reasons})
     return values
 
 

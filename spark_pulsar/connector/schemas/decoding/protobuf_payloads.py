@@ -1,6 +1,7 @@
 """Payloads of PROTOBUF_NATIVE schemas: messages of the descriptor that the schema holds, decoded by protobuf's library.
 
-All versions are read with the newest descriptor: protobuf tells fields by their numbers, and leaves unknown ones out.
+All versions are read with the newest descriptor: protobuf identifies fields by their numbers, and leaves unknown ones
+out.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.json_format import MessageToJson, SerializeToJsonError
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from spark_pulsar.connector.schemas.payloads.decoder import UndecodablePayload
 from spark_pulsar.connector.schemas.types.protobuf_types import is_map, root_message
-from spark_pulsar.wire.repeated_fields import is_repeated
+from spark_pulsar.wire.protocol.field_counts import is_repeated
 
 if TYPE_CHECKING:
     from spark_pulsar.connector.schemas.definition import Definition
@@ -36,11 +38,14 @@ class ProtobufDecoder:
         """Returns the payloads as an array of `type`."""
         parse, value = self._parse, self._value
         rows: list[Any] = []
-        for payload in payloads.to_pylist():
+        errors: dict[int, str] = {}
+        for row, payload in enumerate(payloads.to_pylist()):
             try:
                 rows.append(value(parse(payload)))
             except (DecodeError, UnicodeDecodeError) as error:
-                raise UndecodablePayload(f"it is no message of its schema: {error}", len(rows)) from error
+                errors[row] = f"it is no message of its schema: {error}"
+        if errors:
+            raise UndecodablePayload.of(errors)
         try:
             return pa.array(rows, self.type)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeError) as error:
@@ -72,9 +77,20 @@ def _field_value(field: Any, wanted: Any) -> Value:
 
 
 def _single_value(field: Any, wanted: Any) -> Value:
+    if field.cpp_type == FieldDescriptor.CPPTYPE_MESSAGE and not pa.types.is_struct(wanted):
+        return _text if pa.types.is_string(wanted) else lambda message: message.SerializeToString()
     if field.cpp_type == FieldDescriptor.CPPTYPE_MESSAGE:
         return _message_value(field.message_type, wanted)
     if field.cpp_type == FieldDescriptor.CPPTYPE_ENUM:
         names = {each.number: each.name for each in field.enum_type.values}
         return lambda number: names.get(number, str(number))  # a number of the future stays a number
     return lambda value: value
+
+
+def _text(message: Any) -> str:
+    """Returns a message that Spark has no type for as protobuf's JSON, with the names of its fields as they are."""
+    try:
+        pool = message.DESCRIPTOR.file.pool
+        return str(MessageToJson(message, preserving_proto_field_name=True, indent=None, descriptor_pool=pool))
+    except (TypeError, SerializeToJsonError) as error:  # an Any of a type that the schema lacks
+        raise DecodeError(str(error)) from error

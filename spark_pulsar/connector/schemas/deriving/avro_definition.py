@@ -1,4 +1,5 @@
-"""Avro definitions derived from Spark's types, as Spark's own `to_avro` and StreamNative's sink derive them.
+"""Avro definitions derived from Spark's types, as Spark's own `to_avro` and StreamNative's sink derive them
+(SCHEMA-15).
 
 Types are read in the form of `StructType.jsonValue()`, so that no pyspark is needed. Differences to `to_avro`: a
 nullable field is `["null", type]` with the default null, as in the definitions of Pulsar's Java client, so that a
@@ -12,14 +13,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from spark_pulsar.connector.errors import SchemaError
-
-TOP_LEVEL_RECORD: Final = "topLevelRecord"
-"""Name of the record of a row, Spark's own."""
+from spark_pulsar.connector.schemas.extending import TOP_LEVEL_RECORD
 
 AvroType = str | dict[str, Any] | list[Any]
 """An Avro type as its JSON is."""
 
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAME: Final = re.compile(r"[^\W\d]\w*")
+"""Names as Avro's Java library takes them: letters of all alphabets."""
 _DECIMAL: Final = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
 _TIME: Final = re.compile(r"time\((\d+)\)")
 _TEXT: Final = re.compile(r"string\b.*|(?:var)?char\(\d+\)")

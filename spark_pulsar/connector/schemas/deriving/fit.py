@@ -1,14 +1,13 @@
-"""Definitions held against each other: whether rows can be written as a topic's definition says, and what differs."""
+"""Definitions held against each other: what differs between a topic's and that of rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from spark_pulsar.model.avro import NO_DEFAULT, AvroField, AvroType
 from spark_pulsar.model.schemas import Compatibility
 
-_WIDER: Final = {"int": "long", "float": "double"}
 _READ_AS: Final = {
     "int": ("long", "float", "double"),
     "long": ("float", "double"),
@@ -17,67 +16,14 @@ _READ_AS: Final = {
     "bytes": ("string",),
 }
 """Types as which Avro reads another."""
-_TIMESTAMPS: Final = (
-    {"timestamp-micros", "timestamp-millis"},
-    {"local-timestamp-micros", "local-timestamp-millis"},
-    {"time-micros"},
-)
 _MAX_DEPTH: Final = 50
 _MOST_SHOWN: Final = 12
-
-
-def fits(topic: Any, rows: Any) -> bool:
-    """Tells whether rows with the definition `rows` can be written with that of the topic and keep their meaning (both
-    parsed JSON): the same fields, each with the same type, or one that takes every value of it, and null wherever the
-    rows may have one. Order, names of records, and units of timestamps are the topic's."""
-    (topic, topic_null), (rows, rows_null) = _split(topic), _split(rows)
-    if rows_null and not topic_null:
-        return False
-    one, other = _kind(topic), _kind(rows)
-    if one == "record" and other == "record":
-        fields = {field["name"]: field["type"] for field in topic["fields"]}
-        wanted = {field["name"]: field["type"] for field in rows["fields"]}
-        return fields.keys() == wanted.keys() and all(fits(fields[name], wanted[name]) for name in wanted)
-    if one == other == "array":
-        return fits(topic["items"], rows["items"])
-    if one == other == "map":
-        return fits(topic["values"], rows["values"])
-    if one != other and _WIDER.get(other) != one:
-        return False
-    return one in ("boolean", "int", "long", "float", "double", "bytes", "string") and _same_meaning(topic, rows)
-
-
-def _same_meaning(topic: Any, rows: Any) -> bool:
-    one, other = _logical(topic), _logical(rows)
-    if one == other:
-        return True
-    return any(one[0] in family and other[0] in family for family in _TIMESTAMPS)
-
-
-def _logical(kind: Any) -> tuple[Any, ...]:
-    if not isinstance(kind, dict):
-        return (None,)
-    if kind.get("logicalType") == "decimal":
-        return ("decimal", kind.get("precision"), kind.get("scale", 0))
-    return (kind.get("logicalType"),)
-
-
-def _kind(kind: Any) -> Any:
-    """Returns the name of a type; None for a union, and for what is not written by this connector."""
-    name = kind.get("type") if isinstance(kind, dict) else kind
-    return name if isinstance(name, str) else None
-
-
-def _split(kind: Any) -> tuple[Any, bool]:
-    if not isinstance(kind, list):
-        return kind, False
-    others = [branch for branch in kind if branch != "null"]
-    return (others[0], len(kind) == 2) if len(others) == 1 else (None, False)
+_MOST_SYMBOLS: Final = 200
 
 
 def differences(topic: AvroType, rows: AvroType, strategy: Compatibility | None) -> list[str]:
-    """Tells field by field how the definition of rows differs from the topic's: what the strategy forbids of that, or
-    everything without one."""
+    """Describes field by field how the definition of rows differs from the topic's: what the strategy forbids of that,
+    or everything without one."""
     forbids_all = strategy is None or strategy is Compatibility.ALWAYS_INCOMPATIBLE
     shown = [
         text
@@ -103,7 +49,8 @@ def _differences(topic: AvroType, rows: AvroType, path: str, depth: int) -> Iter
     if is_nullable and not was_nullable:
         yield f"{name} is not null on the topic, but may be null in the DataFrame", True, False
     if before.kind != after.kind:
-        text = f"{name} is {_shown(before)} on the topic, but {_shown(after)} in the DataFrame"
+        one, other = _shown_apart(before, after)
+        text = f"{name} is {one} on the topic, but {other} in the DataFrame"
         yield text, after.kind in _READ_AS.get(before.kind, ()), before.kind in _READ_AS.get(after.kind, ())
     elif depth > _MAX_DEPTH:
         return
@@ -111,6 +58,11 @@ def _differences(topic: AvroType, rows: AvroType, path: str, depth: int) -> Iter
         yield from _fields(before, after, path, depth)
     elif before.kind in ("array", "map") and before.items is not None and after.items is not None:
         yield from _differences(before.items, after.items, f"{path}[]", depth + 1)
+    elif before.symbols != after.symbols or before.size_bytes != after.size_bytes:
+        one, other = _shown_apart(before, after)
+        old, new = set(before.symbols), set(after.symbols)
+        alike = before.size_bytes == after.size_bytes
+        yield f"{name} is {one} on the topic, but {other} in the DataFrame", alike and old <= new, alike and new <= old
     elif _shown(before) != _shown(after):
         yield f"{name} is {_shown(before)} on the topic, but {_shown(after)} in the DataFrame", True, True
 
@@ -143,6 +95,21 @@ def _unwrapped(one: AvroType) -> tuple[AvroType, bool]:
     others = [branch for branch in one.branches if branch.kind != "null"]
     has_null = len(others) < len(one.branches)
     return (others[0] if len(others) == 1 else one), has_null
+
+
+def _shown_apart(one: AvroType, other: AvroType) -> tuple[str, str]:
+    """Returns the names of two types that differ, with what they differ in where the names are the same."""
+    names = _shown(one), _shown(other)
+    return names if names[0] != names[1] else (_shown_wholly(one), _shown_wholly(other))
+
+
+def _shown_wholly(one: AvroType) -> str:
+    if one.kind == "enum":
+        symbols = ", ".join(one.symbols)
+        return f"enum of {symbols if len(symbols) <= _MOST_SYMBOLS else f'{symbols[:_MOST_SYMBOLS]}...'}"
+    size = f"({one.size_bytes})" if one.kind == "fixed" else ""
+    shown = _shown(one)
+    return f"{one.kind}{size}" if shown == one.kind else f"{shown} in {one.kind}{size}"
 
 
 def _shown(one: AvroType) -> str:

@@ -1,4 +1,5 @@
-"""Schemas of rows to be written: which columns make the message, and the schema that the topic gets for them.
+"""Schemas of rows to be written: which columns make the message, and the schema that the topic gets for them
+(SCHEMA-2).
 
 `schemaType` decides. AVRO and JSON take all columns but those of the message itself (`__key`, `__topic`, …) as the
 fields of a record, or the fields of the one column that is a struct; a primitive type takes the one column that there
@@ -13,9 +14,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.connector.errors import SchemaError
+from spark_pulsar.connector.options.decode_mode import BASE64, TEXT
 from spark_pulsar.connector.options.options import AUTO_PRODUCE_BYTES, NO_SCHEMA, Options
 from spark_pulsar.connector.schemas.definition import KEY_VALUE_ENCODING, KeyValueEncoding
 from spark_pulsar.connector.schemas.deriving.avro_definition import derive_record
+from spark_pulsar.connector.schemas.linked import linked_text
 from spark_pulsar.model.schemas import Schema, SchemaType, join_key_and_value
 
 if TYPE_CHECKING:
@@ -40,11 +43,11 @@ PRIMITIVES: Final[Mapping[SchemaType, tuple[str, ...]]] = {
     SchemaType.DOUBLE: ("double", "float"),
     SchemaType.DATE: ("date",),
     SchemaType.TIME: ("time",),
-    SchemaType.TIMESTAMP: ("timestamp",),
-    SchemaType.INSTANT: ("timestamp",),
+    SchemaType.TIMESTAMP: ("timestamp", "timestamp_ntz"),
+    SchemaType.INSTANT: ("timestamp", "timestamp_ntz"),
     SchemaType.LOCAL_DATE: ("date",),
     SchemaType.LOCAL_TIME: ("time",),
-    SchemaType.LOCAL_DATE_TIME: ("timestamp_ntz",),
+    SchemaType.LOCAL_DATE_TIME: ("timestamp_ntz", "timestamp"),
 }
 """Spark's types that each primitive schema takes without loss, by their names in JSON; the first is its own. AUTO takes
 the first schema that has the column's type first."""
@@ -58,17 +61,21 @@ class PartSchema:
     columns: tuple[str, ...]
     is_struct: bool = False
     """True when the one column is a struct whose fields are those of the record."""
+    json_bytes: str = BASE64
+    json_times: str = TEXT
 
     def encode(self, table: pa.Table) -> FlatBytes:
         """Encodes the rows; null where the one column is null."""
         from spark_pulsar.connector.schemas.encoding.avro_payloads import encode_avro
-        from spark_pulsar.connector.schemas.encoding.json_payloads import encode_json
+        from spark_pulsar.connector.schemas.encoding.json_payloads import JsonForm, encode_json
         from spark_pulsar.connector.schemas.encoding.primitive_payloads import encode_primitive
 
         if self.schema.type not in RECORDS:
             return encode_primitive(_column(table, self.columns[0]), self.schema.type)
-        encode = encode_avro if self.schema.type is SchemaType.AVRO else encode_json
-        return encode(self._rows(table), json.loads(self.schema.data))
+        rows, definition = self._rows(table), linked_text(self.schema.data)
+        if self.schema.type is SchemaType.AVRO:
+            return encode_avro(rows, definition)
+        return encode_json(rows, definition, JsonForm(self.json_bytes, self.json_times))
 
     def _rows(self, table: pa.Table) -> Any:
         import pyarrow as pa
@@ -106,7 +113,7 @@ class RowSchema:
 
     @property
     def is_registered(self) -> bool:
-        """Tells whether topics get a schema of these rows: not of mere bytes."""
+        """Returns whether topics get a schema of these rows: not of mere bytes."""
         return self.key is not None or self.value.schema.type is not SchemaType.BYTES
 
     def encode(self, table: pa.Table) -> tuple[Any, Any]:
@@ -133,7 +140,7 @@ class RowSchema:
 
 def derive_row_schema(fields: Sequence[Mapping[str, Any]], options: Options) -> RowSchema | None:
     """Derives the schema of rows from the columns of a DataFrame, given as in `StructType.jsonValue()`; None when the
-    option `schemaType` asks for none, or takes encoded values. Raises SchemaError for a column that the schema cannot
+    option `schemaType` requests none, or takes encoded values. Raises SchemaError for a column that the schema cannot
     take."""
     if options.schema_type in (NO_SCHEMA, AUTO_PRODUCE_BYTES):
         return None
@@ -145,7 +152,7 @@ def derive_row_schema(fields: Sequence[Mapping[str, Any]], options: Options) -> 
         return rows
     if not values:
         raise SchemaError("there is no column for the value, only columns of the message")
-    return RowSchema(_part(values, options.schema_type, "schemaType"))
+    return RowSchema(_part(values, options.schema_type, "schemaType", options))
 
 
 def _key_value(fields: Sequence[Mapping[str, Any]], options: Options) -> RowSchema:
@@ -156,20 +163,21 @@ def _key_value(fields: Sequence[Mapping[str, Any]], options: Options) -> RowSche
             "put several into one: struct(...) AS value"
         )
     return RowSchema(
-        value=_part([by_name["value"]], options.value_schema_type, "valueSchemaType"),
-        key=_part([by_name["key"]], options.key_schema_type, "keySchemaType"),
+        value=_part([by_name["value"]], options.value_schema_type, "valueSchemaType", options),
+        key=_part([by_name["key"]], options.key_schema_type, "keySchemaType", options),
         encoding=KeyValueEncoding(options.key_value_encoding_type),
     )
 
 
-def _part(fields: Sequence[Mapping[str, Any]], schema_type: str, option: str) -> PartSchema:
+def _part(fields: Sequence[Mapping[str, Any]], schema_type: str, option: str, options: Options) -> PartSchema:
     names = tuple(field["name"] for field in fields)
     kind = fields[0]["type"]
     is_struct = len(fields) == 1 and isinstance(kind, dict) and kind["type"] == "struct"
     chosen = _chosen(fields, is_struct) if schema_type == AUTO else SchemaType[schema_type]
     if chosen in RECORDS:
         definition = derive_record(kind if is_struct else {"fields": fields})
-        return PartSchema(Schema(chosen, json.dumps(definition).encode()), names, is_struct)
+        schema = Schema(chosen, json.dumps(definition).encode())
+        return PartSchema(schema, names, is_struct, options.json_bytes, options.json_times)
     if len(fields) > 1:
         raise SchemaError(
             f"{option} {chosen.name} takes one column, not {', '.join(names)}; use AVRO or JSON for several"

@@ -1,7 +1,7 @@
 """Rows encoded as Avro, column by column: sizes of all rows first, then the bytes, without a Python object for a row.
 
 The definition decides: order of fields, order of union branches, logical types. It is the one derived from the
-DataFrame, or the topic's where that says the same.
+DataFrame, or the topic's where that takes the rows. Definitions are linked (`schemas.linked`).
 """
 
 from __future__ import annotations
@@ -10,22 +10,34 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_pulsar.connector.errors import SchemaError
 from spark_pulsar.connector.schemas.encoding import kernels
+from spark_pulsar.connector.schemas.encoding.branches import (
+    check_size,
+    members_of_union,
+    rescaled,
+    symbol_places,
+)
 from spark_pulsar.connector.schemas.encoding.columns import (
+    binary_array,
     children,
     fixed_width,
-    integers,
-    micros,
+    moments,
     offsets_of,
     refuse_nulls,
 )
+from spark_pulsar.connector.schemas.encoding.filling import avro_of_field, repeated
+from spark_pulsar.connector.schemas.extending import column_of
+from spark_pulsar.connector.schemas.linked import kind_of
 from spark_pulsar.wire.columns.entries import ByteArray, IntArray
 from spark_pulsar.wire.columns.flat import NO_BYTES, FlatBytes, flat_bytes, validity
 
 _NO_UNION = (-1, -1)
 _Codes = tuple[int, int]
+_MOST_BRANCHES = 64
+"""Branches of a union whose number takes one byte."""
 
 
 class _Part(Protocol):
@@ -95,7 +107,7 @@ class _Fields:
 
 
 def encode_avro(rows: Any, definition: Any) -> FlatBytes:
-    """Encodes a column of structs with the definition of a record (parsed JSON); a null struct stays null.
+    """Encodes a column of structs with the definition of a record (linked); a null struct stays null.
 
     Raises SchemaError for a null where the definition allows none.
     """
@@ -123,27 +135,36 @@ def _spread(items: FlatBytes, valid: ByteArray) -> FlatBytes:
 
 
 def without_null(kind: Any) -> tuple[Any, tuple[int, int]]:
-    """Splits a union of null and one type: that type, and the codes of both branches; (-1, -1) for no union."""
+    """Splits a union of null and one type: that type, and the codes of both branches; (-1, -1) for no union, and None
+    for a union of several types."""
     if not isinstance(kind, list):
         return kind, _NO_UNION
-    others = [index for index, branch in enumerate(kind) if branch != "null"]
-    if len(others) != 1 or len(kind) > 2:
-        raise SchemaError(f"a union of {len(others)} types cannot be written")
+    others = [index for index, branch in enumerate(kind) if kind_of(branch) != "null"]
+    if len(others) != 1:
+        return None, _NO_UNION
     if len(kind) == 1:  # a union of one type still has its branch
         return kind[0], (-1, 0)
     return kind[others[0]], (2 - 2 * others[0], 2 * others[0])
 
 
 def _part(array: Any, kind: Any, column: str) -> _Part:
-    kind, codes = without_null(kind)
+    kind, codes = without_null(union := kind)
+    if kind is None:
+        return _union(array, union, column)
     if codes[0] < 0:
         refuse_nulls(array, column)
-    name = kind["type"] if isinstance(kind, dict) else kind
+    return _value(array, kind, column, codes)
+
+
+def _value(array: Any, kind: Any, column: str, codes: _Codes) -> _Part:
+    name = kind_of(kind)
     valid = validity(array)
     if name in ("int", "long"):
-        return _Longs(_longs(array, kind), valid, codes)
-    if name in ("string", "bytes"):
-        return _Items(_decimals(array) if pa.types.is_decimal(array.type) else flat_bytes(array), valid, codes, True)
+        return _Longs(moments(array, kind), valid, codes)
+    if name == "enum":
+        return _Longs(symbol_places(array, kind, column), valid, codes)
+    if name in ("string", "bytes", "fixed"):
+        return _Items(_bytes(array, kind, name, column), valid, codes, name != "fixed")
     if name in ("float", "double"):
         wide = array.cast(pa.float32() if name == "float" else pa.float64())
         return _Items(fixed_width(wide.to_numpy(zero_copy_only=False)), valid, codes, False)
@@ -167,10 +188,14 @@ def _record(array: Any, kind: Any, column: str, codes: _Codes, valid: ByteArray)
     present = array.drop_null() if len(valid) else array
     names = {present.type.field(index).name: index for index in range(present.type.num_fields)}
     prefix = f"{column}." if column else ""
-    parts = [
-        _part(present.field(names[field["name"]]), field["type"], f"{prefix}{field['name']}")
-        for field in kind["fields"]
-    ]
+    parts: list[_Part] = []
+    for field in kind["fields"]:
+        name = f"{prefix}{field['name']}"
+        source = column_of(field, names, kind)
+        if source is not None:
+            parts.append(_part(present.field(names[source]), field["type"], name))
+        elif item := avro_of_field(field, name):
+            parts.append(_Items(repeated(item, len(present)), NO_BYTES, _NO_UNION, False))
     fields = _Fields(parts)
     if codes == _NO_UNION:
         return fields
@@ -178,11 +203,43 @@ def _record(array: Any, kind: Any, column: str, codes: _Codes, valid: ByteArray)
     return _Items(_spread(items, valid) if len(valid) else items, valid, codes, False)
 
 
-def _longs(array: Any, kind: Any) -> IntArray:
-    logical = kind.get("logicalType", "") if isinstance(kind, dict) else ""
-    if not pa.types.is_timestamp(array.type) and not pa.types.is_time(array.type):
-        return integers(array)
-    return micros(array) // 1_000 if logical.endswith("-millis") else micros(array)
+def _union(array: Any, union: list[Any], column: str) -> _Part:
+    """A union of several types: each row has its branch and the value behind it."""
+    if len(union) > _MOST_BRANCHES:
+        raise SchemaError(f"column {column}: a union of {len(union)} types cannot be written")
+    columns = []
+    for index, values in members_of_union(array, union, column):
+        present = values.drop_null()
+        items = _encoded(_value(present, union[index], column, (0, 2 * index)), len(present))
+        columns.append(binary_array(_spread(items, values.is_valid().to_numpy(zero_copy_only=False))))
+    kinds = [kind_of(branch) for branch in union]
+    null = bytes([2 * kinds.index("null")]) if "null" in kinds else b""
+    whole = pc.coalesce(*columns, pa.scalar(null, pa.large_binary()))
+    return _Items(flat_bytes(whole), NO_BYTES, _NO_UNION, False)
+
+
+def _bytes(array: Any, kind: Any, name: str, column: str) -> FlatBytes:
+    if pa.types.is_decimal(array.type):
+        items = _decimals(rescaled(array, kind, column))
+        return _widened(items, kind["size"], column) if name == "fixed" else items
+    if name == "fixed":
+        check_size(array, kind, column)
+    return flat_bytes(array)
+
+
+def _widened(items: FlatBytes, size: int, column: str) -> FlatBytes:
+    """Returns unscaled values in `size` bytes each: the sign stands before them."""
+    lengths = np.diff(items.offsets)
+    if len(lengths) and lengths.max() > size:
+        raise SchemaError(f"column {column} holds a decimal of {lengths.max()} bytes, the topic's fixed has {size}")
+    signs = np.zeros(len(lengths), np.uint8)
+    if len(items.data):
+        signs[lengths > 0] = np.where(items.data[items.offsets[:-1][lengths > 0]] >= 0x80, 0xFF, 0)
+    target = np.repeat(signs, size)
+    ends = (np.arange(len(lengths), dtype=np.int64) + 1) * size
+    places = np.arange(len(items.data)) + np.repeat(ends - items.offsets[1:], lengths)
+    target[places] = items.data
+    return FlatBytes(target, np.concatenate((np.zeros(1, np.int64), ends)), NO_BYTES)
 
 
 def _decimals(array: Any) -> FlatBytes:

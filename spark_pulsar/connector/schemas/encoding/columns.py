@@ -9,10 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_pulsar.connector.errors import SchemaError
+from spark_pulsar.connector.session_zone import as_instants, as_local_times
 from spark_pulsar.wire.columns.entries import ByteArray, IntArray
 from spark_pulsar.wire.columns.flat import NO_BYTES, FlatBytes
 
 _MICROS: Final = {"s": (1_000_000, 1), "ms": (1_000, 1), "us": (1, 1), "ns": (1, 1_000)}
+_MOST_NANOS: Final = 2**63 - 1
 
 
 def offsets_of(lengths: IntArray) -> IntArray:
@@ -39,6 +41,29 @@ def micros(array: Any) -> IntArray:
     multiplier, divisor = _MICROS[array.type.unit]
     values = integers(array)
     return values if multiplier == divisor else values * multiplier // divisor
+
+
+def moments(array: Any, kind: Any) -> IntArray:
+    """Returns what an Avro type says of integers, dates, times and timestamps: timestamps in its unit, and those of the
+    other kind, with or without time zone, as Spark casts them; finer ones are rounded down.
+
+    Raises SchemaError for a time whose number of nanoseconds has more than 64 bits.
+    """
+    if not pa.types.is_timestamp(array.type) and not pa.types.is_time(array.type):
+        return integers(array)
+    logical = kind.get("logicalType", "") if isinstance(kind, dict) else ""
+    if logical.startswith("timestamp-"):
+        array = as_instants(array)
+    elif logical.startswith("local-timestamp-"):
+        array = as_local_times(array)
+    values = micros(array)
+    if logical.endswith("-millis"):
+        return values // 1_000
+    if not logical.endswith("-nanos"):
+        return values
+    if len(values) and max(-int(values.min()), int(values.max())) > _MOST_NANOS // 1_000:
+        raise SchemaError(f"a {logical} of the topic's schema has no room for a year before 1678 or after 2261")
+    return values * 1_000
 
 
 def fixed_width(values: Any) -> FlatBytes:

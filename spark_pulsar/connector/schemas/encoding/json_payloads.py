@@ -1,13 +1,14 @@
-"""Rows encoded as JSON, column by column, in the form that Pulsar's JSON schemas have.
+"""Rows encoded as JSON, column by column, in the form that Pulsar's JSON schemas have (SCHEMA-16).
 
-The definition is one of Avro, and the values are those that it names: a date is a number of days, a timestamp a number
-of microseconds (or milliseconds), a decimal a number with all its digits. As Pulsar's Java client and Spark's
-`to_json` do, fields that are null are left out, bytes are base64, and NaN and infinities are strings.
+The definition is one of Avro, and the values are those that it names: a date is a number of days, a decimal a number
+with all its digits; a time or timestamp is ISO 8601, or a number of microseconds (or milliseconds). As Pulsar's Java
+client and Spark's `to_json` do, fields that are null are left out, bytes are base64, NaN and infinities are strings.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -15,22 +16,50 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_pulsar.connector.errors import SchemaError
+from spark_pulsar.connector.options.decode_mode import BASE64, NUMBER, TEXT
 from spark_pulsar.connector.schemas.encoding import kernels, member_kernels
 from spark_pulsar.connector.schemas.encoding.avro_payloads import without_null
+from spark_pulsar.connector.schemas.encoding.branches import (
+    check_size,
+    members_of_union,
+    rescaled,
+    symbol_places,
+)
 from spark_pulsar.connector.schemas.encoding.columns import (
     binary_array,
     children,
     integers,
-    micros,
+    moments,
     offsets_of,
     refuse_nulls,
 )
+from spark_pulsar.connector.schemas.encoding.filling import json_of_field, repeated
+from spark_pulsar.connector.schemas.extending import column_of
+from spark_pulsar.connector.schemas.linked import kind_of
+from spark_pulsar.connector.session_zone import as_instants, as_local_times
 from spark_pulsar.wire.columns.entries import ByteArray, IntArray
 from spark_pulsar.wire.columns.flat import NO_BYTES, FlatBytes, flat_bytes, validity
 from spark_pulsar.wire.columns.hashes import text_keys
 
 _NOT_FINITE: Final = {b"nan": b'"NaN"', b"inf": b'"Infinity"', b"-inf": b'"-Infinity"'}
 _BRACKETS: Final = {"array": (ord("["), ord("]")), "map": (ord("{"), ord("}"))}
+
+
+_DAY_LENGTH: Final = len("2023-11-14")
+_FIRST_MICROS: Final = -62_135_596_800_000_000
+_LAST_MICROS: Final = 253_402_300_799_999_999
+
+
+@dataclass(frozen=True, slots=True)
+class JsonForm:
+    """Forms of values that clients write and read in more than one way: the options `jsonBytes` and `jsonTimes`."""
+
+    bytes: str = BASE64
+    times: str = TEXT
+
+
+NUMBERS: Final = JsonForm(times=NUMBER)
+"""Times as the numbers of the definition."""
 
 
 class _Member(Protocol):
@@ -81,32 +110,43 @@ class _Texts:
         member_kernels.put_text_members(data, offsets, valid, self._lengths, self._name, starts, cursors, target)
 
 
-def encode_json(rows: Any, definition: Any) -> FlatBytes:
-    """Encodes a column of structs with the definition of a record (parsed JSON); a null struct stays null.
+def encode_json(rows: Any, definition: Any, form: JsonForm = NUMBERS) -> FlatBytes:
+    """Encodes a column of structs with the definition of a record (linked); a null struct stays null.
 
-    Raises SchemaError for a null where the definition allows none.
+    Raises SchemaError for a null where the definition allows none, and for bytes that are no UTF-8 where they
+    are to be text.
     """
-    return _value(rows, ["null", definition], "")
+    return _value(rows, ["null", definition], "", form)
 
 
-def _value(array: Any, kind: Any, column: str) -> FlatBytes:
+def _value(array: Any, kind: Any, column: str, form: JsonForm) -> FlatBytes:
     """Returns the JSON text of each row's value; null for null."""
-    kind, (null_code, _) = without_null(kind)
+    kind, (null_code, _) = without_null(union := kind)
+    if kind is None:
+        columns = members_of_union(array, union, column)
+        members = [_value(values, ["null", union[index]], column, form) for index, values in columns]
+        return members[0] if len(members) == 1 else flat_bytes(pc.coalesce(*map(binary_array, members)))
     if null_code < 0:
         refuse_nulls(array, column)
-    name = kind["type"] if isinstance(kind, dict) else kind
+    name = kind_of(kind)
     if name == "record":
-        return _object(array, kind, column)
+        return _object(array, kind, column, form)
     if name in _BRACKETS:
-        return _joined(array, kind, name, column)
-    if name == "string":
+        return _joined(array, kind, name, column, form)
+    if name == "enum":
+        symbol_places(array, kind, column)  # checks them
+    if name in ("string", "enum"):
         return _quoted(flat_bytes(array))
-    if name == "bytes" and not pa.types.is_decimal(array.type):
-        return _quoted(text_keys(array.cast(pa.large_binary()), "base64").text)
+    if _is_text_time(array, form):
+        return _quoted(_time_texts(array, kind, column))
+    if name == "fixed" and not pa.types.is_decimal(array.type):
+        check_size(array, kind, column)
+    if name in ("bytes", "fixed") and not pa.types.is_decimal(array.type):
+        return _quoted(_byte_texts(array, column, form))
     return flat_bytes(_scalars(array, kind, name, column))
 
 
-def _object(array: Any, kind: Any, column: str) -> FlatBytes:
+def _object(array: Any, kind: Any, column: str, form: JsonForm) -> FlatBytes:
     valid = validity(array)
     present = array.drop_null() if len(valid) else array
     names = {present.type.field(index).name: index for index in range(present.type.num_fields)}
@@ -115,8 +155,14 @@ def _object(array: Any, kind: Any, column: str) -> FlatBytes:
     sizes = np.zeros(len(present), np.int64)
     for field in kind["fields"]:
         label = np.frombuffer(f",{json.dumps(field['name'])}:".encode(), np.uint8)
-        values = present.field(names[field["name"]])
-        member = _member(values, field["type"], f"{prefix}{field['name']}", label)
+        column_name = f"{prefix}{field['name']}"
+        source = column_of(field, names, kind)
+        if source is not None:
+            member = _member(present.field(names[source]), field["type"], column_name, label, form)
+        elif (text := json_of_field(field, column_name, form.bytes)) is not None:
+            member = _Values(repeated(text, len(present)), label)
+        else:
+            continue
         member.size(sizes)
         members.append(member)
     sizes -= sizes > 0  # the first member has no comma
@@ -134,26 +180,28 @@ def _object(array: Any, kind: Any, column: str) -> FlatBytes:
     return FlatBytes(target, offsets_of(spread), valid)
 
 
-def _member(array: Any, kind: Any, column: str, label: ByteArray) -> _Member:
+def _member(array: Any, kind: Any, column: str, label: ByteArray, form: JsonForm) -> _Member:
     """Returns a member that is written straight from the column, where there is a kernel for its type."""
     only, (null_code, _) = without_null(kind)
-    name = only["type"] if isinstance(only, dict) else only
-    if name not in ("int", "long", "string"):
-        return _Values(_value(array, kind, column), label)
+    name = "union" if only is None else kind_of(only)
+    if name not in ("int", "long", "string") or _is_text_time(array, form):
+        return _Values(_value(array, kind, column, form), label)
     if null_code < 0:
         refuse_nulls(array, column)
     if name == "string":
         return _Texts(flat_bytes(array), label)
-    return _Integers(_integers(array, only), validity(array), label)
+    return _Integers(moments(array, only), validity(array), label)
 
 
-def _joined(array: Any, kind: Any, name: str, column: str) -> FlatBytes:
+def _joined(array: Any, kind: Any, name: str, column: str, form: JsonForm) -> FlatBytes:
     firsts, items = children(array)
-    if name == "array":
-        parts = _with_null_text(_value(items, kind["items"], f"{column}[]"))
+    if name == "array" and _is_java_map(kind, items):
+        name, parts = "map", _java_map(items, kind["items"], column, form)
+    elif name == "array":
+        parts = _with_null_text(_value(items, kind["items"], f"{column}[]", form))
     else:
         keys = _quoted(flat_bytes(items.field(0)))
-        values = _with_null_text(_value(items.field(1), kind["values"], f"{column}[]"))
+        values = _with_null_text(_value(items.field(1), kind["values"], f"{column}[]", form))
         parts = _side_by_side(keys, values)
     valid = validity(array)
     lengths = np.empty(len(array), np.int64)
@@ -164,8 +212,26 @@ def _joined(array: Any, kind: Any, name: str, column: str) -> FlatBytes:
     return FlatBytes(target, offsets, valid)
 
 
+def _is_java_map(kind: Any, items: Any) -> bool:
+    """Returns whether an array of keys and values is a map to Java's client, which has an object of it in JSON."""
+    if not str(kind.get("java-class", "")).endswith("Map") or not pa.types.is_struct(items.type):
+        return False
+    names = {field.name: field.type for field in items.type}
+    plain = (pa.types.is_integer, pa.types.is_string, pa.types.is_large_string, pa.types.is_boolean)
+    return names.keys() == {"key", "value"} and any(is_plain(names["key"]) for is_plain in plain)
+
+
+def _java_map(items: Any, kind: Any, column: str, form: JsonForm) -> FlatBytes:
+    key, value = items.field("key"), items.field("value")
+    if items.null_count or key.null_count:
+        raise SchemaError(f"column {column} holds a null key, and a map of Java's client has none; leave it out")
+    kinds = {field["name"]: field["type"] for field in kind["fields"]}
+    values = _with_null_text(_value(value, kinds["value"], f"{column}[]", form))
+    return _side_by_side(_quoted(flat_bytes(key.cast(pa.large_string()))), values)
+
+
 def _with_null_text(items: FlatBytes) -> FlatBytes:
-    """Items of arrays and maps are not left out: a null is told."""
+    """Items of arrays and maps are not left out: a null is written."""
     return (
         flat_bytes(pc.fill_null(binary_array(items), pa.scalar(b"null", pa.large_binary())))
         if len(items.valid)
@@ -192,23 +258,50 @@ def _text_lengths(texts: FlatBytes) -> IntArray:
     return lengths
 
 
+def _is_text_time(array: Any, form: JsonForm) -> bool:
+    return form.times == TEXT and bool(pa.types.is_timestamp(array.type) or pa.types.is_time(array.type))
+
+
+def _time_texts(array: Any, kind: Any, column: str) -> FlatBytes:
+    """Returns times and timestamps as ISO 8601."""
+    if pa.types.is_time(array.type):
+        return flat_bytes(array.cast(pa.time64("us")).cast(pa.large_string()))
+    logical = kind.get("logicalType", "") if isinstance(kind, dict) else ""
+    is_local = logical.startswith("local-") or (array.type.tz is None and not logical)
+    array = as_local_times(array) if is_local else as_instants(array)
+    bounds = pc.min_max(integers(array.cast(pa.timestamp("us", array.type.tz))))
+    if len(array) and not _FIRST_MICROS <= bounds["min"].as_py() <= bounds["max"].as_py() <= _LAST_MICROS:
+        raise SchemaError(
+            f"column {column} holds a timestamp that is not in the years 1 to 9999, which ISO 8601 has no text for; "
+            "set jsonTimes to NUMBER"
+        )
+    texts = flat_bytes(array.cast(pa.timestamp("us", None if is_local else "UTC")).cast(pa.large_string()))
+    data = texts.data.copy()
+    starts = texts.offsets[:-1]
+    data[(starts if not len(texts.valid) else starts[texts.valid != 0]) + _DAY_LENGTH] = ord("T")
+    return texts._replace(data=data)
+
+
+def _byte_texts(array: Any, column: str, form: JsonForm) -> FlatBytes:
+    if form.bytes != TEXT:
+        return text_keys(array.cast(pa.large_binary()), "base64").text
+    try:
+        return flat_bytes(array.cast(pa.large_binary()).cast(pa.large_string()))
+    except pa.ArrowInvalid as error:
+        raise SchemaError(
+            f"column {column} holds bytes that are no UTF-8, which JSON has no text for; set jsonBytes to BASE64"
+        ) from error
+
+
 def _scalars(array: Any, kind: Any, name: str, column: str) -> Any:
     """Returns the text of numbers and booleans."""
     if name in ("int", "long"):
-        return pa.array(_integers(array, kind), mask=_mask(array)).cast(pa.large_string())
+        return pa.array(moments(array, kind), mask=_mask(array)).cast(pa.large_string())
     if name in ("float", "double"):
         return _floats(array)
     if name == "boolean" or pa.types.is_decimal(array.type):
-        return array.cast(pa.large_string())
+        return (array if name == "boolean" else rescaled(array, kind, column)).cast(pa.large_string())
     raise SchemaError(f"column {column}: the Avro type {name} cannot be written")
-
-
-def _integers(array: Any, kind: Any) -> IntArray:
-    """Returns what the definition says of integers, dates and times."""
-    if not pa.types.is_timestamp(array.type) and not pa.types.is_time(array.type):
-        return integers(array)
-    logical = kind.get("logicalType", "") if isinstance(kind, dict) else ""
-    return micros(array) // 1_000 if logical.endswith("-millis") else micros(array)
 
 
 def _mask(array: Any) -> Any:

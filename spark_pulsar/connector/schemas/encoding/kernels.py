@@ -37,7 +37,7 @@ def _zigzag(value: int) -> int:
 
 @inlined
 def is_null(valid: Bytes, row: int) -> bool:
-    """Tells whether a row is null; an empty array says that none is."""
+    """Returns whether a row is null; an empty array says that none is."""
     return len(valid) > 0 and valid[row] == 0
 
 

@@ -119,7 +119,7 @@ def put_text_members(
 
 @inlined
 def _is_whole(data: Bytes, at: int, end: int) -> bool:
-    """Tells whether a float's text has digits only, and a sign: no point, no exponent, and no letters."""
+    """Returns whether a float's text has digits only, and a sign: no point, no exponent, and no letters."""
     for place in range(at, end):
         byte = byte_at(data, place)
         if byte == _POINT or byte > 0x39:

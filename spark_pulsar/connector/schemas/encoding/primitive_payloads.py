@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_pulsar.connector.schemas.encoding.columns import fixed_width, integers, micros
+from spark_pulsar.connector.session_zone import as_instants, as_local_times
 from spark_pulsar.model.schemas import SchemaType
 from spark_pulsar.wire.columns.flat import FlatBytes, flat_bytes, validity
 
@@ -30,6 +31,10 @@ def encode_primitive(array: Any, kind: SchemaType) -> FlatBytes:
     """
     if kind in (SchemaType.STRING, SchemaType.BYTES):
         return flat_bytes(array)
+    if kind in (SchemaType.TIMESTAMP, SchemaType.INSTANT):
+        array = as_instants(array)
+    elif kind is SchemaType.LOCAL_DATE_TIME:
+        array = as_local_times(array)
     return fixed_width(_numbers(array, kind))._replace(valid=validity(array))
 
 

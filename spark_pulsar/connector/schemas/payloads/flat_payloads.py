@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from spark_pulsar.wire.columns.kernels.column_kernels import bytes_offsets, gather_bytes
+from spark_pulsar.wire.columns.kernels.column_kernels import bytes_offsets, gather_bytes, invalid_text_rows
 
 Offsets = npt.NDArray[np.int32]
 Octets = npt.NDArray[np.uint8]
@@ -40,3 +40,11 @@ def gathered(octets: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], lengt
     return pa.Array.from_buffers(
         pa.binary(), len(lengths), [validity, pa.py_buffer(offsets), pa.py_buffer(column)], nulls
     )
+
+
+def invalid_texts(payloads: Any) -> list[int]:
+    """Returns the rows of a binary array that are no UTF-8; a null is none of them."""
+    octets, offsets = flat(payloads)
+    rows = np.empty(len(payloads), np.int64)
+    count = invalid_text_rows(octets, offsets, rows)
+    return [int(row) for row in rows[:count]]

@@ -1,6 +1,6 @@
 """Written types: the types of a payload's own schema that stand behind each type of the schema that it is read with.
 
-Pairs are those of Avro's schema resolution, which looks at kinds alone: a number of timestamp-millis would be taken for
+Pairs are those of Avro's schema resolution, which compares kinds alone: a number of timestamp-millis would be taken for
 one of timestamp-micros. Dates, times and decimals are therefore converted by the type that they were written with.
 """
 
@@ -44,14 +44,15 @@ def written_items(kind: str, written: Sequence[AvroType]) -> list[AvroType]:
 
 def written_branches(read: AvroType, written: Sequence[AvroType]) -> list[list[AvroType]]:
     """Returns for each branch of a union but null, or for the one type that is no union, the types that become it: the
-    first branch that takes a type has it."""
+    first branch of its kind has a type, else the first that takes it."""
     branches, others = (read.branches, branches_of(read)) if read.kind == "union" else ([read], [read])
     plain = [branch for each in written for branch in (each.branches if each.kind == "union" else [each])]
-    if len(others) == 1:  # names do not matter: there is nothing to tell apart
+    if len(others) == 1:  # names do not matter: there is nothing to distinguish
         return [[each for each in plain if each.kind != "null"]]
     found: dict[int, list[AvroType]] = {id(branch): [] for branch in branches}
     for each in plain:
-        taker = next((branch for branch in branches if _becomes(each, branch)), None)
+        takers = [branch for branch in branches if _becomes(each, branch)]
+        taker = next((branch for branch in takers if branch.kind == each.kind), takers[0] if takers else None)
         if taker is not None:
             found[id(taker)].append(each)
     return [found[id(branch)] for branch in others]
@@ -82,11 +83,11 @@ def read_as(read: AvroType, written: Sequence[AvroType], path: str, *, is_text: 
                 found[_unit(read)] = read
             continue  # Avro refuses the values
         if _family(kind) != _family(own) or not fits:
-            raise SchemaError(f"field {path.lstrip('.')} was written as {_told(each)}, it cannot be read as {own}")
+            raise SchemaError(f"field {path.lstrip('.')} was written as {_described(each)}, it cannot be read as {own}")
         found[_unit(each)] = each
     if len(found) > 1:
-        told = " and ".join(sorted(_told(each) for each in found.values()))
-        raise SchemaError(f"field {path.lstrip('.')} was written as {told}: which of them is not told by its values")
+        kinds = " and ".join(sorted(_described(each) for each in found.values()))
+        raise SchemaError(f"field {path.lstrip('.')} was written as {kinds}: its values do not show which of them")
     return next(iter(found.values()), read)
 
 
@@ -101,5 +102,5 @@ def _family(logical: str) -> str:
     return logical
 
 
-def _told(avro: AvroType) -> str:
+def _described(avro: AvroType) -> str:
     return f"{logical_name(avro)} ({avro.kind})"

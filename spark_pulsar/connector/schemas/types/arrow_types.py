@@ -1,4 +1,4 @@
-"""Arrow types of definitions: the columns that Spark shows for a schema, in Spark's exact Arrow types.
+"""Arrow types of definitions: the columns that Spark shows for a schema, in Spark's exact Arrow types (SCHEMA-14).
 
 Every column and nested field is nullable: a tombstone, an older version of the schema or an undecodable payload leaves
 nulls where the definition has none.
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from spark_pulsar.connector.errors import SchemaError
 from spark_pulsar.model.schemas import SchemaType
 
 if TYPE_CHECKING:
@@ -23,6 +22,21 @@ MAX_DECIMAL_DIGITS: Final = 38
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 TIMESTAMP_NTZ: Final = pa.timestamp("us")
 TIME: Final = pa.time64("ns")
+
+JAVA_TIMES: Final = frozenset(
+    {
+        "java.util.Date",
+        "java.sql.Date",
+        "java.sql.Timestamp",
+        "java.time.OffsetDateTime",
+        "java.time.ZonedDateTime",
+    }
+)
+"""Classes of Java that its client defines as records without fields, and writes as times in JSON."""
+
+ODD: Final = (
+    "; leave it out by .schema(...), name it there as string to read it as JSON text, or set unsupportedFields to JSON"
+)
 
 RAW: Final = "; set useTopicSchema to false to read value as bytes"
 
@@ -75,6 +89,37 @@ LOGICAL: Final[dict[tuple[str, str], Any]] = {
 """Types of Avro's logical types but decimal; one that is not here, such as `uuid`, is read as what it lies in."""
 
 
+class OddType(pa.ExtensionType):  # type: ignore[misc]
+    """Stand-in for a type that Spark lacks; `reason` names the field. It is read as text or bytes, or not at all."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(pa.null(), "spark_pulsar.odd")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return self.reason.encode()
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage_type: Any, serialized: bytes) -> OddType:
+        return cls(serialized.decode())
+
+
+def odd_type(path: str, reason: str) -> OddType:
+    """Returns the stand-in for the type of a field."""
+    return OddType(f"field {path.lstrip('.') or 'value'}: {reason}{ODD}")
+
+
+def with_odd_as(kind: Any, plain: Any) -> Any:
+    """Returns a type with `plain` in place of each type that Spark lacks."""
+    if isinstance(kind, OddType):
+        return plain
+    if pa.types.is_struct(kind):
+        return pa.struct([each.with_type(with_odd_as(each.type, plain)) for each in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_type, with_odd_as(kind.item_type, plain))
+    return pa.list_(with_odd_as(kind.value_type, plain)) if pa.types.is_list(kind) else kind
+
+
 def branches_of(union: AvroType) -> list[AvroType]:
     """Returns the branches of a union without null."""
     return [branch for branch in union.branches if branch.kind != "null"]
@@ -109,24 +154,29 @@ def logical_name(avro: AvroType) -> str:
     return name if isinstance(name, str) and (avro.kind, name) in LOGICAL else ""
 
 
-def arrow_type(avro: AvroType) -> Any:
-    """Returns the Arrow type of an Avro type; a record becomes a struct.
+def arrow_type(avro: AvroType, *, is_json: bool = False) -> Any:
+    """Returns the Arrow type of an Avro type, of JSON payloads where that is said; a record becomes a struct.
 
-    Raises SchemaError for a record that contains itself, for a decimal that Spark has no type for, and for a definition
-    with more than MAX_TYPES types; each names the field.
+    OddType stands for a record that contains itself, a decimal of too many digits, a union with branches that nothing
+    distinguishes, and what is beyond MAX_TYPES types.
     """
-    return _Typing().type_of(avro, "")
+    return _Typing(is_json).type_of(avro, "")
+
+
+class _TooManyTypes(Exception):
+    """A field has too many types."""
 
 
 class _Typing:
-    def __init__(self) -> None:
+    def __init__(self, is_json: bool) -> None:
+        self._is_json = is_json
         self._count = 0
         self._inside: list[str] = []
 
     def type_of(self, avro: AvroType, path: str) -> Any:
         self._count += 1
         if self._count > MAX_TYPES:
-            raise SchemaError(f"the schema has more than {MAX_TYPES} types{RAW}")
+            raise _TooManyTypes
         if avro.kind == "record":
             return self._record(avro, path)
         if avro.kind == "union":
@@ -138,23 +188,31 @@ class _Typing:
         decimal = decimal_of(avro)
         if decimal is not None:
             if decimal[0] > MAX_DECIMAL_DIGITS:
-                raise SchemaError(
-                    f"field {path.lstrip('.')} is a decimal of {decimal[0]} digits, Spark has {MAX_DECIMAL_DIGITS}{RAW}"
-                )
+                reason = f"decimal({decimal[0]},{decimal[1]}) has more digits than the {MAX_DECIMAL_DIGITS} of Spark"
+                return odd_type(path, reason)
             return pa.decimal128(*decimal)
         logical = avro.attributes.get("logicalType")
         return LOGICAL.get((avro.kind, logical) if isinstance(logical, str) else ("", ""), PLAIN[avro.kind])
 
     def _record(self, avro: AvroType, path: str) -> Any:
         if avro.name in self._inside:
-            raise SchemaError(
-                f"field {path.lstrip('.')} contains the record {avro.name} that it is a part of; "
-                f"Spark has no recursive types{RAW}"
-            )
+            return odd_type(path, f"the record {avro.name} contains itself, and Spark has no recursive types")
+        if self._is_json and not avro.fields and path:
+            return TIMESTAMP if avro.name in JAVA_TIMES else pa.string()  # JSON text: it may be anything
         self._inside.append(avro.name)
-        fields = [pa.field(each.name, self.type_of(each.type, f"{path}.{each.name}")) for each in avro.fields]
+        fields = [pa.field(each.name, self._field(each.type, f"{path}.{each.name}")) for each in avro.fields]
         self._inside.pop()
         return pa.struct(fields)
+
+    def _field(self, avro: AvroType, path: str) -> Any:
+        if len(self._inside) > 1:
+            return self.type_of(avro, path)
+        count = self._count
+        try:
+            return self.type_of(avro, path)
+        except _TooManyTypes:
+            self._count, self._inside = count, self._inside[:1]
+            return odd_type(path, f"with it the schema has more than {MAX_TYPES} types")
 
     def _union(self, branches: list[AvroType], path: str) -> Any:
         if not branches:
@@ -162,7 +220,31 @@ class _Typing:
         number = widened(branches)
         if number is not None:
             return number
+        if len(branches) == 1:
+            return self.type_of(branches[0], path)
+        if not self._is_json and (alike := _alike(branches)):
+            return odd_type(path, f"a union of {' and '.join(alike)} does not distinguish them: they look alike")
         types = [self.type_of(branch, path) for branch in branches]
-        if len(types) == 1:
-            return types[0]
         return pa.struct([pa.field(f"member{i}", each) for i, each in enumerate(types)])
+
+
+def _alike(branches: list[AvroType]) -> tuple[str, str] | None:
+    """Returns two branches of a union whose decoded values look alike; records carry their names."""
+    seen: dict[str, str] = {}
+    for branch in branches:
+        look = _LOOKS.get(branch.kind, branch.kind)
+        if look in seen and branch.kind != "record":
+            return seen[look], branch.kind
+        seen.setdefault(look, branch.kind)
+    return None
+
+
+_LOOKS: Final = {
+    "int": "whole",
+    "long": "whole",
+    "float": "real",
+    "double": "real",
+    "fixed": "bytes",
+    "enum": "string",
+}
+"""Kinds whose values the library makes Python objects of one type of."""

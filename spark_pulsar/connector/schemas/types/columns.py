@@ -1,4 +1,5 @@
-"""Columns that the schema of a topic gives to a read: fields of a record, `key` and `value`, or `value` alone."""
+"""Columns that the schema of a topic gives to a read: fields of a record, `key` and `value`, or `value` alone
+(SCHEMA-1)."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ KEY: Final = "key"
 
 
 def value_type(definition: Definition) -> Any:
-    """Returns the Arrow type of the payloads of a schema; a struct for a record. Raises SchemaError for a type that
-    cannot be read."""
+    """Returns the Arrow type of the payloads of a schema; a struct for a record, OddType where Spark lacks a type.
+    Raises SchemaError for a schema that cannot be read."""
     kind = definition.type
     if kind in PRIMITIVES:
         return PRIMITIVES[kind]
@@ -27,7 +28,7 @@ def value_type(definition: Definition) -> Any:
         found = definition.avro()
         if found.kind != "record":
             raise SchemaError(f"a JSON schema must define a record, not {found.kind}{RAW}")
-        return arrow_type(found)
+        return arrow_type(found, is_json=True)
     if kind is SchemaType.PROTOBUF_NATIVE:
         from spark_pulsar.connector.schemas.types.protobuf_types import message_type
 
@@ -36,8 +37,10 @@ def value_type(definition: Definition) -> Any:
 
 
 def is_record(definition: Definition) -> bool:
-    """Tells whether the columns are the fields of a record."""
-    return definition.type is not SchemaType.KEY_VALUE and pa.types.is_struct(value_type(definition))
+    """Returns whether the columns are the fields of a record."""
+    if definition.type is SchemaType.AVRO:
+        return definition.avro().kind == "record"
+    return definition.type in (SchemaType.JSON, SchemaType.PROTOBUF_NATIVE)
 
 
 def value_columns(definition: Definition | None) -> Any:

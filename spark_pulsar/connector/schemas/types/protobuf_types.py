@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import importlib
 import json
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any, Final
@@ -10,17 +11,19 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pool import Default as default_pool
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
 from spark_pulsar.connector.errors import SchemaError
 from spark_pulsar.connector.schemas.definition import MAX_DEFINITION_BYTES
-from spark_pulsar.connector.schemas.types.arrow_types import MAX_TYPES, RAW
-from spark_pulsar.wire.repeated_fields import is_repeated
+from spark_pulsar.connector.schemas.types.arrow_types import MAX_TYPES, RAW, odd_type
+from spark_pulsar.wire.protocol.field_counts import is_repeated
 
 if TYPE_CHECKING:
     from spark_pulsar.connector.schemas.definition import Definition
 
+_KNOWN: Final = "google/protobuf/"
 _SCALARS: Final[dict[int, Any]] = {
     FieldDescriptor.CPPTYPE_INT32: pa.int32(),
     FieldDescriptor.CPPTYPE_INT64: pa.int64(),
@@ -51,6 +54,7 @@ def root_message(definition: Definition) -> Any:
 
 def _add(pool: DescriptorPool, files: dict[str, FileDescriptorProto]) -> None:
     """Adds files to a pool, each behind those that it imports."""
+    _add_known(files)
     imports = {name: [other for other in each.dependency if other in files] for name, each in files.items()}
     try:
         for name in TopologicalSorter(imports).static_order():
@@ -59,9 +63,30 @@ def _add(pool: DescriptorPool, files: dict[str, FileDescriptorProto]) -> None:
         raise ValueError(f"files import each other: {', '.join(sorted(set(error.args[1])))}") from error
 
 
+def _add_known(files: dict[str, FileDescriptorProto]) -> None:
+    """Adds the files of protobuf's own types that others import and the schema lacks: every library has them."""
+    waiting = list(files.values())
+    while waiting:
+        for name in waiting.pop().dependency:
+            if name in files or not name.startswith(_KNOWN):
+                continue
+            try:
+                importlib.import_module(f"{name.removesuffix('.proto').replace('/', '.')}_pb2")
+                data = default_pool().FindFileByName(name).serialized_pb
+            except (ImportError, KeyError):
+                continue
+            files[name] = FileDescriptorProto.FromString(data)
+            waiting.append(files[name])
+
+
 def message_type(definition: Definition) -> Any:
-    """Returns the struct of the message of a schema. Raises SchemaError, also for a message that contains itself."""
+    """Returns the struct of the message of a schema, with OddType for a message that contains itself. Raises
+    SchemaError."""
     return _Typing().message(root_message(definition), "")
+
+
+class _TooManyTypes(Exception):
+    """A field has too many types."""
 
 
 class _Typing:
@@ -72,19 +97,27 @@ class _Typing:
     def message(self, descriptor: Any, path: str) -> Any:
         """Returns the struct of a message."""
         if descriptor.full_name in self._inside:
-            raise SchemaError(
-                f"field {path.lstrip('.')} contains the message {descriptor.full_name} that it is a part of; "
-                f"Spark has no recursive types{RAW}"
-            )
+            reason = f"the message {descriptor.full_name} contains itself, and Spark has no recursive types"
+            return odd_type(path, reason)
         self._inside.append(descriptor.full_name)
-        fields = [pa.field(each.name, self._field(each, f"{path}.{each.name}")) for each in descriptor.fields]
+        fields = [pa.field(each.name, self._bounded(each, f"{path}.{each.name}")) for each in descriptor.fields]
         self._inside.pop()
         return pa.struct(fields)
+
+    def _bounded(self, field: Any, path: str) -> Any:
+        if len(self._inside) > 1:
+            return self._field(field, path)
+        count = self._count
+        try:
+            return self._field(field, path)
+        except _TooManyTypes:
+            self._count, self._inside = count, self._inside[:1]
+            return odd_type(path, f"with it the schema has more than {MAX_TYPES} types")
 
     def _field(self, field: Any, path: str) -> Any:
         self._count += 1
         if self._count > MAX_TYPES:
-            raise SchemaError(f"the schema has more than {MAX_TYPES} types{RAW}")
+            raise _TooManyTypes
         if is_map(field):
             key, value = (field.message_type.fields_by_name[name] for name in ("key", "value"))
             return pa.map_(self._single(key, path), self._single(value, f"{path}[]"))
@@ -98,7 +131,7 @@ class _Typing:
 
 
 def is_map(field: Any) -> bool:
-    """Tells whether a field is a map."""
+    """Returns whether a field is a map."""
     return (
         field.cpp_type == FieldDescriptor.CPPTYPE_MESSAGE
         and is_repeated(field)

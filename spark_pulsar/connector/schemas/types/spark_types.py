@@ -1,4 +1,4 @@
-"""Spark's names of Arrow types, and the part of an Arrow type that a user's Spark type asks for.
+"""Spark's names of Arrow types, and the part of an Arrow type that a user's Spark type requests (SCHEMA-10).
 
 Spark types are looked at by their public face only (`fields`, `elementType`, `simpleString()`), so that this module
 needs no pyspark.
@@ -10,7 +10,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from spark_pulsar.connector.columns import MAP_TYPE
 from spark_pulsar.connector.errors import SchemaError
+from spark_pulsar.connector.schemas.types.arrow_types import OddType
 
 _NAMES: Final[dict[Any, str]] = {
     pa.null(): "void",
@@ -29,37 +31,62 @@ _NAMES: Final[dict[Any, str]] = {
     pa.timestamp("us"): "timestamp_ntz",
 }
 
+_JSON_NAMES: Final = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}
+"""Types whose names in JSON are others than in `simpleString()`."""
 
-def spark_name(kind: Any, *, quoted: bool = False) -> str:
-    """Returns the name of Spark's type for an Arrow type, as its `simpleString()`; with `quoted` as DDL, which keeps
-    names of fields that are no plain words."""
+_NAMED: Final[dict[str, Any]] = {
+    **{name: _JSON_NAMES.get(name, name) for name in ("binary", "string", "int", "bigint", "timestamp")},
+    MAP_TYPE: {"type": "map", "keyType": "string", "valueType": "string", "valueContainsNull": True},
+}
+"""Types of the connector's own columns. In JSON `timestamp` is one with a time zone, whatever the session's
+`spark.sql.timestampType` makes of that word in DDL."""
+
+
+def spark_name(kind: Any) -> str:
+    """Returns the name of Spark's type for an Arrow type, as its `simpleString()`. Raises SchemaError for one that
+    Spark lacks."""
+    if isinstance(kind, OddType):
+        raise SchemaError(kind.reason)
     if pa.types.is_struct(kind):
-        colon = ": " if quoted else ":"
-        fields = (f"{_name(each.name, quoted)}{colon}{spark_name(each.type, quoted=quoted)}" for each in kind)
-        return f"struct<{','.join(fields)}>"
+        return f"struct<{','.join(f'{each.name}:{spark_name(each.type)}' for each in kind)}>"
     if pa.types.is_map(kind):
-        return f"map<{spark_name(kind.key_type)},{spark_name(kind.item_type, quoted=quoted)}>"
+        return f"map<{spark_name(kind.key_type)},{spark_name(kind.item_type)}>"
     if pa.types.is_list(kind):
-        return f"array<{spark_name(kind.value_type, quoted=quoted)}>"
+        return f"array<{spark_name(kind.value_type)}>"
     if pa.types.is_decimal(kind):
         return f"decimal({kind.precision},{kind.scale})"
     return _NAMES[kind]
 
 
-def ddl(fields: Any) -> str:
-    """Returns the columns of an Arrow schema as DDL."""
-    return ", ".join(f"{_name(each.name, True)} {spark_name(each.type, quoted=True)}" for each in fields)
+def json_field(name: str, kind: Any) -> dict[str, Any]:
+    """Returns a nullable field as in `StructType.jsonValue()`; `kind` is an Arrow type, or the name of a Spark type of
+    the connector's own columns."""
+    found = _NAMED[kind] if isinstance(kind, str) else _json_type(kind)
+    return {"name": name, "type": found, "nullable": True, "metadata": {}}
 
 
-def _name(name: str, quoted: bool) -> str:
-    return f"`{name.replace('`', '``')}`" if quoted else name
+def _json_type(kind: Any) -> Any:
+    if pa.types.is_struct(kind):
+        return {"type": "struct", "fields": [json_field(each.name, each.type) for each in kind]}
+    if pa.types.is_map(kind):
+        key, value = _json_type(kind.key_type), _json_type(kind.item_type)
+        return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
+    if pa.types.is_list(kind):
+        return {"type": "array", "elementType": _json_type(kind.value_type), "containsNull": True}
+    name = spark_name(kind)
+    return _JSON_NAMES.get(name, name)
 
 
 def asked_for(spark_type: Any, kind: Any, path: str) -> Any:
-    """Returns the part of an Arrow type that a Spark type asks for: of structs the fields that it names, in its order.
+    """Returns the part of an Arrow type that a Spark type requests: of structs the fields that it names, in its order.
 
     Raises SchemaError for a field that is not there, for another type, and for a nested field declared NOT NULL.
     """
+    if isinstance(kind, OddType):
+        name = spark_type.simpleString()
+        if name not in ("string", "binary"):
+            raise SchemaError(kind.reason)
+        return pa.string() if name == "string" else pa.binary()
     if pa.types.is_struct(kind) and hasattr(spark_type, "fields"):
         there = {each.name: each.type for each in kind}
         wanted = []

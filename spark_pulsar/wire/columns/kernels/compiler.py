@@ -77,7 +77,7 @@ class _Effort:
         self.is_large = False
 
     def add(self, arguments: tuple[Any, ...]) -> bool:
-        """Counts a call: the longest of its arrays, which is what it walks over at most a few times. Tells whether
+        """Counts a call: the longest of its arrays, which is what it walks over at most a few times. Returns whether
         there is much to do."""
         self.items += max((each.size for each in arguments if isinstance(each, np.ndarray)), default=0)
         if self.items > INTERPRETED_ITEMS:

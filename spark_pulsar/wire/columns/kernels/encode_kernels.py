@@ -73,7 +73,7 @@ def field_size(length: int) -> int:
 
 @inlined
 def is_valid(valid: Bytes, r: int) -> bool:
-    """Tells whether row ``r`` is not null; an empty array means that none is."""
+    """Returns whether row ``r`` is not null; an empty array means that none is."""
     return len(valid) == 0 or valid[r] != 0
 
 

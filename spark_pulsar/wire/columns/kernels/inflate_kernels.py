@@ -1,4 +1,4 @@
-"""Kernel that counts the bytes an LZ4 block unpacks to, without unpacking it: the decoder in use does not tell."""
+"""Kernel that counts the bytes an LZ4 block unpacks to, without unpacking it: the decoder in use does not report it."""
 
 from spark_pulsar.wire.columns.kernels.compiler import READ_BYTES, Bytes, inlined, kernel
 from spark_pulsar.wire.columns.kernels.layout import BAD_LENGTH, TRUNCATED

@@ -44,7 +44,7 @@ if hasattr(numba.core.cpu.CPUTargetOptions, "_nrt"):
 
 
 def usable(directory: Path) -> bool:
-    """Tells whether compiled code may be kept in ``directory``, which is made: this process can write there, and no
+    """Returns whether compiled code may be kept in ``directory``, which is made: this process can write there, and no
     other user can.
 
     Loading code from the cache runs it, so a directory that another user could have filled is not used.
@@ -70,7 +70,7 @@ def _digest() -> str:
 
 @functools.cache
 def _brought_by_spark() -> bool:
-    """Tells whether this package goes away with the Spark application that brought it."""
+    """Returns whether this package goes away with the Spark application that brought it."""
     here = Path(__file__).absolute()
     in_executor = "SPARK_EXECUTOR_DIRS" in os.environ or "CONTAINER_ID" in os.environ  # Spark's own, or YARN's
     return not here.exists() or (in_executor and here.is_relative_to(Path.cwd()))

@@ -9,6 +9,7 @@ from spark_pulsar.wire.columns.kernels.compiler import (
     READ_BYTES,
     READ_INTS,
     READ_TABLE,
+    WRITE_INTS,
     WRITE_TABLE,
     Bytes,
     Ints,
@@ -16,7 +17,7 @@ from spark_pulsar.wire.columns.kernels.compiler import (
     inlined,
     kernel,
 )
-from spark_pulsar.wire.columns.kernels.memory import put
+from spark_pulsar.wire.columns.kernels.memory import byte_at, number_at, put, set_number
 from spark_pulsar.wire.columns.kernels.varints import as_int32, read_field, read_uint32
 
 # Tags of SingleMessageMetadata.
@@ -49,7 +50,39 @@ def with_flag(flags: int, tag: int, value: int) -> int:
 
 
 @inlined
-def read_item(data: Bytes, at: int, end: int, rows: Table, r: int) -> tuple[int, int, int]:
+def skip_properties(data: Bytes, at: int, end: int, places: Ints) -> tuple[int, int]:
+    """Steps over the properties that metadata begin with, up to one in an unusual form; (number of them, place behind).
+
+    ``places`` are those of the properties of the item before, counted from the first of them, with that behind the
+    last: where the next begins is then known before the length of this one is there.
+    """
+    known, p = len(places) - 1, 0
+    while p < known:
+        place = number_at(places, p)
+        size = number_at(places, p + 1) - place - 2
+        if size < 0 or size >= 0x80 or at + place + 2 + size > end:
+            break
+        if byte_at(data, at + place) != _PROPERTIES or byte_at(data, at + place + 1) != size:
+            break
+        p += 1
+    begin = at
+    at += number_at(places, p)
+    if p == known or at >= end or byte_at(data, at) != _PROPERTIES:
+        return p, at
+    while p < known and at + 2 <= end and byte_at(data, at) == _PROPERTIES:
+        size = byte_at(data, at + 1)
+        if size >= 0x80 or size > end - at - 2:
+            break
+        at += 2 + size
+        p += 1
+        set_number(places, p, at - begin)
+    if p < known:
+        set_number(places, p + 1, 0)
+    return p, at
+
+
+@inlined
+def read_item(data: Bytes, at: int, end: int, places: Ints, rows: Table, r: int) -> tuple[int, int, int]:
     """Reads one SingleMessageMetadata into row ``r``: (payload size, flags, 0), or a negative code as the last.
 
     Sequence id and the row's identity are set before by the caller.
@@ -58,6 +91,8 @@ def read_item(data: Bytes, at: int, end: int, rows: Table, r: int) -> tuple[int,
     put(rows, layout.ROW_METADATA_END, r, end)
     put(rows, layout.ROW_KEY_LENGTH, r, -1)
     key_is_base64, event_time, properties, flags, size = 0, 0, 0, 0, layout.ABSENT
+    if at < end and byte_at(data, at) == _PROPERTIES:
+        properties, at = skip_properties(data, at, end, places)
     while at < end:
         tag, value, start, at = read_field(data, at, end)
         if at < 0:
@@ -97,6 +132,7 @@ def walk_batch(
     words: Ints,
     word_at: int,
     word_end: int,
+    places: Ints,
     rows: Table,
     r: int,
 ) -> int:
@@ -113,7 +149,7 @@ def walk_batch(
         put(rows, layout.ROW_ENTRY, r, i)
         put(rows, layout.ROW_BATCH_INDEX, r, index)
         put(rows, layout.ROW_SEQUENCE_ID, r, entries[layout.SEQUENCE_ID, i])
-        size, flags, code = read_item(data, at, at + metadata_size, rows, r)
+        size, flags, code = read_item(data, at, at + metadata_size, places, rows, r)
         if code < 0:
             return code
         at += metadata_size
@@ -151,15 +187,23 @@ def single_row(entries: Table, i: int, rows: Table, r: int) -> None:
     rows[layout.ROW_METADATA_END, r] = entries[layout.METADATA_START, i] + entries[layout.METADATA_LENGTH, i]
 
 
-@kernel(READ_BYTES, READ_TABLE, READ_INTS, READ_INTS, READ_INTS, READ_INTS, WRITE_TABLE)
+@kernel(READ_BYTES, READ_TABLE, READ_INTS, READ_INTS, READ_INTS, READ_INTS, WRITE_INTS, WRITE_TABLE)
 def walk_entries(
-    data: Bytes, entries: Table, firsts: Ints, stops: Ints, word_offsets: Ints, words: Ints, rows: Table
+    data: Bytes,
+    entries: Table,
+    firsts: Ints,
+    stops: Ints,
+    word_offsets: Ints,
+    words: Ints,
+    places: Ints,
+    rows: Table,
 ) -> tuple[int, int]:
     """Fills the row table; returns (rows, -1) or (code, entry).
 
     ``data`` holds payloads as they are after decompression; ``rows`` has room for the sum of all counts **and one
     more**, where a message that turns out not to be wanted is parsed. ``firsts`` and ``stops`` bound batch indexes;
-    the words of entry i are ``words[word_offsets[i]:word_offsets[i + 1]]``, none = all are wanted.
+    the words of entry i are ``words[word_offsets[i]:word_offsets[i + 1]]``, none = all are wanted. ``places`` is room
+    for those of properties: zeros, one more than there are places to keep.
     """
     r = 0
     for i in range(len(firsts)):
@@ -171,7 +215,8 @@ def walk_entries(
         if kind == layout.KIND_CHUNK:
             return layout.UNASSEMBLED_CHUNK, i
         if kind == layout.KIND_BATCH:
-            r = walk_batch(data, entries, i, firsts[i], stops[i], words, word_offsets[i], word_offsets[i + 1], rows, r)
+            first, last = word_offsets[i], word_offsets[i + 1]
+            r = walk_batch(data, entries, i, firsts[i], stops[i], words, first, last, places, rows, r)
             if r < 0:
                 return r, i
         elif firsts[i] <= 0 < stops[i]:

@@ -5,7 +5,7 @@ import pytest
 from spark_pulsar.broker.connections import handshake
 from spark_pulsar.broker.turn.events import StillReading, WritingResumed
 from spark_pulsar.model.limits import HANDSHAKE_TIMEOUT_MS, KEEP_ALIVE_INTERVAL_MS
-from spark_pulsar.wire import commands, requests
+from spark_pulsar.wire.protocol import commands, requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ServerError
 from tests.unit.broker.world import TOPIC, World
 
@@ -113,6 +113,7 @@ def test_lookup_answers_the_address_that_the_client_used_unless_told_otherwise(a
 
 
 def test_what_is_not_built_answers_its_request() -> None:
+    # covers A1, TX-1
     client = World().connect()
     coordinator = BaseCommand(type=BaseCommand.TC_CLIENT_CONNECT_REQUEST)
     coordinator.tcClientConnectRequest.request_id = 3

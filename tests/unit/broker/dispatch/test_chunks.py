@@ -9,10 +9,10 @@ from spark_pulsar.broker.dispatch.shared import SharedDispatcher
 from spark_pulsar.broker.topics import lifecycle
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.ledger.records.topics import TopicChunked
-from spark_pulsar.model.ids import Position
-from spark_pulsar.wire import requests
-from spark_pulsar.wire.entries import build_entry
-from spark_pulsar.wire.frames import payload_frame
+from spark_pulsar.model.positions.ids import Position
+from spark_pulsar.wire.entries.entry_bytes import build_entry
+from spark_pulsar.wire.protocol import requests
+from spark_pulsar.wire.protocol.frames import payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe, MessageMetadata
 from tests.unit.broker.world import TOPIC, Client, World, entry, payloads, positions_of
 
@@ -112,7 +112,7 @@ def test_a_message_of_a_consumer_that_left_goes_to_another_as_a_whole(world: Wor
 
 
 def test_a_chunk_that_is_wanted_again_brings_the_others_along(world: World, feeder: Client) -> None:
-    # covers CHK-6, section 21 row 25
+    # covers CHK-6
     (one,) = consumers(world, 1)
     send_chunks(feeder, "a0", "b0", "a1", "b1", "a2")
     one.take_all()
@@ -206,7 +206,7 @@ def begun_and_out_of_permits(world: World, feeder: Client) -> tuple[Client, Posi
 
 
 def test_chunks_do_not_wait_for_who_gave_the_message_back(world: World, feeder: Client) -> None:
-    # covers CHK-6, row 25, row 30
+    # covers CHK-6
     one, first, two = begun_and_out_of_permits(world, feeder)
     assert two.messages() == []
     one.send(requests.redeliver(1, [first]))
@@ -214,7 +214,7 @@ def test_chunks_do_not_wait_for_who_gave_the_message_back(world: World, feeder: 
 
 
 def test_chunks_of_a_message_whose_beginning_was_acked_go_to_anybody(world: World, feeder: Client) -> None:
-    # covers CHK-6, row 25, row 30
+    # covers CHK-6
     one, first, two = begun_and_out_of_permits(world, feeder)
     one.ack([first])
     assert two.messages() == ["a1", "a2"]

@@ -4,8 +4,8 @@ import pytest
 
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.broker.turn.events import WritingPaused, WritingResumed
-from spark_pulsar.model.ids import Position
-from spark_pulsar.wire import commands, requests
+from spark_pulsar.model.positions.ids import Position
+from spark_pulsar.wire.protocol import commands, requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, ServerError
 from tests.unit.broker.world import TOPIC, Client, World, entry, payloads, positions_of
 
@@ -78,7 +78,7 @@ def test_exclusive_redelivers_everything_unacked_in_order() -> None:
 
 
 def test_consumer_epoch_is_echoed_at_its_highest() -> None:
-    # covers wire-protocol 5.8
+    # covers A19
     _, client = filled(1)
     client.open_consumer(permits=100)
     assert client.deliveries()[0].consumer_epoch is None

@@ -14,11 +14,11 @@ from spark_pulsar.broker.lifetime import compaction
 from spark_pulsar.broker.subscriptions import cursor_moves, subscribing
 from spark_pulsar.broker.topics import lifecycle, policy_changes
 from spark_pulsar.broker.turn import effects as fx
-from spark_pulsar.model import policy_table
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.model.policies import DispatchRate, SubscribeRate
-from spark_pulsar.wire import requests
-from spark_pulsar.wire.entries import build_entry
+from spark_pulsar.model.policies import policy_table
+from spark_pulsar.model.policies.effective_policies import DispatchRate, SubscribeRate
+from spark_pulsar.wire.entries.entry_bytes import build_entry
+from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, MessageMetadata
 from tests.unit.broker.key_sharing import keyed
 from tests.unit.broker.world import QUIET, START_MS, TOPIC, Client, World, entry

@@ -4,8 +4,9 @@ import pytest
 
 from spark_pulsar.broker.entities.consumer import Consumer
 from spark_pulsar.broker.turn import effects as fx
-from spark_pulsar.model.ids import Position
-from spark_pulsar.wire import requests
+from spark_pulsar.ledger.records.base import PartitionedTopicSet
+from spark_pulsar.model.positions.ids import Position
+from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe
 from tests.unit.broker import compacting
 from tests.unit.broker.world import TOPIC, Client, World, entry, payloads, positions_of
@@ -135,6 +136,7 @@ def test_a_further_change_during_the_delay_does_not_prolong_it() -> None:
 def test_partitions_are_spread_by_their_number_over_the_best_priority() -> None:
     # covers FO-2, FO-3
     world = World()
+    world.ask(lambda core: core.append(PartitionedTopicSet(TOPIC, 3, {})))
     client = world.connect()
     for number in range(3):
         for index, (name, priority) in enumerate((("c", 0), ("a", 0), ("x", 1), ("b", 0))):
@@ -158,6 +160,7 @@ def test_topics_without_partitions_are_spread_on_a_ring(topic: str, name: str) -
 def test_the_ring_may_choose_for_partitions_too() -> None:
     # covers FO-4
     world = World(failover_ring_for_partitions=True)
+    world.ask(lambda core: core.append(PartitionedTopicSet(TOPIC, 12, {})))
     client = world.connect()
     chosen = set()
     for number in range(12):
@@ -195,7 +198,7 @@ def test_only_the_active_consumer_can_ask_for_entries_again() -> None:
 
 
 def test_a_waiting_consumer_keeps_the_epoch_it_told() -> None:
-    # covers wire-protocol 5.8
+    # covers A19
     world, client = filled(1)
     other = world.connect()
     join(client, "a")

@@ -12,7 +12,9 @@ from spark_pulsar.broker.dispatch.failover import FailoverDispatcher
 from spark_pulsar.broker.entities.consumer import Consumer
 from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.entities.subscription import Subscription
-from spark_pulsar.wire.hashes import MASK, murmur3_32
+from spark_pulsar.ledger.records.base import PartitionedTopicSet
+from spark_pulsar.model.names import TopicName
+from spark_pulsar.wire.keys.hashes import MASK, murmur3_32
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
 from tests.unit.broker.world import TOPIC, World
 
@@ -22,6 +24,9 @@ Moves = list[tuple[str, int] | int]
 def a_world(topic: str = TOPIC) -> tuple[World, Subscription]:
     """A subscription that its first and last consumer has left."""
     world = World()
+    name = TopicName.parse(topic)
+    if name.partition >= 0:
+        world.ask(lambda core: core.append(PartitionedTopicSet(name.base.full, name.partition + 1, {})))
     client = world.connect()
     client.open_consumer(topic=topic, subscription_type=CommandSubscribe.Failover)
     subscription = world.core.topics[topic].subscriptions["s"]

@@ -7,7 +7,7 @@ import pytest
 from spark_pulsar.broker.entities import exclusive_access
 from spark_pulsar.broker.entities import producer as producers
 from spark_pulsar.broker.topics import lifecycle
-from spark_pulsar.wire import commands, requests
+from spark_pulsar.wire.protocol import commands, requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ProducerAccessMode, ServerError
 from tests.unit.broker.world import QUIET, TOPIC, Client, World, entry
 

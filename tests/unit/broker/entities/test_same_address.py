@@ -5,7 +5,7 @@ from typing import Any
 from spark_pulsar.broker.topics import lifecycle
 from spark_pulsar.broker.turn.events import SessionOpened
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.wire import requests
+from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, ServerError
 from tests.unit.broker.world import QUIET, TOPIC, Client, World
 

@@ -1,4 +1,4 @@
-"""Compaction: what is left, who gets it, what a crash leaves behind (section 13 of the rules)."""
+"""Compaction: what is left, who gets it, what a crash leaves behind (CMP-C1 ... CMP-C6)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from spark_pulsar.broker.lifetime import compaction
 from spark_pulsar.broker.topics import lifecycle, policy_changes
 from spark_pulsar.broker.turn.events import CompactionFailed
 from spark_pulsar.ledger.records.damage import DamageAccepted, TopicDamaged
-from spark_pulsar.model import policy_table
-from spark_pulsar.model.ids import MessageId, Position
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.wire import requests
-from spark_pulsar.wire.entries import build_entry, parse_entry
+from spark_pulsar.model.policies import policy_table
+from spark_pulsar.model.positions.ids import MessageId, Position
+from spark_pulsar.wire.entries.entry_bytes import build_entry, parse_entry
+from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import LZ4, BaseCommand, CommandSubscribe, MessageMetadata
 from tests.unit.broker.compacting import batch, compact, compacted_view, keyed, publish, status
 from tests.unit.broker.world import TOPIC, Client, World, positions_of

@@ -9,10 +9,10 @@ import pytest
 from spark_pulsar.broker.lifetime import delayed_delivery
 from spark_pulsar.broker.subscriptions import cursor_moves
 from spark_pulsar.broker.topics import policy_changes
-from spark_pulsar.model import policy_table
-from spark_pulsar.model.ids import Position
-from spark_pulsar.wire import requests
-from spark_pulsar.wire.entries import build_entry
+from spark_pulsar.model.policies import policy_table
+from spark_pulsar.model.positions.ids import Position
+from spark_pulsar.wire.entries.entry_bytes import build_entry
+from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, MessageMetadata, ServerError
 from tests.unit.broker.world import KEPT, QUIET, START_MS, TOPIC, Client, World, at, positions_of
 
@@ -49,7 +49,7 @@ def shared(world: World, permits: int = 1_000, kind: int = SHARED, **more: Any) 
 
 @pytest.mark.parametrize("kind", [SHARED, CommandSubscribe.Key_Shared])
 def test_an_entry_goes_out_at_its_time_and_the_others_at_once(kind: int) -> None:
-    # covers DEL-2, DEL-3, DEL-4, DEL-13, section 21 row 7
+    # covers DEL-2, DEL-3, DEL-4, DEL-13
     world = World(**QUIET)
     eater = shared(world, kind=kind)
     published(world, None, 500, None, 20, None)
@@ -144,7 +144,7 @@ def test_entries_behind_many_that_wait_are_found() -> None:
 
 
 def test_a_restart_keeps_the_times_and_reads_nothing_for_them() -> None:
-    # covers DEL-7, section 21 row 8
+    # covers DEL-7
     world = World(**QUIET)
     published(world, 300, None, 100, 200)
     world = world.restart(**QUIET)
@@ -300,7 +300,7 @@ def test_too_long_a_delay_is_refused_in_its_place() -> None:
 
 def test_producers_in_turn_on_one_connection() -> None:
     # covers DEL-3: SENDs that come by column
-    from spark_pulsar.wire.frames import payload_frame
+    from spark_pulsar.wire.protocol.frames import payload_frame
 
     world = World(**QUIET)
     names = [f"persistent://public/default/t{number}" for number in range(3)]

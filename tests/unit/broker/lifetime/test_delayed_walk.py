@@ -9,9 +9,9 @@ import pytest
 
 from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.broker.turn import effects as fx
-from spark_pulsar.model import policy_table
-from spark_pulsar.wire import requests
-from spark_pulsar.wire.entries import build_entry, metadata_of
+from spark_pulsar.model.policies import policy_table
+from spark_pulsar.wire.entries.entry_bytes import build_entry, metadata_of
+from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests.delayed_entries import delayed_entries
 from tests.unit.broker.test_random_walk import STEPS, SUBSCRIPTIONS, TOPIC, Scene, check_that_nothing_is_stuck
@@ -75,7 +75,7 @@ class DelayedScene(Scene):
 
 @pytest.mark.parametrize("seed", range(40))
 def test_nothing_comes_before_its_time_and_everything_after_it(seed: int) -> None:
-    # covers DEL-2 ... DEL-5, DEL-7, DEL-11, section 21 rows 7 and 8
+    # covers DEL-2 ... DEL-5, DEL-7, DEL-11
     scene = DelayedScene(seed)
     for _ in range(STEPS):
         scene.step()

@@ -8,10 +8,10 @@ from spark_pulsar.broker.lifetime import ttl
 from spark_pulsar.broker.lifetime.ttl import MAX_OUTLIERS
 from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.broker.turn import effects as fx
-from spark_pulsar.model import policy_table
-from spark_pulsar.model.ids import Position
-from spark_pulsar.wire import requests
-from spark_pulsar.wire.frames import payload_frame
+from spark_pulsar.model.policies import policy_table
+from spark_pulsar.model.positions.ids import Position
+from spark_pulsar.wire.protocol import requests
+from spark_pulsar.wire.protocol.frames import payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
 from tests.unit.broker.world import KEPT, QUIET, TOPIC, Client, World, at, entry, positions_of
 
@@ -82,7 +82,7 @@ def test_a_connected_consumer_is_no_exception(world: World, kind: str) -> None:
 @pytest.mark.parametrize("kind", TYPES)
 def test_what_is_expired_is_never_delivered(world: World, kind: str) -> None:
     """The consumer asks at the very moment, long before any walk could come by."""
-    # covers TTL-2 (better), row 6 of section 21
+    # covers TTL-2 (better)
     expire(world, 10)
     client = world.connect()
     subscribed(client, TYPES[kind])

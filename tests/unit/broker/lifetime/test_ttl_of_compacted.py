@@ -3,8 +3,8 @@
 import pytest
 
 from spark_pulsar.broker.subscriptions import cursor_moves
-from spark_pulsar.wire import requests
-from spark_pulsar.wire.entries import build_entry
+from spark_pulsar.wire.entries.entry_bytes import build_entry
+from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests.unit.broker.compacting import compact
 from tests.unit.broker.lifetime.test_ttl import HOUR_MS, expire

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from spark_pulsar.broker.topics import policy_changes
-from spark_pulsar.model import policy_table
-from spark_pulsar.wire import requests
+from spark_pulsar.model.policies import policy_table
+from spark_pulsar.wire.protocol import requests
 from tests.unit.broker.lifetime.test_delayed_delivery import later, published, send, shared
 from tests.unit.broker.world import QUIET, START_MS, TOPIC, Client, World, entry
 
@@ -26,7 +26,7 @@ def backlog(world: World) -> int:
 
 @pytest.mark.parametrize("cache_bytes", [0, 1 << 20])
 def test_a_delayed_entry_lives_from_its_delivery_on(cache_bytes: int) -> None:
-    # covers TTL-6 (better), DEL-6, section 21 row 5
+    # covers TTL-6 (better), DEL-6
     world = world_of(cache_bytes=cache_bytes)
     eater = shared(world)
     published(world, 5_000, None, 500, None)

@@ -6,9 +6,15 @@ import pytest
 
 from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.topics import auto_creation, lifecycle, policy_changes
-from spark_pulsar.model import policy_table
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.model.policies import BacklogQuota, DispatchRate, EffectivePolicies, RetentionPolicy, SubscribeRate
+from spark_pulsar.model.policies import policy_table
+from spark_pulsar.model.policies.effective_policies import (
+    BacklogQuota,
+    DispatchRate,
+    EffectivePolicies,
+    RetentionPolicy,
+    SubscribeRate,
+)
 from tests.unit.broker.world import TOPIC, World, entry
 
 NAME = TopicName.parse(TOPIC)

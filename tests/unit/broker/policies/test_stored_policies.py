@@ -13,7 +13,7 @@ from spark_pulsar.ledger.records.base import NamespaceSet
 from spark_pulsar.ledger.records.documents import GLOBAL_TOPIC_POLICIES, TOPIC_POLICIES, DocumentSet
 from spark_pulsar.model.limits import INT, LONG, MAX_PARTITIONS
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.model.policies import DispatchRate, RetentionPolicy
+from spark_pulsar.model.policies.effective_policies import DispatchRate, RetentionPolicy
 from tests.unit.admin.test_app import BASE, call
 from tests.unit.broker.world import TOPIC, World, entry
 

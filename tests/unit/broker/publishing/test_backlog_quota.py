@@ -8,9 +8,8 @@ from spark_pulsar.broker.subscriptions import subscribing
 from spark_pulsar.broker.topic_log import backlog_size
 from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.broker.turn import effects as fx
-from spark_pulsar.model import policy_table
-from spark_pulsar.model.ids import Position
-from spark_pulsar.model.policies import (
+from spark_pulsar.model.policies import policy_table
+from spark_pulsar.model.policies.effective_policies import (
     BACKLOG_EVICTION,
     DESTINATION_STORAGE,
     MESSAGE_AGE,
@@ -18,8 +17,9 @@ from spark_pulsar.model.policies import (
     REQUEST_HOLD,
     BacklogQuota,
 )
-from spark_pulsar.wire import requests
-from spark_pulsar.wire.frames import payload_frame
+from spark_pulsar.model.positions.ids import Position
+from spark_pulsar.wire.protocol import requests
+from spark_pulsar.wire.protocol.frames import payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ServerError
 from tests.unit.broker.world import QUIET, TOPIC, Client, World, entry
 
@@ -103,7 +103,7 @@ def test_consuming_goes_on_and_opens_the_door_again(world: World, eater: Client,
 
 
 def test_the_slowest_subscription_counts_and_is_named(world: World, eater: Client, feeder: Client) -> None:
-    # covers BQ-8, row 16 of section 21
+    # covers BQ-8
     limit(world, REQUEST_HOLD, size=10 * ENTRY_BYTES)
     eater.open_consumer("abandoned", 2)
     publish(feeder, 10)
@@ -160,7 +160,7 @@ def test_a_limit_may_be_as_large_as_numbers_are(world: World, eater: Client, fee
 
 
 def test_eviction_leaves_nine_tenths_of_the_limit(world: World, eater: Client, feeder: Client) -> None:
-    # covers BQ-6, row 17 of section 21
+    # covers BQ-6
     publish(feeder, 40)
     limit(world, BACKLOG_EVICTION, size=20 * ENTRY_BYTES)
     assert subscription(world).backlog == 18
@@ -236,7 +236,7 @@ def test_what_came_while_the_disk_was_busy_is_evicted_when_it_is_on_disk(
 @pytest.mark.parametrize("policy", CODES)
 @pytest.mark.parametrize("cache_bytes", [0, 1 << 20])
 def test_the_open_ledger_counts(policy: str, cache_bytes: int) -> None:
-    # covers BQ-2 (better), row 15 of section 21
+    # covers BQ-2 (better)
     world = World(**QUIET, cache_bytes=cache_bytes)
     client, feeder = world.connect(), world.connect()
     client.open_consumer()

@@ -1,4 +1,4 @@
-"""De-duplication: what is stored, what is answered, what is known after a crash (section 4 of the rules)."""
+"""De-duplication: what is stored, what is answered, what is known after a crash (DED-1 ... DED-11, DED-13)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from spark_pulsar.broker.publishing import deduplication
 from spark_pulsar.broker.topics import lifecycle, policy_changes
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.ledger.records.deduplication import SequencesReached
-from spark_pulsar.model import policy_table
-from spark_pulsar.model.ids import Position
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.wire import requests
-from spark_pulsar.wire.entries import build_entry
-from spark_pulsar.wire.frames import payload_frame
+from spark_pulsar.model.policies import policy_table
+from spark_pulsar.model.positions.ids import Position
+from spark_pulsar.wire.entries.entry_bytes import build_entry
+from spark_pulsar.wire.protocol import requests
+from spark_pulsar.wire.protocol.frames import payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageMetadata, ServerError
 from tests.unit.broker.world import KEPT, QUIET, TOPIC, Client, World, entry
 
@@ -89,7 +89,7 @@ def test_without_it_everything_is_stored() -> None:
 
 
 def test_a_repeated_entry_is_answered_when_its_first_copy_is_on_disk(world: World, client: Client) -> None:
-    # covers DED-4, row 19 of section 21: held, not refused
+    # covers DED-4: held, not refused
     world.disk_is_slow = True
     send(client, 1)
     send(client, 1)
@@ -100,7 +100,7 @@ def test_a_repeated_entry_is_answered_when_its_first_copy_is_on_disk(world: Worl
 
 
 def test_what_was_not_written_is_not_known_after_a_crash(world: World, client: Client) -> None:
-    # covers DED-5, row 18 of section 21
+    # covers DED-5
     send(client, 1)
     client.take_all()
     world.disk_is_slow = True
@@ -134,7 +134,7 @@ def test_batches_are_compared_by_their_lowest_and_kept_by_their_highest_id(world
 
 
 def test_batches_that_do_not_tell_their_highest_id(world: World, client: Client) -> None:
-    # covers row 20 of section 21: C++ clients tell the lowest id and the number of messages
+    # covers DED-13: C++ clients tell the lowest id and the number of messages
     for _ in range(2):
         client.publish(1, entry("0", batch=10), first=0, messages=10)
     assert client.receipts() == [(0, (1, 0)), (0, REPEATED)]
@@ -152,7 +152,7 @@ def test_batches_that_do_not_tell_their_highest_id(world: World, client: Client)
     ],
 )
 def test_a_batch_of_old_and_new_messages_is_refused(world: World, version: str, error: int) -> None:
-    # covers row 20 of section 21, DED-13
+    # covers DED-13
     client = world.open_socket()
     client.send(requests.connect(version))
     client.take_all()
@@ -233,7 +233,7 @@ def set_policy(world: World, value: object, *, topic: bool = False) -> None:
 
 
 def test_it_is_turned_on_and_off_on_a_live_topic() -> None:
-    # covers DED-1, row 21 of section 21
+    # covers DED-1
     world = World()
     client = world.connect()
     client.open_producer()

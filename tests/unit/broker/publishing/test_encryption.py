@@ -7,10 +7,10 @@ import pytest
 from spark_pulsar.broker.topics import lifecycle, policy_changes
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.ledger.records.base import NamespaceSet
-from spark_pulsar.model import policy_table
-from spark_pulsar.wire import requests
-from spark_pulsar.wire.entries import build_entry
-from spark_pulsar.wire.frames import payload_frame
+from spark_pulsar.model.policies import policy_table
+from spark_pulsar.wire.entries.entry_bytes import build_entry
+from spark_pulsar.wire.protocol import requests
+from spark_pulsar.wire.protocol.frames import payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageMetadata, ProducerAccessMode, ServerError
 from tests.unit.broker.world import QUIET, START_MS, TOPIC, Client, World, entry
 

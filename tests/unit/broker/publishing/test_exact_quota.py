@@ -3,8 +3,8 @@
 import pytest
 
 from spark_pulsar.broker.topic_log import backlog_size
-from spark_pulsar.model.ids import Position
-from spark_pulsar.model.policies import BACKLOG_EVICTION, REQUEST_HOLD
+from spark_pulsar.model.policies.effective_policies import BACKLOG_EVICTION, REQUEST_HOLD
+from spark_pulsar.model.positions.ids import Position
 from tests.unit.broker.publishing.test_backlog_quota import CODES, is_closed, limit, refusal, subscription
 from tests.unit.broker.world import QUIET, TOPIC, Client, World, entry
 

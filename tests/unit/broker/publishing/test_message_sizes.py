@@ -7,9 +7,9 @@ import pytest
 from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.model.policy_table import MAX_MESSAGE_SIZE
-from spark_pulsar.wire import requests
-from spark_pulsar.wire.frames import payload_frame
+from spark_pulsar.model.policies.policy_table import MAX_MESSAGE_SIZE
+from spark_pulsar.wire.protocol import requests
+from spark_pulsar.wire.protocol.frames import payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ServerError
 from tests.unit.broker.world import QUIET, TOPIC, Client, World, entry
 

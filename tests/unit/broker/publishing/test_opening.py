@@ -5,7 +5,7 @@ from __future__ import annotations
 from spark_pulsar.broker.entities import producer as producers
 from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.model.errors import ServerError
-from spark_pulsar.wire import requests
+from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ProducerAccessMode
 from tests.unit.broker.world import QUIET, TOPIC, Client, World
 

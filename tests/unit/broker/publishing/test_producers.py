@@ -2,9 +2,9 @@
 
 from spark_pulsar.broker.entities import producer as producers
 from spark_pulsar.broker.turn import effects as fx
-from spark_pulsar.model.ids import Position
-from spark_pulsar.wire import commands, requests
-from spark_pulsar.wire.frames import payload_frame
+from spark_pulsar.model.positions.ids import Position
+from spark_pulsar.wire.protocol import commands, requests
+from spark_pulsar.wire.protocol.frames import payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ServerError
 from tests.unit.broker.world import TOPIC, World, entry
 
@@ -132,7 +132,7 @@ def test_send_for_a_producer_that_is_not_open_ends_the_connection() -> None:
 
 
 def test_send_for_a_producer_that_the_broker_closed_is_dropped() -> None:
-    # covers wire-protocol 5.4
+    # covers A13
     world = World()
     client = world.connect()
     client.open_producer()

@@ -5,12 +5,12 @@ import pytest
 from spark_pulsar.broker.topics import lifecycle, policy_changes
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.broker.turn.token_bucket import TokenBucket
-from spark_pulsar.model import policy_table
-from spark_pulsar.model.json_values import MalformedPolicy
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.model.policies import PublishRate
-from spark_pulsar.wire import commands, requests
-from spark_pulsar.wire.frames import payload_frame
+from spark_pulsar.model.policies import policy_table
+from spark_pulsar.model.policies.effective_policies import PublishRate
+from spark_pulsar.model.policies.json_values import MalformedPolicy
+from spark_pulsar.wire.protocol import commands, requests
+from spark_pulsar.wire.protocol.frames import payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from tests.unit.broker.world import QUIET, TOPIC, Client, World, entry
 
@@ -120,7 +120,7 @@ def test_what_comes_later_stays_behind_what_waits() -> None:
 
 
 def test_a_close_comes_after_what_waits() -> None:
-    # covers PR-14; wire-protocol 5.4
+    # covers PR-14, A18
     world = limited(messages=1)
     client = world.connect()
     client.open_producer()
@@ -323,7 +323,7 @@ def test_what_is_held_of_producers_that_left_is_dropped_at_once() -> None:
 
 
 def test_a_close_comes_after_what_waits_at_both() -> None:
-    # covers PR-14; wire-protocol 5.4
+    # covers PR-14, A18
     world = limited_together(messages=1, max_publish_rate_messages=2)
     client = world.connect()
     client.open_producer()

@@ -11,9 +11,9 @@ import pytest
 from spark_pulsar.broker.topic_log import rollover
 from spark_pulsar.broker.topics import lifecycle
 from spark_pulsar.broker.turn import effects as fx
-from spark_pulsar.model.ids import Position
-from spark_pulsar.wire import requests
-from spark_pulsar.wire.frames import payload_frame
+from spark_pulsar.model.positions.ids import Position
+from spark_pulsar.wire.protocol import requests
+from spark_pulsar.wire.protocol.frames import payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from tests.unit.broker.world import KEPT, QUIET, Client, World, entry
 
@@ -160,7 +160,7 @@ def test_a_topic_that_is_deleted_and_made_again_before_its_entries_are_on_disk()
 
 
 def test_a_producer_that_is_not_open_ends_the_connection_after_those_before_it() -> None:
-    # wire-protocol 5.4
+    # covers A16
     world = World(**QUIET)
     client = feeding(world, 2)
     send(client, [0, 1, 0, 1, 9, 0, 1])
@@ -169,7 +169,7 @@ def test_a_producer_that_is_not_open_ends_the_connection_after_those_before_it()
 
 
 def test_what_comes_for_a_producer_that_we_closed_is_dropped() -> None:
-    # wire-protocol 5.4
+    # covers A13
     world = World(**QUIET)
     client = feeding(world, 3)
     world.ask(lambda core: lifecycle.disconnect_all(core, core.topics[name(1)]))

@@ -10,7 +10,7 @@ import pytest
 
 from spark_pulsar.model import avro
 from spark_pulsar.model.avro import AvroType, InvalidAvro, meaning, parse
-from spark_pulsar.wire import requests
+from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import Schema
 from tests.unit.broker.schemas.records import A, record
 from tests.unit.broker.world import TOPIC, World

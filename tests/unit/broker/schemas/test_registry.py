@@ -12,7 +12,7 @@ from spark_pulsar.broker.schemas import registry
 from spark_pulsar.broker.topics import lifecycle
 from spark_pulsar.model.errors import ServerError
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.wire import requests
+from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, Schema
 from tests.unit.admin.test_app import call
 from tests.unit.broker.schemas.records import B_REQUIRED, B_WITH_DEFAULT, A, record
@@ -92,7 +92,7 @@ def test_a_schema_has_one_version_however_often_it_comes(world: World, client: C
 
 def test_a_producer_that_asks_again_is_told_its_version(client: Client) -> None:
     produce(client, record(A))
-    assert produce(client, record(A, B_WITH_DEFAULT)) == 0  # wire-protocol 5.4: answered from the old one
+    assert produce(client, record(A, B_WITH_DEFAULT)) == 0  # answered from the old one (A17)
     client.send(requests.close_producer(client.request_id(), 1))
     client.take()
     assert produce(client, None) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spark_pulsar.broker.turn.events import DiskFull
 from spark_pulsar.model.errors import ServerError
-from spark_pulsar.wire import requests
+from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ProducerAccessMode, Schema
 from tests.unit.broker.schemas.records import B_REQUIRED, B_WITH_DEFAULT, A, record
 from tests.unit.broker.schemas.test_registry import get, get_or_create, produce, version

@@ -1,4 +1,4 @@
-"""Policies of schemas, and schemas over REST (SC-4, SC-6, SC-7, admin-rest 1.11)."""
+"""Policies of schemas, and schemas over REST (SC-4, SC-6, SC-7, SC-12)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_enforced_schemas_concern_producers_of_topics_that_have_one() -> None:
 
 
 def test_strategies_of_a_topic_over_its_namespaces_over_the_configuration() -> None:
-    # covers SC-4, admin-rest 1.3.3
+    # covers SC-4, ADM-66
     world = World(schema_compatibility="FORWARD", **QUIET)
     own, topic = "/admin/v2/namespaces/public/default", "/admin/v2/persistent/public/default/t"
     world.ask(lambda core: lifecycle.create(core, NAME))
@@ -73,7 +73,7 @@ def test_strategies_of_a_topic_over_its_namespaces_over_the_configuration() -> N
 
 
 def test_a_namespace_may_be_made_with_policies_of_schemas() -> None:
-    # covers admin-rest 1.3.2
+    # covers ADM-65
     world = World(allow_schema_updates=False, **QUIET)
     path = "/admin/v2/namespaces/public/n"
     made = {"schema_compatibility_strategy": "FORWARD", "schema_validation_enforced": True}
@@ -103,14 +103,14 @@ def test_a_namespace_may_be_made_with_policies_of_schemas() -> None:
     ],
 )
 def test_bodies_that_are_no_schema(world: World, body: bytes, status: int) -> None:
-    # covers admin-rest 1.11
+    # covers SC-12
     for where in ("schema", "compatibility"):
         got, _, answer = call(world, "POST", f"{REST}/{where}", body)
         assert (got, bool(answer["reason"])) == (status, True)
 
 
 def test_compatibility_is_asked_without_a_change(world: World) -> None:
-    # covers admin-rest 1.11
+    # covers SC-12
     assert post(world, record(A), where="compatibility")[1]["compatibility"] is True
     post(world, record(A))
     status, answer = post(world, record(A, B_REQUIRED), where="compatibility")
@@ -121,7 +121,7 @@ def test_compatibility_is_asked_without_a_change(world: World) -> None:
 
 
 def test_key_and_value_travel_as_one_json_text(world: World) -> None:
-    # covers admin-rest 1.11, SC-2
+    # covers SC-12, SC-2
     text = '{"key":"","value":{"type":"record","name":"ü","fields":[]}}'
     properties = {"key.schema.type": "STRING", "value.schema.type": "AVRO"}
     body = json.dumps({"type": "KEY_VALUE", "schema": text, "properties": properties}).encode()
@@ -132,7 +132,7 @@ def test_key_and_value_travel_as_one_json_text(world: World) -> None:
 
 
 def test_paths_of_versions_and_namespaces_that_are_not_there(world: World) -> None:
-    # covers admin-rest 1.11
+    # covers SC-12
     post(world, record(A))
     assert [call(world, "GET", f"{REST}/schema/{each}")[0] for each in ("0", "1", "-1", "x")] == [200, 404, 404, 404]
     missing = "/admin/v2/schemas/public/none/t"

@@ -74,7 +74,7 @@ def test_properties_count() -> None:
 
 @pytest.mark.parametrize("path", ["/schema", "/compatibility"])
 def test_properties_count_over_rest_as_over_the_binary_protocol(path: str) -> None:
-    # covers SC-2, admin-rest 1.11: one bound, whoever brings the schema
+    # covers SC-2, SC-12: one bound, whoever brings the schema
     world = World()
     limit = world.core.config.max_schema_bytes
     text = definition(100).decode()
@@ -96,7 +96,7 @@ def test_properties_are_measured_in_bytes() -> None:
 
 @pytest.mark.parametrize("path", ["/schema", "/compatibility"])
 def test_over_rest(path: str) -> None:
-    # covers SC-2, admin-rest 1.11
+    # covers SC-2, SC-12
     world = World(max_schema_bytes=LIMIT)
     world.connect().open_producer()
     body = {"type": "AVRO", "schema": definition(LIMIT + 1).decode(), "properties": {}}

@@ -7,7 +7,7 @@ import pytest
 from spark_pulsar.broker.turn.effects import Authenticate
 from spark_pulsar.broker.turn.events import AuthenticationRefused, SessionAuthenticated
 from spark_pulsar.model.principals import Principal
-from spark_pulsar.wire import commands, requests
+from spark_pulsar.wire.protocol import commands, requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, FeatureFlags, ServerError
 from tests.unit.broker.world import QUIET, START_MS, TOPIC, Client, World
 

@@ -14,9 +14,9 @@ from spark_pulsar.ledger.records.base import NamespaceSet
 from spark_pulsar.ledger.records.documents import TENANTS, DocumentSet
 from spark_pulsar.model.errors import AuthorizationError
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.model.permissions import AUTH_POLICIES, SUBSCRIPTION_AUTH_MODE
+from spark_pulsar.model.policies.permissions import AUTH_POLICIES, SUBSCRIPTION_AUTH_MODE
 from spark_pulsar.model.principals import UNAUTHENTICATED, Principal
-from spark_pulsar.wire import requests
+from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, ServerError
 from tests.unit.broker.world import QUIET, Client, World
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_pulsar.broker.security.proxies import flaw_of_roles
+from spark_pulsar.broker.security.authorization import flaw_of_roles
 from spark_pulsar.model.principals import Principal
 
 PROXIES = ("proxy", "proxy2")

@@ -7,7 +7,7 @@ import pytest
 from spark_pulsar.broker.subscriptions import backlog_scan
 from spark_pulsar.broker.subscriptions.backlog_scan import BacklogScan
 from spark_pulsar.ledger.records.cursors import CursorAcked
-from spark_pulsar.model.ids import EARLIEST, Position
+from spark_pulsar.model.positions.ids import EARLIEST, Position
 from tests.unit.broker.world import TOPIC, World, entry
 
 
@@ -43,7 +43,7 @@ def stored(count: int, cache_bytes: int, batch: int = 0) -> tuple[World, list[Po
 @pytest.mark.parametrize("cache_bytes", [0, 1 << 20], ids=["stored", "cached"])
 @pytest.mark.parametrize("batch", [0, 3])
 def test_what_is_not_acknowledged_is_counted(cache_bytes: int, batch: int) -> None:
-    # covers admin-rest 1.6 (analyzeBacklog)
+    # covers ADM-73
     world, places = stored(30, cache_bytes, batch)
     client = world.connect()
     client.open_consumer("other")
@@ -80,7 +80,7 @@ def test_what_cannot_be_read_is_not_counted() -> None:
 
 
 def test_a_slow_disk_ends_it() -> None:
-    # covers admin-rest 1.6 (analyzeBacklog)
+    # covers ADM-73
     world, places = stored(30, 0)
     subscription = world.core.topics[TOPIC].subscriptions["s"]
     ended: list[BacklogScan] = []

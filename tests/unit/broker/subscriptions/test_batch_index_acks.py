@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from spark_pulsar.model.ids import Position
+from spark_pulsar.model.positions.ids import Position
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe
 from tests.unit.broker.world import TOPIC, World, entry
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from spark_pulsar.admin.answers import Refused
-from spark_pulsar.admin.cursors import Place, expire_to_place
+from spark_pulsar.admin.http.refusals import Refused
+from spark_pulsar.admin.subscriptions.cursors import Place, expire_to_place
 from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.entities.subscription import Subscription
 from spark_pulsar.broker.lifetime import expire_by_time
@@ -14,8 +14,8 @@ from spark_pulsar.broker.subscriptions.acks import MAX_BITS
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.broker.turn.events import EntriesLost
 from spark_pulsar.model.errors import UnknownError
-from spark_pulsar.model.ids import MessageId, Position
-from spark_pulsar.wire import requests
+from spark_pulsar.model.positions.ids import MessageId, Position
+from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe
 from tests.unit.broker.dispatch.test_dispatch import filled, numbers
 from tests.unit.broker.world import KEPT, START_MS, TOPIC, Client, World, entry

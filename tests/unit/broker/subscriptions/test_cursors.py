@@ -3,8 +3,8 @@
 import pytest
 
 from spark_pulsar.broker.turn import effects as fx
-from spark_pulsar.model.ids import EARLIEST_ID, LATEST_ID, MessageId, Position
-from spark_pulsar.wire import requests
+from spark_pulsar.model.positions.ids import EARLIEST_ID, LATEST_ID, MessageId, Position
+from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, ServerError
 from tests.unit.broker.dispatch.test_dispatch import filled, numbers
 from tests.unit.broker.world import KEPT, START_MS, TOPIC, Client, World, entry, positions_of
@@ -271,7 +271,7 @@ def test_readers_subscription_goes_with_it_and_holds_no_data() -> None:
 
 
 def test_reader_comes_back_to_where_it_sought() -> None:
-    # covers wire-protocol 5.9
+    # covers CUR-11
     world, client = filled(4)
     client.open_consumer("r", durable=False)
     client.send(requests.seek_to_id(5, 1, MessageId(1, 2)))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from spark_pulsar.broker.subscriptions import subscribing
-from spark_pulsar.model.ids import Position
-from spark_pulsar.wire import requests
+from spark_pulsar.model.positions.ids import Position
+from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, ServerError
 from tests.unit.broker.world import KEPT, QUIET, TOPIC, Client, World, entry, positions_of
 
@@ -33,7 +33,7 @@ def go_on(world: World) -> None:
 
 
 def test_who_closes_before_the_end_of_a_seek_does_not_join() -> None:
-    # covers CUR-11, row 30
+    # covers CUR-11
     world, newcomer = sought_world()
     newcomer.send(requests.close_consumer(2, 1))
     assert newcomer.expect(BaseCommand.SUCCESS).request_id == 2
@@ -55,7 +55,7 @@ def test_who_asks_again_joins_once() -> None:
 
 
 def test_who_closes_while_a_rival_is_checked_does_not_join() -> None:
-    # covers EX-1, row 30
+    # covers EX-1
     world = World(**QUIET)
     silent, newcomer = world.connect(), world.connect()
     silent.open_consumer()
@@ -68,7 +68,7 @@ def test_who_closes_while_a_rival_is_checked_does_not_join() -> None:
 
 
 def test_who_is_closed_before_its_subscription_is_on_disk_is_not_told_that_it_is_there() -> None:
-    # covers PR-17, row 30
+    # covers PR-17
     world = World(**QUIET)
     world.disk_is_slow = True
     client = world.connect()

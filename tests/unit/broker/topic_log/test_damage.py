@@ -6,8 +6,13 @@ from spark_pulsar.broker.subscriptions import cursor_moves
 from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.broker.turn.events import EntriesLost
 from spark_pulsar.ledger.records.damage import DamageAccepted
-from spark_pulsar.model import policy_table
-from spark_pulsar.model.policies import BACKLOG_EVICTION, DESTINATION_STORAGE, MESSAGE_AGE, BacklogQuota
+from spark_pulsar.model.policies import policy_table
+from spark_pulsar.model.policies.effective_policies import (
+    BACKLOG_EVICTION,
+    DESTINATION_STORAGE,
+    MESSAGE_AGE,
+    BacklogQuota,
+)
 from tests.unit.broker.world import QUIET, TOPIC, World, entry
 
 NAMESPACE = "public/default"

@@ -7,9 +7,9 @@ from spark_pulsar.broker.topic_log import disk_full
 from spark_pulsar.broker.topics import lifecycle
 from spark_pulsar.broker.turn.events import DiskFull, EntriesLost, Requested
 from spark_pulsar.model.errors import ServiceNotReady
-from spark_pulsar.model.ids import LATEST_ID, MessageId, Position
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.wire import requests
+from spark_pulsar.model.positions.ids import LATEST_ID, MessageId, Position
+from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ServerError
 from tests.unit.broker.world import TOPIC, Client, World, entry
 

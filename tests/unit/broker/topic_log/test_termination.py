@@ -7,9 +7,9 @@ import pytest
 from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.subscriptions import cursor_moves
 from spark_pulsar.broker.topic_log import termination
-from spark_pulsar.model.ids import Position
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.wire import requests
+from spark_pulsar.model.positions.ids import Position
+from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, ProducerAccessMode, ServerError
 from tests.unit.broker.world import QUIET, TOPIC, Client, World, entry
 
@@ -177,7 +177,7 @@ def test_who_seeks_back_reads_again_and_is_told_again(full: World) -> None:
 
 @pytest.mark.parametrize("version", ["Pulsar-CPP-v3.7.2", "Pulsar-Go-version", "Pulsar Go 0.9"])
 def test_clients_that_would_drop_their_connection_are_not_told(full: World, version: str) -> None:
-    # covers wire-protocol 5.16
+    # covers TN-13
     end(full)
     client = full.open_socket()
     client.send(requests.connect(version))

@@ -7,8 +7,8 @@ import pytest
 from spark_pulsar.broker.topics import lifecycle
 from spark_pulsar.broker.turn.events import EntriesLost, Requested
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.wire import requests
-from spark_pulsar.wire.hashes import topics_hash
+from spark_pulsar.wire.keys.hashes import topics_hash
+from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandGetTopicsOfNamespace, ServerError
 from tests.unit.broker.world import TOPIC, Client, World, entry
 
@@ -115,7 +115,7 @@ def test_new_partitions_get_the_subscriptions_at_their_beginning() -> None:
 
 
 def test_topics_of_a_namespace_with_their_hash() -> None:
-    # covers MT-2; wire-protocol 5.13
+    # covers MT-2, A20
     world = World()
     client = world.connect()
     for name in ("b", "a", "__hidden"):

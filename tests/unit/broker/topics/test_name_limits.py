@@ -6,9 +6,9 @@ import pytest
 
 from spark_pulsar.broker.topics import name_limits
 from spark_pulsar.model.errors import NotAllowed
-from spark_pulsar.wire import commands, requests
+from spark_pulsar.wire.protocol import commands, requests
+from spark_pulsar.wire.protocol.replies import error_of
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandAck, CommandSubscribe, ServerError
-from spark_pulsar.wire.replies import error_of
 from tests.unit.broker.world import TOPIC, World
 
 NAME = name_limits.MAX_NAME_LENGTH

@@ -8,11 +8,11 @@ from spark_pulsar.broker.entities import meters, registry
 from spark_pulsar.broker.topics import lifecycle
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.broker.turn.events import WritingPaused
-from spark_pulsar.model.ids import MessageId, Position
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.wire import requests
-from spark_pulsar.wire.entries import build_entry
-from spark_pulsar.wire.frames import payload_frame
+from spark_pulsar.model.positions.ids import MessageId, Position
+from spark_pulsar.wire.entries.entry_bytes import build_entry
+from spark_pulsar.wire.protocol import requests
+from spark_pulsar.wire.protocol.frames import payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, MessageMetadata, ServerError
 from tests.unit.broker.world import QUIET, START_MS, Client, World, entry, positions_of
 

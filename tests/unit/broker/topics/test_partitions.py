@@ -13,7 +13,7 @@ from spark_pulsar.ledger.records.base import PartitionedTopicSet
 from spark_pulsar.model.errors import NotAllowed
 from spark_pulsar.model.limits import INT, MAX_PARTITIONS
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.wire import requests
+from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandPartitionedTopicMetadataResponse, ServerError
 from tests.unit.admin.test_app import BASE, call
 from tests.unit.broker.world import World

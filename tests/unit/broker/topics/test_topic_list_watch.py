@@ -9,11 +9,11 @@ import pyarrow
 import pyarrow.compute
 import pytest
 
-from spark_pulsar.broker.topics import lifecycle, topic_list_watch, topic_patterns
+from spark_pulsar.broker.topics import lifecycle, topic_list_watch, topic_patterns, watched_creation
 from spark_pulsar.broker.topics.topic_patterns import InvalidPattern, TopicPattern
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.wire import requests
-from spark_pulsar.wire.hashes import topics_hash
+from spark_pulsar.wire.keys.hashes import topics_hash
+from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ServerError
 from tests.unit.broker.world import QUIET, Client, World
 
@@ -219,7 +219,7 @@ def test_a_client_that_knows_the_names_is_not_told_them_again(world: World) -> N
 
 
 def test_system_topics_are_watched_by_nobody(world: World) -> None:
-    # covers section 1, system topics: Apache Pulsar shows them to watchers
+    # covers TN-14: Apache Pulsar shows them to watchers
     client = world.connect()
     watched(client, "public/default/.*")
     make(world, "__change_events", "__mine")
@@ -286,3 +286,38 @@ def test_a_list_that_is_filtered_here_or_by_the_client(world: World) -> None:
     long = listed("x" * 51).getTopicsOfNamespaceResponse
     assert (long.filtered, len(long.topics)) == (False, 2)
     assert listed("[").error.error == ServerError.MetadataError
+
+
+# ---- the first producer of a new topic --------------------------------------------------------------------------
+
+
+def open_new(world: World, client: Client, local: str) -> None:
+    """Opens a producer of a new topic, without waiting for success."""
+    client.send(requests.producer(client.request_id(), START + local, 7, "p"))
+
+
+def test_success_of_a_new_topics_producer_waits_for_those_who_watch(world: World) -> None:
+    # covers MT-4
+    watching, publishing = world.connect(), world.connect()
+    watched(watching, "public/default/.*")
+    open_new(world, publishing, "new")
+    assert news(watching).new == ["new"]
+    assert publishing.take_all() == []
+    watching.open_consumer("s", topic=START + "new")
+    publishing.expect(BaseCommand.PRODUCER_SUCCESS)
+
+
+def test_success_of_a_new_topics_producer_waits_no_longer_than_its_time(world: World) -> None:
+    # covers MT-4
+    watching, publishing = world.connect(), world.connect()
+    open_new(world, publishing, "unwatched")
+    publishing.expect(BaseCommand.PRODUCER_SUCCESS)
+    watched(watching, "public/default/a.*")
+    client = world.connect()
+    open_new(world, client, "else")
+    client.expect(BaseCommand.PRODUCER_SUCCESS)
+    client = world.connect()
+    open_new(world, client, "ab")
+    assert client.take_all() == []
+    world.advance(watched_creation.LONGEST_WAIT_MS)
+    client.expect(BaseCommand.PRODUCER_SUCCESS)

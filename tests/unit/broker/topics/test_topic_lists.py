@@ -8,8 +8,8 @@ from spark_pulsar.broker.entities import sliced_requests
 from spark_pulsar.broker.topics import lifecycle, topic_lists
 from spark_pulsar.broker.turn.events import WritingResumed
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.wire import commands, requests
-from spark_pulsar.wire.hashes import TopicsHash, hash_of_sorted, topics_hash
+from spark_pulsar.wire.keys.hashes import TopicsHash, hash_of_sorted, topics_hash
+from spark_pulsar.wire.protocol import commands, requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from tests.unit.broker.topics.test_topic_list_watch import START, drop, make, watch
 from tests.unit.broker.world import QUIET, Client, World

@@ -8,9 +8,9 @@ from spark_pulsar.broker.topic_log import termination
 from spark_pulsar.broker.topics import lifecycle
 from spark_pulsar.broker.turn.effects import SendMessages, SendReceipts
 from spark_pulsar.model.errors import ServerError
-from spark_pulsar.model.ids import MessageId, Position, TransactionId
-from spark_pulsar.wire import requests
-from spark_pulsar.wire.frames import payload_frame
+from spark_pulsar.model.positions.ids import MessageId, Position, TransactionId
+from spark_pulsar.wire.protocol import requests
+from spark_pulsar.wire.protocol.frames import payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from tests.unit.broker.compacting import compact, compacted_view, keyed
 from tests.unit.broker.transacting import ON, abort, begin, end, publish_in, ready

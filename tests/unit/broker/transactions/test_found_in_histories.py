@@ -10,10 +10,10 @@ from spark_pulsar.broker.lifetime import expire_by_time
 from spark_pulsar.broker.subscriptions import cursor_moves
 from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.broker.turn.effects import SendMessages
-from spark_pulsar.model import policy_table
-from spark_pulsar.model.ids import Position
-from spark_pulsar.model.policies import DESTINATION_STORAGE, PRODUCER_EXCEPTION, BacklogQuota
-from spark_pulsar.wire import requests
+from spark_pulsar.model.policies import policy_table
+from spark_pulsar.model.policies.effective_policies import DESTINATION_STORAGE, PRODUCER_EXCEPTION, BacklogQuota
+from spark_pulsar.model.positions.ids import Position
+from spark_pulsar.wire.protocol import requests
 from tests.unit.broker.compacting import compact, compacted_view, keyed
 from tests.unit.broker.transacting import ON, abort, ack_in, begin, publish_in, ready
 from tests.unit.broker.world import START_MS, TOPIC, Client, World, entry, payloads, positions_of

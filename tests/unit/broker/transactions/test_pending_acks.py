@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import pytest
 
 from spark_pulsar.broker.transactions import pending_acks
+from spark_pulsar.ledger.state.cursor import Cursor
+from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
+from spark_pulsar.ledger.state.transactions import PendingAcks, sized
 from spark_pulsar.model.errors import ServerError
-from spark_pulsar.model.ids import MessageId, Position, TransactionId
-from spark_pulsar.wire import requests
+from spark_pulsar.model.positions.ids import EARLIEST, MessageId, Position, TransactionId
+from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from tests.unit.broker.transacting import ON, abort, ack_in, begin, end
 from tests.unit.broker.world import TOPIC, Client, World, entry, positions_of
@@ -257,3 +263,67 @@ def test_messages_that_come_by_a_commit_can_be_acked_in_another() -> None:
     assert client.take_all() == []
     assert end(client, txn_id).request_id > 0
     assert not [each for each in client.take_all() if getattr(each, "command", BaseCommand()).type == BaseCommand.ERROR]
+
+
+def instructions(call: Callable[[], object]) -> int:
+    """Number of Python's instructions that a call takes."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, _argument: object) -> Any:
+        nonlocal count
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        count += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def test_an_ack_costs_by_its_own_parts() -> None:
+    # covers TX-12, TX-14
+    def cost(others: int, parts_of_others: int) -> int:
+        pending, cursor = PendingAcks(), Cursor(ManagedLedger(1), "s", EARLIEST, cursor_id=1)
+        cursor.pending = pending
+        for number in range(others):
+            first = 1_000 + number * parts_of_others
+            pending.add(
+                TransactionId(0, number),
+                (),
+                [(1, each, sized(0b1110, 4)) for each in range(first, first + parts_of_others)],
+            )
+        mine = [(1, each, sized(0b1101, 4)) for each in range(10)]
+
+        def ack() -> None:
+            assert pending.first_conflict([(1, 20, 21)], mine) is None
+            pending.add(TransactionId(1, 0), [(1, 20, 21)], mine)
+            assert cursor.sets_to_send(1, range(3)) == {0: 0b1101, 1: 0b1101, 2: 0b1101}
+            assert pending.cumulative() is None
+            pending.take(TransactionId(1, 0))
+
+        return instructions(ack)
+
+    beside_few = cost(2, 2)
+    assert cost(200, 50) < 1.2 * beside_few, "however many there are beside it"
+
+
+def test_parts_of_a_batch_that_is_told_with_two_sizes() -> None:
+    # covers TX-14
+    pending, one, other = PendingAcks(), TransactionId(0, 1), TransactionId(0, 2)
+    pending.add(one, (), [(1, 0, sized(0b1110, 4))])
+    pending.add(one, (), [(1, 0, sized(0b110111, 6))])
+    assert pending.of[one].batch_sets == {(1, 0): sized(0b110110, 6)}
+    pending.add(other, (), [(1, 0, sized(0b1001, 4))])
+    assert (pending.batch_sets, pending.parts(1, 0), list(pending.whole)) == ({1: {0: 0b110000}}, 0b1111, [])
+    pending.take(one)
+    assert (pending.batch_sets, pending.parts(1, 0)) == ({1: {0: 0b1001}}, 0b0110)
+    pending.add(one, (), [(1, 0, sized(0b0110, 4))])
+    assert (pending.batch_sets, list(pending.whole)) == ({1: {0: 0}}, [(1, 0, 1)])
+    pending.take(other)
+    assert (pending.batch_sets, list(pending.whole)) == ({1: {0: 0b0110}}, [])
+    pending.take(one)
+    assert (pending.batch_sets, pending.parts(1, 0), pending.of) == ({}, 0, {})

@@ -11,8 +11,8 @@ from spark_pulsar.broker.turn.dynamic_config import DYNAMIC_KEYS, configured, no
 from spark_pulsar.broker.upkeep import configuring
 from spark_pulsar.ledger.records.documents import DYNAMIC_CONFIGURATION, DocumentSet
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.model.policies import PublishRate
-from spark_pulsar.model.resource_groups import RESOURCE_GROUP, ResourceGroup
+from spark_pulsar.model.policies.effective_policies import PublishRate
+from spark_pulsar.model.policies.resource_groups import RESOURCE_GROUP, ResourceGroup
 from tests.unit.broker.publishing.test_publish_rates import publish, received, throttles
 from tests.unit.broker.world import QUIET, TOPIC, Client, World, entry
 

@@ -3,8 +3,8 @@
 import pytest
 
 from spark_pulsar.broker.topics import lifecycle, policy_changes
-from spark_pulsar.model import policy_table
-from spark_pulsar.wire import requests
+from spark_pulsar.model.policies import policy_table
+from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from tests.unit.broker.dispatch.test_dispatch import filled
 from tests.unit.broker.world import QUIET, TOPIC, Client, World

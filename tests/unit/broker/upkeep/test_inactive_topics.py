@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from spark_pulsar.broker.topics import policy_changes
-from spark_pulsar.model import policy_table
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.model.policies import SUBSCRIPTIONS_CAUGHT_UP, InactiveTopicPolicy, RetentionPolicy
-from spark_pulsar.wire import requests
+from spark_pulsar.model.policies import policy_table
+from spark_pulsar.model.policies.effective_policies import SUBSCRIPTIONS_CAUGHT_UP, InactiveTopicPolicy, RetentionPolicy
+from spark_pulsar.wire.protocol import requests
 from tests.unit.broker.world import TOPIC, World, entry
 
 ON = InactiveTopicPolicy(True, 100)

@@ -10,10 +10,10 @@ import pytest
 from spark_pulsar.broker.entities.topic import Topic
 from spark_pulsar.broker.topics import lifecycle, policy_changes
 from spark_pulsar.broker.upkeep.monitors import VISITS_A_TURN, Monitors
-from spark_pulsar.model import policy_table
-from spark_pulsar.model.ids import Position
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.model.policies import PublishRate
+from spark_pulsar.model.policies import policy_table
+from spark_pulsar.model.policies.effective_policies import PublishRate
+from spark_pulsar.model.positions.ids import Position
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
 from tests.unit.broker.world import QUIET, TOPIC, World, entry
 

@@ -1,15 +1,15 @@
-"""Rates over the last interval, of topics, producers, subscriptions and consumers (section 17)."""
+"""Rates over the last interval, of topics, producers, subscriptions and consumers (ST-7)."""
 
 from __future__ import annotations
 
 import pytest
 
-from spark_pulsar.admin.partitioned_stats import partitioned_stats
-from spark_pulsar.admin.slices import finish
-from spark_pulsar.admin.topic_stats import EVERYTHING, publisher_stats, subscription_stats_in_steps, topic_stats
+from spark_pulsar.admin.http.slices import finish
+from spark_pulsar.admin.topics.partitioned_stats import partitioned_stats
+from spark_pulsar.admin.topics.topic_stats import EVERYTHING, publisher_stats, subscription_stats_in_steps, topic_stats
 from spark_pulsar.broker.entities.meters import Delivered, Published, consumed, delivered, published
-from spark_pulsar.model.ids import Position
-from spark_pulsar.wire import requests
+from spark_pulsar.model.positions.ids import Position
+from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandConsumerStats, CommandSubscribe
 from tests.unit.broker.dispatch.test_chunks import send_chunks
 from tests.unit.broker.world import TOPIC, World, entry, positions_of
@@ -22,7 +22,7 @@ def world_with_rates() -> World:
 
 
 def test_a_rate_is_that_of_the_last_interval() -> None:
-    # covers admin-rest 1.5.2 (rates), section 17
+    # covers ST-7
     world = world_with_rates()
     client = world.connect()
     client.open_producer()
@@ -51,7 +51,7 @@ def test_a_rate_is_that_of_the_last_interval() -> None:
 
 @pytest.mark.parametrize("kind", [CommandSubscribe.Exclusive, CommandSubscribe.Shared, CommandSubscribe.Key_Shared])
 def test_chunks_are_counted_beside(kind: int) -> None:
-    # covers admin-rest 1.5.2 (chunkedMessageRate)
+    # covers ST-7 (chunkedMessageRate)
     world = world_with_rates()
     client = world.connect()
     client.open_producer()
@@ -72,7 +72,7 @@ def test_chunks_are_counted_beside(kind: int) -> None:
 
 
 def test_chunks_of_a_non_persistent_topic_are_counted_too() -> None:
-    # covers admin-rest 1.5.2 (chunkedMessageRate, msgChunkPublished)
+    # covers ST-7 (chunkedMessageRate, msgChunkPublished)
     world = world_with_rates()
     client = world.connect()
     name = TOPIC.replace("persistent", "non-persistent")
@@ -87,7 +87,7 @@ def test_chunks_of_a_non_persistent_topic_are_counted_too() -> None:
 
 
 def test_holes_of_a_durable_subscription_have_a_size() -> None:
-    # covers admin-rest 1.5.2 (nonContiguousDeletedMessagesRangesSerializedSize)
+    # covers ST-6 (nonContiguousDeletedMessagesRangesSerializedSize)
     world = World()
     client, feeder = world.connect(), world.connect()
     feeder.open_producer()
@@ -102,7 +102,7 @@ def test_holes_of_a_durable_subscription_have_a_size() -> None:
 
 
 def test_what_came_within_the_interval_is_measured_from_its_coming() -> None:
-    # covers section 17
+    # covers ST-7
     world = world_with_rates()
     client = world.connect()
     client.open_producer()
@@ -117,7 +117,7 @@ def test_what_came_within_the_interval_is_measured_from_its_coming() -> None:
 
 
 def test_acks_redeliveries_and_batches_are_counted_in_messages() -> None:
-    # covers section 17 (messageAckRate, msgRateRedeliver)
+    # covers ST-7 (messageAckRate, msgRateRedeliver), ST-10
     world = world_with_rates()
     client = world.connect()
     client.open_producer()
@@ -141,7 +141,7 @@ def test_acks_redeliveries_and_batches_are_counted_in_messages() -> None:
 
 
 def test_a_cumulative_ack_counts_as_one() -> None:
-    # covers section 17 (messageAckRate), as Apache Pulsar counts
+    # covers ST-7 (messageAckRate), as Apache Pulsar counts
     world = world_with_rates()
     client = world.connect()
     client.open_producer()
@@ -156,7 +156,7 @@ def test_a_cumulative_ack_counts_as_one() -> None:
 
 
 def test_expired_entries_have_a_rate() -> None:
-    # covers section 17 (msgRateExpired)
+    # covers ST-7 (msgRateExpired)
     world = World(stats_interval_ms=EVERY_MS, default_message_ttl_s=5)
     client = world.connect()
     client.open_producer()
@@ -168,7 +168,7 @@ def test_expired_entries_have_a_rate() -> None:
 
 
 def test_times_and_counters_outlive_who_made_them() -> None:
-    # covers admin-rest 1.5.2 (counters, times)
+    # covers ST-9
     world = world_with_rates()
     client = world.connect()
     client.open_producer()
@@ -180,7 +180,7 @@ def test_times_and_counters_outlive_who_made_them() -> None:
     client.send(requests.close_consumer(client.request_id(), 1), requests.unsubscribe(client.request_id(), 2))
     world.advance(EVERY_MS)
     stats = topic_stats(world.core, world.core.topics[TOPIC])
-    assert (stats["msgOutCounter"], stats["lastPublishTimestamp"]) == (2, at_ms)
+    assert (stats["msgOutCounter"], stats["lastPublishTimeStamp"]) == (2, at_ms)
     subscription = stats["subscriptions"]["s"]
     assert subscription["consumers"] == []
     for name in ("lastAckedTimestamp", "lastConsumedTimestamp", "lastConsumedFlowTimestamp"):
@@ -188,7 +188,7 @@ def test_times_and_counters_outlive_who_made_them() -> None:
 
 
 def test_many_topics_are_sampled_some_in_a_turn() -> None:
-    # covers section 17
+    # covers ST-7
     world = world_with_rates()
     client = world.connect()
     for number in range(200):

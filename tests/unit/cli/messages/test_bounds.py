@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from spark_pulsar.cli.messages.bounds import Bound, now_ms, parse_bound
-from spark_pulsar.model.ids import MessageId
+from spark_pulsar.model.positions.ids import MessageId
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ import pytest
 
 from spark_pulsar.client.authentication.plugins import Authentication
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.connections.config import ClientConfig
+from spark_pulsar.client.connections.service_url import without_user
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import CredentialsError, InvalidServiceUrl, NotSupportedByClient
 from spark_pulsar.client.secret import Secret
-from spark_pulsar.client.service_url import without_user
 
 JAVA = "org.apache.pulsar.client.impl.auth."
 TOKEN = f"{JAVA}AuthenticationToken"

@@ -30,7 +30,7 @@ def _pem(key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey, directory: Path) -
 
 @pytest.mark.parametrize("curve", [None, *CURVES], ids=lambda curve: curve.name if curve else "rsa")
 def test_a_data_key_is_opened_by_its_private_key_alone(tmp_path: Path, curve: ec.EllipticCurve | None) -> None:
-    # covers CONN-44
+    # covers READ-13
     key = rsa.generate_private_key(65537, 2048) if curve is None else ec.generate_private_key(curve)
     another = rsa.generate_private_key(65537, 2048) if curve is None else ec.generate_private_key(curve)
     public, private = _pem(key, tmp_path)
@@ -44,7 +44,7 @@ def test_a_data_key_is_opened_by_its_private_key_alone(tmp_path: Path, curve: ec
 
 
 def test_a_payload_that_was_changed_does_not_open(tmp_path: Path) -> None:
-    # covers CONN-45
+    # covers READ-14
     public, private = _pem(rsa.generate_private_key(65537, 2048), tmp_path)
     encryptor, decryptor = Encryptor(["a"], KeyFiles(public)), Decryptor(KeyFiles(private))
     metadata, other = (MessageMetadata(producer_name="p", sequence_id=1, publish_time=1) for _ in range(2))
@@ -63,7 +63,7 @@ def test_a_payload_that_was_changed_does_not_open(tmp_path: Path) -> None:
 
 
 def test_keys_of_other_kinds_are_refused_without_a_word_of_them(tmp_path: Path) -> None:
-    # covers CONN-47
+    # covers READ-15
     key = rsa.generate_private_key(65537, 2048)
     locked = tmp_path / "locked.pem"
     locked.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"word")))
@@ -84,7 +84,7 @@ def test_keys_of_other_kinds_are_refused_without_a_word_of_them(tmp_path: Path) 
 
 
 def test_places_of_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # covers CONN-47
+    # covers READ-15
     for place in ("/etc/key.pem", "file:///etc/key.pem", "env:KEY"):
         check_place(place, is_private=True)
     pem = "-----BEGIN PRIVATE KEY-----\nSECRET\n-----END PRIVATE KEY-----"

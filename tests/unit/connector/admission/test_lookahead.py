@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.connections.config import ClientConfig
 from spark_pulsar.client.errors import OperationTimeout
 from spark_pulsar.connector.admission.admission import Limits
 from spark_pulsar.connector.admission.counting import Counted
 from spark_pulsar.connector.admission.lookahead import LookAhead
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition
-from spark_pulsar.model.ids import MessageId
-from spark_pulsar.wire.commands import success
+from spark_pulsar.model.positions.ids import MessageId
+from spark_pulsar.wire.protocol.commands import success
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from tests.unit.client.peer import Caller, Peer, message
 
@@ -33,10 +33,8 @@ def peer() -> Iterator[Peer]:
 
 def counted(*entries: tuple[int, int, int]) -> Counted:
     ledgers, numbers, counts = (np.array(column, np.int64) for column in zip(*entries, strict=True))
-    costs = counts * 10
-    return Counted(
-        ledgers, numbers, counts, costs, np.zeros(len(counts), np.int64), int(counts.sum()), int(costs.sum())
-    )
+    costs, nothing = counts * 10, np.zeros(len(counts), np.int64)
+    return Counted(ledgers, numbers, counts, costs, nothing, nothing - 1, int(counts.sum()), int(costs.sum()))
 
 
 BLOCK = counted((5, 8, 1), (5, 9, 10), (6, 0, 0), (6, 1, 3))

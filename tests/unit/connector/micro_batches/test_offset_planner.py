@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.connections.config import ClientConfig
 from spark_pulsar.client.errors import OperationTimeout
 from spark_pulsar.connector.errors import DataLossError
 from spark_pulsar.connector.micro_batches.offset_planner import OffsetPlanner
@@ -18,8 +18,8 @@ from spark_pulsar.connector.options.parsing import parse_options
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition
 from spark_pulsar.connector.reading.projection import Projection
 from spark_pulsar.model.errors import TopicNotFound
-from spark_pulsar.model.ids import MessageId, Position
-from spark_pulsar.wire.commands import last_message_id, partition_metadata, success, topics_of_namespace
+from spark_pulsar.model.positions.ids import MessageId, Position
+from spark_pulsar.wire.protocol.commands import last_message_id, partition_metadata, success, topics_of_namespace
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from tests.unit.client.peer import Caller, Peer, message
 

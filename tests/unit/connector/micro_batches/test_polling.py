@@ -48,6 +48,24 @@ def test_a_broker_that_answers_slowly_makes_no_interval(monkeypatch: pytest.Monk
     assert waits == [0, 10, 20]
 
 
+def test_a_poll_over_many_partitions_waits_longer_than_it_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    # covers READ-38
+    def waits(took_ms: int) -> list[int]:
+        polling, now_ms, found = Polling(), [10_000], []
+        monkeypatch.setattr(module, "monotonic_ms", lambda: now_ms[0])
+        for _ in range(11):
+            polling.asked()
+            now_ms[0] += took_ms
+            found.append(polling.wait_ms(of_many=True))
+            polling.answered()
+            now_ms[0] += 10
+        return found
+
+    assert waits(2) == [0, 10, 20, 40, 80, 160, 250, 250, 250, 250, 250]
+    assert waits(20)[6:] == [320, 640, 1000, 1000, 1000]
+    assert waits(200)[6:] == [320, 640, 1280, 2000, 2000]
+
+
 def test_nothing_waits_once_others_have_made_a_micro_batch_meanwhile() -> None:
     polling = Polling()
     polled(polling, 3)

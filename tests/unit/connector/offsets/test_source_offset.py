@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from spark_pulsar.connector.errors import OffsetError
+from spark_pulsar.connector.offsets.evidence import last_before
 from spark_pulsar.connector.offsets.source_offset import SourceOffset, recorded_start
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition, entries_between, parse_position
-from spark_pulsar.model.ids import MessageId
+from spark_pulsar.model.fingerprints import Fingerprint
+from spark_pulsar.model.positions.ids import MessageId
 
 GOLDEN = Path(__file__).parent / "checkpoints"
 T = "persistent://public/default/t-partition-"
@@ -46,7 +48,7 @@ def test_the_next_message_orders_before_the_next_entry() -> None:
 
 
 def test_equal_offsets_give_equal_text_with_a_thousand_partitions() -> None:
-    # covers case 2 of spark-connectors.md 6.2
+    # covers READ-22
     names = [f"{T}{index}" for index in range(1000)]
     texts = set()
     for seed in range(5):
@@ -73,6 +75,27 @@ def test_golden_offset_with_what_was_known() -> None:
     assert offset.newest == {f"{T}1": ReadPosition(15, 7)}
     assert offset.first == {f"{T}0": ReadPosition(11, 0)}
     assert json.loads((GOLDEN / "offset-v1-with-newest.json").read_text()) == offset.to_json()
+
+
+def test_golden_offset_with_evidence() -> None:
+    # covers OFFSET-17
+    offset = golden("offset-v1-with-seen.json")
+    assert offset.seen == {
+        f"{T}0": Fingerprint(12, 33, 1_790_000_000_000, 0x1A2B3C4D),
+        f"{T}1": Fingerprint(9, 0, 0, 7),
+    }
+    assert (offset.replaced, offset.subscription) == ({f"{T}1", f"{T}0"}, "mine")
+    assert json.dumps(json.loads((GOLDEN / "offset-v1-with-seen.json").read_text())) == json.dumps(offset.to_json())
+    assert SourceOffset.from_json({"version": 1, "positions": {}}).seen == {}
+
+
+def test_the_entry_before_a_position() -> None:
+    # covers OFFSET-17
+    assert last_before(ReadPosition(5, 8)) == ReadPosition(5, 7)
+    assert last_before(ReadPosition(5, 8, 3)) == ReadPosition(5, 8)
+    assert last_before(ReadPosition(5, 0, 1)) == ReadPosition(5, 0)
+    assert last_before(ReadPosition(5, 0)) is None
+    assert last_before(EARLIEST) is None
 
 
 def test_entries_between_two_positions() -> None:
@@ -110,6 +133,10 @@ def test_a_version_of_the_future_is_refused() -> None:
         {"version": 1, "positions": {}, "initial": 3},
         {"version": 1, "positions": {}, "newest": 3},
         {"version": 1, "positions": {}, "first": {"t": "x"}},
+        {"version": 1, "positions": {}, "seen": []},
+        {"version": 1, "positions": {}, "seen": {"t": "1:2:3"}},
+        {"version": 1, "positions": {}, "seen": {"t": "1:2:3:xyz"}},
+        {"version": 1, "positions": {}, "replaced": "t"},
     ],
 )
 def test_what_is_no_offset_is_refused(loaded: object) -> None:
@@ -118,7 +145,7 @@ def test_what_is_no_offset_is_refused(loaded: object) -> None:
 
 
 def test_the_recorded_start_wins_over_a_start_asked_again() -> None:
-    # covers case 1 of spark-connectors.md 6.2: restart between offsets/0 and commits/0 with a moving latest
+    # covers OFFSET-1: restart between offsets/0 and commits/0 with a moving latest
     recorded = {f"{T}0": ReadPosition(1, 7)}
     asked_again = SourceOffset({f"{T}0": ReadPosition(1, 30)}, fresh=True)
     end = SourceOffset({f"{T}0": ReadPosition(1, 40)}, initial=recorded)

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from spark_pulsar.connector.errors import DeliveryGuaranteeError
-from spark_pulsar.connector.once.attempt import (
-    ROWS_OF_A_BATCH,
-    ROWS_OF_A_TRANSACTION,
-    TaskAttempt,
-    attempt_of,
-    query_of,
-)
+from spark_pulsar.connector.once.attempt import TaskAttempt, attempt_of
+from spark_pulsar.connector.once.running_ids import Place
 from spark_pulsar.connector.once.sequence_ids import SequenceIds
 from spark_pulsar.connector.options.options import Options
 from spark_pulsar.connector.options.parsing import parse_options
-from spark_pulsar.model.ids import TransactionId
+from spark_pulsar.model.positions.ids import TransactionId
 from spark_pulsar.wire.columns.hashes import group_rows
 
-SEEN = {"spark.sql.adaptive.streaming.stateless.enabled": "false"}
-STREAM = {"sql.streaming.queryId": "query", "streaming.sql.batchId": "7", **SEEN}
-BATCH = {"spark.sql.adaptive.enabled": "false"}
-SHUFFLED = {"__fetch_continuous_blocks_in_batch_enabled": "true"}
+STREAM = {"sql.streaming.queryId": "query", "streaming.sql.batchId": "7", "spark.jobGroup.id": "run"}
 
 
 class Context:
@@ -54,72 +44,82 @@ def attempt(properties: dict[str, str], job: str | None, *, ids: bool = False, *
 
 
 def test_names_are_those_of_query_or_job_and_task() -> None:
-    # covers CONN-32, CONN-37
-    assert attempt(STREAM, None) == TaskAttempt("spark-pulsar-query", 7, 3)
-    assert attempt(STREAM, None, producerName="copy") == TaskAttempt("copy-query", 7, 3)
-    assert attempt(STREAM | BATCH, "job", producerName="copy") == TaskAttempt("copy-query", 7, 3)
-    assert attempt(BATCH, "job") == TaskAttempt("spark-pulsar-job", 0, 3)
-    assert attempt({}, "job", ids=True, producerName="nightly") == TaskAttempt("nightly", 0, 3)
-    assert attempt(STREAM, None).producer_name(4) == "spark-pulsar-query-partitions-4-task-3"
-    assert attempt(STREAM, None).first_sequence_id == 7 * ROWS_OF_A_BATCH + 1
+    # covers ONCE-1, ONCE-6
+    of_query = {"is_of_query": True, "run_id": "run"}
+    assert attempt(STREAM, None) == TaskAttempt("spark-pulsar-query", 7, 3, **of_query)
+    assert attempt(STREAM, None, producerName="copy") == TaskAttempt("copy-query", 7, 3, **of_query)
+    assert attempt(STREAM, "job", producerName="copy") == TaskAttempt(
+        "copy-query", 7, 3, **of_query, is_in_foreach_batch=True
+    )
+    assert attempt({}, "job") == TaskAttempt("spark-pulsar-job", 0, 3)
+    named = attempt({}, "job", ids=True, producerName="nightly")
+    assert named == TaskAttempt("nightly", 0, 3, has_sequence_ids=True)
+    assert named.producer_name(4) == "nightly-partitions-4-task-3"
+    assert attempt(STREAM, None).producer_name(4) == "spark-pulsar-query-partitions-4-task-3-epoch-0"
+    late = STREAM | {"streaming.sql.batchId": str(2 * 65536 + 1)}
+    assert attempt(late, None).producer_name(4, 5) == "spark-pulsar-query-partitions-4-task-5-epoch-2"
+
+
+def test_the_last_attempt_is_known() -> None:
+    # covers TXN-3
+    for master, failures, last in (
+        ("local", None, 0),
+        ("local[2]", "9", 0),
+        ("local[*, 4]", None, 3),
+        ("spark://h:7077", None, 3),
+        ("yarn", "2", 1),
+        (None, None, 3),
+    ):
+        told = {"spark.master": master, "spark.task.maxFailures": failures}
+        properties = STREAM | {name: value for name, value in told.items() if value is not None}
+        attempts = [attempt_of(Context(properties, at), options(), None, has_sequence_ids=False) for at in range(5)]
+        assert [each.is_last for each in attempts] == [at >= last for at in range(5)], master
 
 
 def in_transaction(properties: dict[str, str], job: str | None, number: int = 0, **more: str) -> TaskAttempt:
     chosen = options(deliveryGuarantee="transactional", **more)
-    return attempt_of(Context(properties, number), chosen, job, TransactionId(2, 5), has_sequence_ids=False)
+    return attempt_of(Context(properties, number), chosen, job, TransactionId(2, 65541), has_sequence_ids=False)
 
 
 def test_in_a_transaction_names_are_its_coordinators_and_ids_its_own() -> None:
-    # covers CONN-90, CONN-93
-    one = in_transaction(STREAM, None)
-    assert one == TaskAttempt("spark-pulsar-query", 7, 3, TransactionId(2, 5))
-    assert one.producer_name(4) == "spark-pulsar-query-coordinator-2-partitions-4-task-3"
-    assert one.first_sequence_id == 5 * ROWS_OF_A_TRANSACTION + 1
-    assert one.last_sequence_id == replace(one, transaction=TransactionId(2, 6)).first_sequence_id - 1
-    assert query_of(Context(STREAM)) == "query"
-    assert query_of(Context({})) is None
-
-
-def test_in_a_transaction_only_a_later_attempt_needs_an_order() -> None:
-    # covers CONN-93, CONN-94, CONN-95
-    first = in_transaction(STREAM | SHUFFLED, None)
-    first.check_known("t", first.first_sequence_id - 1)
-    for last in (first.first_sequence_id, first.last_sequence_id):
-        with pytest.raises(DeliveryGuaranteeError, match=r"attempt of task 3 was lost.*come from a shuffle"):
-            first.check_known("t", last)
+    # covers TXN-1, TXN-4
+    one = in_transaction(STREAM, None, 1)
+    assert one.number == 65541
+    assert one.producer_name(4) == "spark-pulsar-query-coordinator-2-partitions-4-task-3-epoch-1"
+    assert [one.check_known("t", last) for last in (-1, Place(4, 9, 9).sequence_id, Place(5, 9, 9).sequence_id)] == [
+        0,
+        0,
+        9,
+    ]
     with pytest.raises(DeliveryGuaranteeError, match="knows messages of a later transaction"):
-        first.check_known("t", first.last_sequence_id + 1)
-    with pytest.raises(DeliveryGuaranteeError, match=r"attempt of task 3 was lost.*come from a shuffle"):
-        in_transaction(STREAM | SHUFFLED, None, number=1)
-    ordered = in_transaction(STREAM | SHUFFLED, None, number=1, repeatableRowOrder="true")
-    ordered.check_known("t", ordered.first_sequence_id)
+        one.check_known("t", Place(6, 1, 1).sequence_id)
     with pytest.raises(DeliveryGuaranteeError, match=r"transactional: .*spark\.speculation"):
         in_transaction(STREAM | {"spark.speculation": "true"}, None)
-    with pytest.raises(DeliveryGuaranteeError, match="producerName tells the writes inside foreachBatch apart"):
+    with pytest.raises(DeliveryGuaranteeError, match="producerName distinguishes the writes inside foreachBatch"):
         in_transaction({}, "job", producerName="nightly")
 
 
+def test_a_checkpoint_that_is_older_than_what_was_written_is_refused() -> None:
+    # covers ONCE-11
+    one = attempt(STREAM, None)
+    assert one.check_known("t", Place(6, 5, 5).sequence_id) == 0
+    assert one.check_known("t", Place(7, 5, 5).sequence_id) == 5
+    with pytest.raises(DeliveryGuaranteeError, match=r"micro-batch 9 of this query, and this is micro-batch 7"):
+        one.check_known("t", Place(9, 1, 1).sequence_id)
+
+
 def test_what_is_refused() -> None:
-    # covers CONN-37, CONN-38
+    # covers ONCE-6, ONCE-7
     with pytest.raises(DeliveryGuaranteeError, match="inside foreachBatch needs the option producerName"):
-        attempt(STREAM | BATCH, "job")
+        attempt(STREAM, "job")
     with pytest.raises(DeliveryGuaranteeError, match="a batch write with producerName needs the column __sequenceId"):
-        attempt(BATCH, "job", producerName="nightly")
+        attempt({}, "job", producerName="nightly")
     with pytest.raises(DeliveryGuaranteeError, match=r"set spark\.speculation to false"):
         attempt(STREAM | {"spark.speculation": "true"}, None)
-    with pytest.raises(DeliveryGuaranteeError, match="come from a shuffle"):
-        attempt(STREAM | SHUFFLED, None)
-    assert attempt(STREAM | SHUFFLED, None, ids=True) == attempt(STREAM, None)
-    assert attempt(STREAM | SHUFFLED, None, repeatableRowOrder="true") == attempt(STREAM, None)
-    hidden = {name: value for name, value in STREAM.items() if name not in SEEN}
-    for properties, job in ((hidden, None), (STREAM, "job"), ({}, "job")):
-        with pytest.raises(DeliveryGuaranteeError, match="adaptive execution hides"):
-            attempt(properties, job, producerName="copy")
-    assert attempt(hidden | BATCH, None) == attempt(hidden, None, repeatableRowOrder="true") == attempt(STREAM, None)
 
 
 def test_ids_are_counted_on_each_partition() -> None:
-    # covers CONN-34
+    # covers ONCE-3
     ids = SequenceIds(["a", "b", "c"])
     ids.begin(0, 1)
     ids.begin(2, 1)
@@ -128,19 +128,8 @@ def test_ids_are_counted_on_each_partition() -> None:
     assert ids.counted(group_rows([0, 1, 2, 0, 1], 3)).tolist() == [2, 3, 10, 11, 4]
 
 
-def test_rows_that_no_id_is_left_for_are_refused() -> None:
-    # covers CONN-34
-    last = TaskAttempt("copy", 0, 0).last_sequence_id
-    ids = SequenceIds(["a"], last)
-    ids.begin(0, last - 1)
-    assert ids.counted(group_rows([0, 0], 1)).tolist() == [last - 1, last]
-    with pytest.raises(DeliveryGuaranteeError, match="more rows of one micro-batch for a than there are sequence ids"):
-        ids.counted(group_rows([0], 1))
-    assert last == TaskAttempt("copy", 1, 0).first_sequence_id - 1
-
-
 def test_ids_of_a_column_follow_their_rows() -> None:
-    # covers CONN-36
+    # covers ONCE-5
     ids = SequenceIds(["a", "b"])
     column = pa.chunked_array([pa.array([5, 3], pa.int64()), pa.array([9, 4], pa.int64())])
     assert ids.given(column, group_rows(np.array([1, 0, 1, 0]), 2)).tolist() == [3, 4, 5, 9]

@@ -61,7 +61,7 @@ def test_reads_that_contradict_themselves() -> None:
 
 
 def test_a_private_key_among_the_options_is_refused_and_not_shown() -> None:
-    # covers CONN-47
+    # covers READ-15
     pem = "-----BEGIN PRIVATE KEY-----\nSECRET\n-----END PRIVATE KEY-----"
     url = "data:application/x-pem-file;base64," + base64.b64encode(pem.encode()).decode()
     for value in (pem, url, '{"a": "' + url + '"}', '{"a": "SECRET', "SECRET"):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_pulsar.connector.options.keys import MOST_KEYS, Keys, read_keys
-from spark_pulsar.wire.hashes import murmur3_32
+from spark_pulsar.wire.keys.hashes import murmur3_32
 from tests.unit.wire import key_hashes
 
 
@@ -52,7 +52,7 @@ def test_what_is_no_list_of_keys_is_refused(text: str, reason: str) -> None:
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=5))
 def test_hashes_are_those_of_every_official_client(keys: list[str]) -> None:
-    # covers CONN-61
+    # covers READ-23
     found = read_keys(json.dumps(keys))
     java = {hashed(key) for key in keys for hashed in _JAVA}
     assert found.hashes("JavaStringHash") == java

@@ -11,7 +11,7 @@ from spark_pulsar.connector.options.options import Options
 from spark_pulsar.connector.options.parsing import parse_options
 from spark_pulsar.connector.options.table import BATCH_READ, BATCH_WRITE, OPTIONS, REQUIRED, STREAM_READ, UNSUPPORTED
 from spark_pulsar.connector.options.topics import split_pattern
-from spark_pulsar.connector.tables import options_table
+from spark_pulsar.connector.tables import options_tables
 
 URL = {"service.url": "pulsar://localhost:6650"}
 
@@ -50,7 +50,7 @@ def test_names_are_matched_without_case() -> None:
 
 
 def test_an_unknown_option_names_near_matches() -> None:
-    # covers CONN-21
+    # covers READ-7
     with pytest.raises(OptionError, match=r"unknown option startingOffset; did you mean startingOffsets"):
         parse(topic="t", startingOffset="earliest")
     with pytest.raises(OptionError, match=r"unknown option frobnicate .*options are: service.url"):
@@ -66,11 +66,27 @@ def test_a_misspelt_setting_of_the_client_names_near_matches() -> None:
 
 @pytest.mark.parametrize("name", sorted(UNSUPPORTED))
 def test_options_of_other_connectors_are_named_with_the_alternative(name: str) -> None:
-    # covers CONN-21
+    # covers READ-7
     hint = UNSUPPORTED[name]
-    reason = f"option {name} is {hint if hint.startswith('not needed') else f'not supported yet: {hint}'}"
+    reason = f"option {name} is not supported yet: {hint}"
     with pytest.raises(OptionError, match=re.escape(reason)):
         parse_options(URL | {"topic": "t", name.lower(): "1"})
+
+
+def test_the_prefix_of_subscriptions() -> None:
+    # covers READ-39
+    assert parse(topic="t").subscription_prefix == "spark-pulsar-reader"
+    for role in ("app", "CN=app,OU=x", "system:serviceaccount:ns:app", "https://issuer/app", "größe"):
+        assert parse(topic="t", subscriptionPrefix=f" {role}-spark ").subscription_prefix == f"{role}-spark"
+    for bad, reason in (
+        ("", "1 to 200"),
+        ("a" * 201, "1 to 200"),
+        ("a b", "' ' cannot be"),
+        ("a\0", "cannot be"),
+        ("pulsar.repl-a", "reserved"),
+    ):
+        with pytest.raises(OptionError, match=f"option subscriptionPrefix = .*{reason}"):
+            parse(topic="t", subscriptionPrefix=bad)
 
 
 def test_no_unsupported_option_is_in_the_table() -> None:
@@ -239,7 +255,7 @@ def test_non_persistent_topics_are_written_but_not_read() -> None:
 
 
 def test_the_markdown_table_lists_every_option_once() -> None:
-    table = options_table()
+    table = options_tables()
     for row in OPTIONS:
         assert table.count(f"| `{row.name}` |") == 1
 
@@ -327,7 +343,7 @@ def test_retry_letters_belong_to_a_subscription_and_are_topics_of_their_own() ->
 
 
 def test_names_of_kafka_that_mean_the_same() -> None:
-    # covers CONN-56
+    # covers READ-21
     kafka = parse(
         subscribe="a, b",
         startingOffsetsByTimestamp='{"a": {"0": 5, "1": 6}}',
@@ -355,9 +371,13 @@ def test_names_of_kafka_that_mean_the_same() -> None:
 
 
 def test_what_a_streamnative_job_sets_besides() -> None:
-    # covers CONN-56
-    limited = parse_options(URL | {"topic": "t", "admin.url": "http://localhost:8080", "maxBytesPerTrigger": "1000"})
-    assert limited == parse(topic="t", maxBytesPerTrigger="1000")
+    # covers READ-21
+    raw = URL | {"topic": "t", "admin.url": "http://localhost:8080/"}
+    assert parse_options(raw).admin_url == "http://localhost:8080"
+    for use in (BATCH_READ, STREAM_READ):
+        assert parse_options(raw).for_read(use)
+    with pytest.raises(OptionError, match=r"admin.url = 'pulsar://h:6650': expected http://host:port"):
+        parse_options(raw | {"admin.url": "pulsar://h:6650"})
 
 
 @pytest.mark.parametrize(
@@ -383,7 +403,7 @@ def test_what_a_streamnative_job_sets_besides() -> None:
     ],
 )
 def test_names_of_kafka_told_in_errors(options: dict[str, str], told: str) -> None:
-    # covers CONN-56
+    # covers READ-21
     with pytest.raises(OptionError, match=f"(?i){told}"):
         parse_options(URL | options)
 
@@ -415,13 +435,13 @@ def test_a_start_is_said_once() -> None:
     ],
 )
 def test_a_message_id_in_any_spelling_is_a_start(spelling: str, position: str) -> None:
-    # covers CONN-82
+    # covers OFFSET-16
     options = parse(topic="u", startingOffsets=f'{{"u-partition-2": {spelling}}}')
     assert options.starting_offsets == {"persistent://public/default/u-partition-2": position}
 
 
 def test_three_numbers_that_may_be_a_message_id_of_the_java_client_are_told(caplog: pytest.LogCaptureFixture) -> None:
-    # covers CONN-82
+    # covers OFFSET-16
     options = parse(topic="u", startingOffsets='{"u-partition-2": "3:4:2", "u-partition-1": "3:4:2"}')
     assert set(options.starting_offsets.values()) == {"3:4:2"}  # type: ignore[union-attr]
     [told] = caplog.messages

@@ -6,8 +6,8 @@ import pickle
 
 import pytest
 
-from spark_pulsar.client.config import ClientConfig
-from spark_pulsar.client.service_url import Address
+from spark_pulsar.client.connections.config import ClientConfig
+from spark_pulsar.client.connections.service_url import Address
 from spark_pulsar.connector.errors import OptionError
 from spark_pulsar.connector.options.options import Options
 from spark_pulsar.connector.options.parsing import parse_options

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.connections.config import ClientConfig
 from spark_pulsar.connector.micro_batches.offset_planner import OffsetPlanner
 from spark_pulsar.connector.offsets.source_offset import SourceOffset
 from spark_pulsar.connector.options.options import Options
@@ -16,8 +16,8 @@ from spark_pulsar.connector.options.parsing import parse_options
 from spark_pulsar.connector.planning.pruning import CHANGED, KeyPruning
 from spark_pulsar.connector.planning.ranges import TopicRange
 from spark_pulsar.connector.positions import ReadPosition
-from spark_pulsar.model.ids import MessageId
-from spark_pulsar.wire.commands import partition_metadata
+from spark_pulsar.model.positions.ids import MessageId
+from spark_pulsar.wire.protocol.commands import partition_metadata
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from tests.unit.client.peer import Caller, Peer
 
@@ -59,7 +59,7 @@ def work(topic: str) -> TopicRange:
 
 
 def test_only_the_partition_of_the_key_is_read(partitions: Partitions) -> None:
-    # covers CONN-61
+    # covers READ-23
     with PulsarClient(ClientConfig(partitions.peer.url)) as client:
         pruning = KeyPruning(client, options(partitions))
         counts = pruning.partition_counts(of(0, 1, 2, 3), {})
@@ -71,7 +71,7 @@ def test_only_the_partition_of_the_key_is_read(partitions: Partitions) -> None:
 
 
 def test_all_are_read_without_the_hashing_of_producers(partitions: Partitions) -> None:
-    # covers CONN-61
+    # covers READ-23
     with PulsarClient(ClientConfig(partitions.peer.url)) as client:
         pruning = KeyPruning(client, options(partitions, keysHashingScheme=""))
         assert pruning.partition_counts(of(0, 1), {}) == {}
@@ -90,7 +90,7 @@ def test_topics_without_partitions_are_read_whole(partitions: Partitions) -> Non
 def test_a_number_of_partitions_that_changes_is_remembered(
     partitions: Partitions, caplog: pytest.LogCaptureFixture
 ) -> None:
-    # covers CONN-62
+    # covers OFFSET-15
     with PulsarClient(ClientConfig(partitions.peer.url)) as client:
         pruning = KeyPruning(client, options(partitions))
         with caplog.at_level(logging.WARNING, "spark_pulsar"):
@@ -104,7 +104,7 @@ def test_a_number_of_partitions_that_changes_is_remembered(
 
 
 def test_offsets_pass_partitions_that_are_not_read(partitions: Partitions) -> None:
-    # covers CONN-62
+    # covers OFFSET-15
     more = {"startingOffsets": "earliest", "failOnDataLoss": "false"}
     with PulsarClient(ClientConfig(partitions.peer.url)) as client:
         planner = OffsetPlanner(client, options(partitions, **more))

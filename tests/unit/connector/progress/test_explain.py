@@ -31,7 +31,7 @@ def event(*sources: dict[str, Any], rows: int = 100, **durations: int) -> dict[s
 
 
 def test_a_query_that_keeps_up() -> None:
-    # covers CONN-75
+    # covers READ-32
     assert explain_progress([event(source())]).splitlines() == [
         f"reads {TOPIC} (2 partitions) as subscription job: read to the end when the last micro-batch began",
         "batch 7 at 2026-11-23T18:00:00.000Z: 100 rows, 250 rows/s; a micro-batch takes 400 ms "
@@ -40,7 +40,7 @@ def test_a_query_that_keeps_up() -> None:
 
 
 def test_a_query_that_is_behind_or_waits_for_letters() -> None:
-    # covers CONN-75
+    # covers READ-32
     [told, *_] = explain_progress([event(source(1_200, estimated=True))]).splitlines()
     assert told.endswith("behind by about 1,200 messages, 120.0 kB, the oldest 1.5 s old in 2 partitions")
     [told, *_] = explain_progress([event(source(1, partitions=0, bytes=None, seconds=None))]).splitlines()
@@ -51,7 +51,7 @@ def test_a_query_that_is_behind_or_waits_for_letters() -> None:
 
 
 def test_advice() -> None:
-    # covers CONN-75
+    # covers READ-32
     files = explain_progress([event(source(), walCommit=400, commitOffsets=300, triggerExecution=1_000)])
     assert "to do: checkpoint files take 70% of a micro-batch: put the checkpoint on a faster" in files
     brokers = explain_progress([event(source(), latestOffset=900, triggerExecution=1_000)])
@@ -64,7 +64,7 @@ def test_advice() -> None:
 
 
 def test_other_sources_and_no_progress() -> None:
-    # covers CONN-75
+    # covers READ-32
     assert explain_progress([]) == "no micro-batch is done yet"
     other = {"description": "KafkaV2", "latestOffset": {"t": {"0": 5}}}
     assert explain_progress([event(other)]).startswith("none of its sources is pulsar\n")
@@ -92,6 +92,6 @@ class Query:
 
 
 def test_the_state_of_the_query_comes_first() -> None:
-    # covers CONN-75
+    # covers READ-32
     assert explain(Query()).splitlines()[0] == "some-id has failed: first line"
     assert len(explain(Query()).splitlines()) == 3

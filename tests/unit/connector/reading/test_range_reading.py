@@ -13,7 +13,7 @@ from spark_pulsar.connector.planning.ranges import TopicRange
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition
 from spark_pulsar.connector.reading.projection import Projection
 from spark_pulsar.connector.source import PulsarReader, RangePartition
-from spark_pulsar.model.ids import MessageId
+from spark_pulsar.model.positions.ids import MessageId
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from tests.unit.client.peer import Peer, message
 
@@ -30,7 +30,7 @@ def peer() -> Iterator[Peer]:
 
 
 def test_an_entry_that_does_not_come_ends_the_task_and_names_the_option(peer: Peer) -> None:
-    # covers CONN-27
+    # covers READ-10
     peer.handlers[BaseCommand.FLOW] = lambda caller, command, _: caller.send(
         *[message(command.flow.consumer_id, MessageId(1, number)) for number in range(3)]
     )

@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_pulsar.connector.writing.batching import grouped_by_key
+from spark_pulsar.connector.writing.routing import grouped_by_key
 from spark_pulsar.wire.columns.encode import encode_batches, message_columns
 from spark_pulsar.wire.columns.hashes import group_rows, text_keys
 
@@ -18,7 +18,7 @@ ROWS = st.lists(st.tuples(st.integers(0, 2), KEYS, KEYS), max_size=40)
 def test_every_batch_has_one_key_and_keys_keep_their_order(
     rows: list[tuple[int, str | None, str | None]], has_keys: bool, has_ordering_keys: bool
 ) -> None:
-    # covers CONN-43
+    # covers SINK-8
     keys = [key if has_keys else None for _, key, _ in rows]
     ordering_keys = [key if has_ordering_keys else None for _, _, key in rows]
     columns = message_columns(

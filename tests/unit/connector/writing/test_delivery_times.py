@@ -15,7 +15,7 @@ TIMES = pa.array(AT, pa.timestamp("us", "UTC"))
 
 
 def test_times_are_milliseconds_and_delays_count_from_now() -> None:
-    # covers CONN-40
+    # covers SINK-5
     assert delivery_times_ms(pa.table({"value": ["x"]}), 7) is None
     assert delivery_times_ms(pa.table({"__deliverAt": TIMES}), 7).tolist() == [2000, 0, 0]
     delays = pa.array([None, 5, -5, 0, 2**63 - 1], pa.int64())

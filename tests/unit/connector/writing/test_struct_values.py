@@ -7,7 +7,9 @@ import decimal
 import json
 
 import pyarrow as pa
+import pytest
 
+from spark_pulsar.connector.errors import SchemaError
 from spark_pulsar.connector.writing.struct_values import struct_to_json
 
 
@@ -39,6 +41,13 @@ def test_timestamps_carry_their_zone() -> None:
     assert one(at, pa.timestamp("us", "UTC")) == '{"v":"2013-01-02T03:04:05.000Z"}'
     assert one(at, pa.timestamp("us", "Asia/Tokyo")) == '{"v":"2013-01-02T12:04:05.000+09:00"}'
     assert one(at.replace(microsecond=7), pa.timestamp("us", "UTC")) == '{"v":"2013-01-02T03:04:05.000007Z"}'
+
+
+def test_times_beyond_pythons_are_named() -> None:
+    # covers SCHEMA-15
+    far = pa.array([{"v": 10**18}], pa.struct([("v", pa.int64())])).cast(pa.struct([("v", pa.timestamp("us", "UTC"))]))
+    with pytest.raises(SchemaError, match="not in the years 1 to 9999; write to_json"):
+        struct_to_json(far)
 
 
 def test_nested() -> None:

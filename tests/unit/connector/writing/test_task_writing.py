@@ -10,18 +10,18 @@ import pyarrow as pa
 import pytest
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.connections.config import ClientConfig
 from spark_pulsar.client.errors import MessageTooLarge, NotSupportedByClient, OperationTimeout
 from spark_pulsar.connector.options.parsing import parse_options
 from spark_pulsar.connector.options.table import BATCH_WRITE
 from spark_pulsar.connector.writing.task_writing import publish
 from spark_pulsar.model.errors import NotAllowed
-from spark_pulsar.model.ids import Position
-from spark_pulsar.wire import commands
+from spark_pulsar.model.positions.ids import Position
+from spark_pulsar.wire.protocol import commands
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from tests import entry_commands
 from tests.conformance.key_pairs import rsa_pair
-from tests.unit.client.peer import Peer
+from tests.unit.client.peer import Caller, Peer
 
 LIMIT_BYTES = 10_000
 
@@ -55,6 +55,31 @@ def test_batches_stay_below_what_the_broker_takes(peer: Peer) -> None:
     assert _publish(peer, *[1_000] * 50) == [8] * 6 + [2]
 
 
+def test_a_broker_that_comes_back_with_a_lower_limit(peer: Peer) -> None:
+    # covers SINK-11
+    limits = [100_000]
+    peer.handlers[BaseCommand.CONNECT] = lambda caller, command, _: caller.send(
+        commands.connected(command.connect.protocol_version, "peer", limits[-1])
+    )
+    stored: list[int] = []
+
+    def receive(caller: Caller, command: BaseCommand, payload: bytes) -> None:
+        if len(payload) > LIMIT_BYTES:
+            limits.append(LIMIT_BYTES)
+            caller.close()
+            return
+        stored.append(command.send.num_messages)
+        position = Position(1, len(stored))
+        caller.send(entry_commands.send_receipt(command.send.producer_id, command.send.sequence_id, position))
+
+    peer.handlers[BaseCommand.SEND] = receive
+    options = parse_options({"service.url": peer.url, "topic": "t"}).for_write(BATCH_WRITE)
+    rows = pa.RecordBatch.from_pydict({"value": [bytes(1_000)] * 50})
+    with PulsarClient(ClientConfig(peer.url)) as client:
+        assert publish(client, options, iter([rows])) == 50
+    assert sum(stored) == 50
+
+
 def test_a_receipt_that_never_comes_is_an_error_in_time(peer: Peer) -> None:
     options = parse_options({"service.url": peer.url, "topic": "t", "sendTimeoutMs": "150"}).for_write(BATCH_WRITE)
     rows = pa.RecordBatch.from_pydict({"value": [b"x"]})
@@ -63,7 +88,7 @@ def test_a_receipt_that_never_comes_is_an_error_in_time(peer: Peer) -> None:
 
 
 def test_encrypting_producers_say_so_and_have_their_properties(peer: Peer, tmp_path: Path) -> None:
-    # covers CONN-41, CONN-44
+    # covers SINK-6, READ-13
     place = str(rsa_pair(tmp_path).public)
     settings = {"encryptionKeys": "a,b", "encryptionPublicKeys": place, "producerProperties": '{"team": "flights"}'}
     assert _publish(peer, *[1_000] * 50, **settings) == [8] * 6 + [2]
@@ -83,7 +108,7 @@ def test_encryption_needs_a_library(peer: Peer, tmp_path: Path, monkeypatch: pyt
 
 
 def test_chunks_that_hold_nothing_are_refused(peer: Peer) -> None:
-    # covers CONN-42
+    # covers SINK-7
     with pytest.raises(NotAllowed, match=r"metadata of a message take .* \(chunkMaxMessageSize sets"):
         _publish(peer, 20_000, chunkingEnabled="true", chunkMaxMessageSize="10")
 

@@ -15,7 +15,7 @@ from spark_pulsar.ledger.records.codec import RecordDamaged
 from spark_pulsar.ledger.records.cursors import CursorIdle
 from spark_pulsar.ledger.records.delays import DelaysElapsed, EntriesDelayed
 from spark_pulsar.ledger.records.table import RECORD_TYPES, decode_record
-from spark_pulsar.model.singles import Singles
+from spark_pulsar.model.positions.singles import Singles
 from tests import without_numpy
 from tests.entry_runs import run_of
 

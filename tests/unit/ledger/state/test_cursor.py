@@ -3,7 +3,7 @@ from __future__ import annotations
 from spark_pulsar.ledger.state.cursor import Cursor
 from spark_pulsar.ledger.state.ledger import LedgerInfo
 from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
-from spark_pulsar.model.ids import EARLIEST, LATEST, Position
+from spark_pulsar.model.positions.ids import EARLIEST, LATEST, Position
 
 
 def cursor_on(*entries: int, mark: Position = EARLIEST) -> Cursor:

@@ -9,7 +9,7 @@ from spark_pulsar.ledger.records.damage import DamageAccepted, TopicDamaged
 from spark_pulsar.ledger.state.cursor import Cursor
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.state.topics import Damage
-from spark_pulsar.model.ids import Position
+from spark_pulsar.model.positions.ids import Position
 from tests.entry_runs import run_of
 
 LOST = TopicDamaged(1, 1, 3, 6, "journal/1:99", "a group fails its checksum")

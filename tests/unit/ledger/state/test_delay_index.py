@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from spark_pulsar.ledger.state import delay_index as module
 from spark_pulsar.ledger.state.delay_index import Delays
-from spark_pulsar.model.ranges import RangeSet
+from spark_pulsar.model.positions.ranges import RangeSet
 from tests.delayed_entries import delayed_entries
 
 
@@ -85,7 +85,7 @@ def test_columns_that_cannot_be_a_block_are_refused() -> None:
 
 
 def test_the_same_delay_for_all_costs_ten_bytes_each() -> None:
-    # covers DEL-8, section 21 row 8: there is no need to stop reading before all of them are known
+    # covers DEL-8: there is no need to stop reading before all of them are known
     delays, count = Delays(), 60_000
     delays.add(1, range(count), range(5_000, 5_000 + count))
     columns = [column for block in delays.blocks.values() for column in (block.times_ms, block.offsets)]

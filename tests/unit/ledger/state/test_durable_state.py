@@ -16,7 +16,7 @@ from spark_pulsar.ledger.records.schemas import SchemaAdded, SchemasDeleted, Sch
 from spark_pulsar.ledger.records.topics import TopicEpochSet
 from spark_pulsar.ledger.rows.snapshot import TABLES, Row, load_rows, take_dirty_rows
 from spark_pulsar.ledger.state.durable_state import DurableState, InvalidRecord
-from spark_pulsar.model.ids import EARLIEST, Position
+from spark_pulsar.model.positions.ids import EARLIEST, Position
 from tests.contract.histories import picture
 from tests.entry_runs import run_of
 
@@ -111,13 +111,15 @@ def test_trimming_takes_cursors_along(state: DurableState) -> None:
 
 
 def test_what_must_be_kept_when_settling(state: DurableState) -> None:
-    assert state.first_needed_entry(1) == 0
-    apply(state, cr.CursorMarkDeleted(1, 1, 0))
-    assert state.first_needed_entry(1) == 1
-    apply(state, cr.CursorCreated(2, 1, "late", 1, 2, 7, {}))
-    assert state.first_needed_entry(1) == 1
+    # covers TRIM-2, TRIM-4
     apply(state, cr.CursorMarkDeleted(1, 1, 2))
-    assert state.first_needed_entry(1) == 3
+    assert state.first_needed_entry(1) == 0, "what the only subscription has acknowledged of an open ledger"
+    apply(state, *state.records_to_open_ledger(1, 50), r.EntriesAppended(run_of(2, 0, [b"d", b"e"])))
+    apply(state, cr.CursorCreated(2, 1, "late", 1, 2, 7, {}), cr.CursorMarkDeleted(1, 2, 0))
+    assert state.first_needed_entry(1) == 0, "a closed ledger that one subscription has not left"
+    apply(state, cr.CursorMarkDeleted(2, 2, 0))
+    assert state.first_needed_entry(1) == 3, "it is about to be trimmed"
+    assert state.first_needed_entry(2) == 0
     apply(state, cr.CursorDeleted(1), cr.CursorDeleted(2))
     assert state.first_needed_entry(1) == 0, "without a durable cursor everything stays"
     apply(state, r.EntriesDropped(1, 1, 2))

@@ -5,8 +5,8 @@ import pytest
 from spark_pulsar.ledger.state.ledger import LedgerInfo, RollLimits, fitting, is_full
 from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
 from spark_pulsar.ledger.state.trimming import plan_trimming
-from spark_pulsar.model.ids import EARLIEST, LATEST, Position
-from spark_pulsar.model.policies import RetentionPolicy
+from spark_pulsar.model.policies.effective_policies import RetentionPolicy
+from spark_pulsar.model.positions.ids import EARLIEST, LATEST, Position
 
 MINUTE_MS = 60_000
 
@@ -153,7 +153,7 @@ def test_positions_by_number() -> None:
 
 
 def test_what_may_be_trimmed() -> None:
-    # covers section 5.2 of the rules
+    # covers TRIM-2
     managed = chain((3, 10, 0), (5, 10, 0), (8, 5, 0))
 
     def trimmable(slowest: Position | None) -> tuple[int, ...]:

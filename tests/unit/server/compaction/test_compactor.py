@@ -14,8 +14,8 @@ from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.state.compaction import SOURCE
 from spark_pulsar.server.compaction import compactor as compacting
 from spark_pulsar.server.compaction.compactor import Compactor
-from spark_pulsar.wire.compression import LZ4, NONE, SNAPPY, ZLIB, ZSTD, compress, decompress
-from spark_pulsar.wire.entries import Checksum, build_entry, parse_entry
+from spark_pulsar.wire.entries.compression import LZ4, NONE, SNAPPY, ZLIB, ZSTD, compress, decompress
+from spark_pulsar.wire.entries.entry_bytes import Checksum, build_entry, parse_entry
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata, SingleMessageMetadata
 from tests.entry_runs import run_of
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
-from spark_pulsar.admin.answers import Refused, Unauthenticated
+from spark_pulsar.admin.http.refusals import Refused, Unauthenticated
 from spark_pulsar.model.errors import AuthenticationError
 from spark_pulsar.model.principals import UNAUTHENTICATED, Principal
 from spark_pulsar.server.config.reading import load_config

@@ -74,6 +74,13 @@ def test_protocols(settings: TlsSettings) -> None:
 NEWEST = ("TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256")
 
 
+def test_ciphers_by_default_have_forward_secrecy_and_authenticated_encryption(settings: TlsSettings) -> None:
+    # covers SEC-42
+    ciphers = [each for each in make_context(settings).get_ciphers() if each["protocol"] == "TLSv1.2"]
+    assert ciphers
+    assert all(each["name"].startswith(("ECDHE-", "DHE-RSA-")) and each["aead"] for each in ciphers)
+
+
 def test_ciphers_choose_the_protocols_too(settings: TlsSettings) -> None:
     # covers SEC-42
     older = make_context(replace(settings, ciphers=("TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",)))

@@ -13,9 +13,10 @@ from spark_pulsar.ledger.records.damage import TopicDamaged
 from spark_pulsar.ledger.rows.snapshot import TABLES, Row, take_dirty_rows
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
-from spark_pulsar.model.ids import TransactionId
+from spark_pulsar.model.positions.ids import TransactionId
 from spark_pulsar.storage.checkpoint.checkpoint import Checkpoint, CommitUncertain, JournalMark
 from spark_pulsar.storage.disk.disk import Disk
+from spark_pulsar.storage.disk.held import take_lock
 from spark_pulsar.storage.disk.layout import Layout
 from spark_pulsar.storage.ledgers.files import Extent
 from tests.contract.histories import History, picture
@@ -25,7 +26,7 @@ from tests.entry_runs import run_of
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
     made = Layout(tmp_path)
-    made.create()
+    take_lock(made).close()
     return made
 
 

@@ -16,7 +16,8 @@ from spark_pulsar.ledger.records.base import CounterSet, TopicCreated
 from spark_pulsar.ledger.storage import StorageError, StorageLocked
 from spark_pulsar.storage.checkpoint.read_only import CannotLook, unchanged
 from spark_pulsar.storage.disk.disk import Disk
-from spark_pulsar.storage.disk.layout import Layout, lock_to_look
+from spark_pulsar.storage.disk.held import lock_to_look
+from spark_pulsar.storage.disk.layout import Layout
 from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.storage.offline.check import Severity, check
 from spark_pulsar.storage.offline.repair import repair
@@ -123,8 +124,10 @@ def test_a_log_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     log = layout.checkpoint.with_name(layout.checkpoint.name + "-wal")
     log.unlink(missing_ok=True)
     log.symlink_to(tmp_path)  # a directory has a size, and no bytes to copy
+    with pytest.raises(StorageError, match="cannot be read"), unchanged(layout, layout.checkpoint):
+        raise AssertionError("the log was passed over")
     found = [finding for finding in check(layout.root) if finding.severity is Severity.ERROR]
-    assert any("cannot be read" in finding.text for finding in found)
+    assert [finding.file for finding in found] == [layout.relative(log)]
     os.unlink(log)
 
 
@@ -217,7 +220,5 @@ def test_a_repair_is_alone(tmp_path: Path, looks: bool) -> None:
     repair(layout.root, disk=disk)
     assert disk.refused
     assert all(f"process {os.getpid()}" in text for text in disk.refused)
-    fd = lock_to_look(layout)
-    assert fd is not None
-    with os.fdopen(fd), pytest.raises(StorageLocked):
+    with closing(lock_to_look(layout)), pytest.raises(StorageLocked):
         repair(layout.root)

@@ -45,17 +45,30 @@ def ledger_files(world: FileWorld) -> list[str]:
     return sorted(path.name for path in (world.data_dir / "ledgers").iterdir())
 
 
-def test_consumed_entries_are_never_written_twice(world: FileWorld) -> None:
+def test_a_ledger_that_all_subscriptions_have_left_is_not_written_again(world: FileWorld) -> None:
+    # covers TRIM-2
     world.apply_and_submit(CursorCreated(1, 1, "sub", -1, -1, 9, {}))
     append(world, 50)
     assert world.files.needs_checkpoint()
-    world.apply_and_submit(CursorMarkDeleted(1, 1, 49))
+    world.apply_and_submit(*world.state.records_to_open_ledger(1, 3))
+    append(world, 1)
+    world.apply_and_submit(CursorMarkDeleted(1, 2, 0))
     world.checkpoint()
     assert ledger_files(world) == []
     assert not world.files.needs_checkpoint()
-    dropped = world.state.topics[1].ledger.ledgers[1].first_entry_id
-    assert 0 < dropped < 50
-    assert sorted(world.read_all(1)) == list(range(dropped, 50))
+    assert world.read_all(2) == {0: entry(0)}
+
+
+def test_acknowledged_entries_of_the_open_ledger_stay(world: FileWorld) -> None:
+    # covers TRIM-2, TRIM-4
+    world.apply_and_submit(CursorCreated(1, 1, "sub", -1, -1, 9, {}))
+    append(world, 50)
+    world.apply_and_submit(CursorMarkDeleted(1, 1, 49))
+    world.checkpoint()
+    assert ledger_files(world) == ["000000000001.ledger"]
+    world.kill()
+    world.open()
+    assert world.read_all(1) == {entry_id: entry(entry_id) for entry_id in range(50)}
 
 
 def test_needed_entries_move_to_the_ledgers_file(world: FileWorld) -> None:

@@ -104,11 +104,13 @@ def test_a_numba_that_cannot_be_imported_is_done_without() -> None:
 NEGATIVE_DOUBLE = """
 import struct
 import numpy as np
-from spark_pulsar.connector.schemas.decoding.avro.kernels import DOUBLE, read_records
-table = np.zeros((2, 1), np.int64)
-data, offsets = np.frombuffer(struct.pack("<d", -0.0), np.uint8), np.array([0, 8])
-assert read_records(data, offsets, np.array([[DOUBLE], [-1], [0], [0]]), 1, table) == (0, 1)
-assert table.tolist() == [[-(2**63)], [1]]
+from spark_pulsar.connector.schemas.decoding.avro.kernels import COUNT_FIELDS, DOUBLE, END, read_records
+data = np.frombuffer(struct.pack("<d", -0.0), np.uint8)
+program = np.array([DOUBLE, -1, 0, 1, 0, 0, -1, 0, 0, END, -1, -1, 0, 0, 0, -1, 0, 0])
+counts, codes, values = np.zeros(2 + COUNT_FIELDS, np.int64), np.zeros(1, np.int64), np.zeros(2, np.int64)
+none, stack = np.zeros(0, np.int64), np.zeros(3, np.int64)
+assert read_records(data, np.array([0, 8]), 0, program, none, stack, counts, codes, values) == 1
+assert (codes.tolist(), values.tolist()) == ([0], [-(2**63), 1])
 """
 
 

@@ -106,7 +106,7 @@ def test_null_and_empty_values() -> None:
     ]
     single = EntrySlice(entry(b"", null_value=True), 1, 0)
     assert decode_entries([single], ["value"]).column("value").to_pylist() == [None]
-    # What the Python client sends for send(None) in a batch, wire-protocol 4.6.
+    # What the Python client sends for send(None) in a batch.
     data = entry(bytes.fromhex("00000006" + "180040024801"), num_messages_in_batch=1)
     assert decode_entries([EntrySlice(data, 1, 0)], ["value", "sequence_id"]).to_pylist() == [
         {"value": None, "sequence_id": 2}

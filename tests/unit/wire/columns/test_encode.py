@@ -30,7 +30,7 @@ def decoded(batches: EncodedBatches, *names: str) -> list[list[Any]]:
 
 
 def test_bytes_of_the_official_client() -> None:
-    # The batch of three of wire-protocol 8.2, and send(None) of 4.6.
+    # A batch of three, and send(None), of the official client.
     (batch,) = encode_batches(message_columns(pa.array([b"m0", b"m1", b"m2"])))
     assert bytes(batch.payload).hex() == ("00000004180240006d30" + "00000004180240016d31" + "00000004180240026d32")
     (batch,) = encode_batches(message_columns(pa.array([None], pa.binary())), first_sequence_ids=[2])

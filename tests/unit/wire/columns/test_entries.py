@@ -18,7 +18,7 @@ from spark_pulsar.wire.columns.entries import (
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests.unit.wire.columns.decode import decode_entries
 
-# Entries of the frames in wire-protocol section 8.
+# Entries of frames of the official client.
 HELLO = bytes.fromhex("0e016f295f8d0000000c0a017010001894c4e7e89f3468656c6c6f")
 KEYED = bytes.fromhex("0e01459c114d0000001e0a017010011894c4e7e89f3422060a016112013132016b60e8079201016f6869")
 BATCH = bytes.fromhex(
@@ -93,7 +93,7 @@ def test_bounds_select_batch_indexes_and_a_single_message_is_index_zero() -> Non
 
 
 def test_ack_bits_say_what_is_to_be_delivered() -> None:
-    # covers wire-protocol 5.7: bit 1 = not acked; MESSAGE with ack_set [5] delivers b0 and b2
+    # covers CUR-3, ACK-9: bit 1 = not acked; MESSAGE with ack_set [5] delivers b0 and b2
     assert values(EntrySlice(BATCH, 1, 0, ack_set=(5,))) == [b"m0", b"m2"]
     assert values(EntrySlice(BATCH, 1, 0, ack_set=(5,)), EntrySlice(BATCH, 1, 1)) == [b"m0", b"m2", b"m0", b"m1", b"m2"]
 

@@ -1,4 +1,4 @@
-"""Hashes of key columns against the tables of wire-protocol section 6, plain code, and mmh3."""
+"""Hashes of key columns against tables of the official clients, plain code, and mmh3."""
 
 import mmh3
 import numpy as np
@@ -58,7 +58,7 @@ def java_hash(text: str) -> int:
 @pytest.mark.parametrize("scheme", TABLES)
 @pytest.mark.parametrize("arrow_type", [pa.string(), pa.large_string(), pa.string_view()])
 def test_tables_of_the_reference(scheme: str, arrow_type: pa.DataType) -> None:
-    # covers wire-protocol 6.2, 6.3
+    # covers PT-4
     keys = text_keys(pa.array(list(TABLES[scheme]), arrow_type))
     assert hash_keys(keys, scheme).tolist() == [value for value, _ in TABLES[scheme].values()]
     assert partition_of(keys, 4, scheme).tolist() == [partition for _, partition in TABLES[scheme].values()]
@@ -77,7 +77,7 @@ def test_any_text_hashes_as_java_and_mmh3_hash_it(texts: list[str]) -> None:
 @settings(derandomize=True, deadline=None)
 @given(st.lists(st.binary(max_size=40)))
 def test_any_bytes_hash_as_boost_hashes_them(texts: list[bytes]) -> None:
-    # covers wire-protocol 6.4
+    # covers PT-4
     keys = text_keys(pa.array(texts, pa.binary()).view(pa.string()))
     assert hash_keys(keys, "BoostHash").tolist() == [boost_hash(text) for text in texts]
 

@@ -9,13 +9,13 @@ import pytest
 from spark_pulsar.model.errors import CorruptMessage, MalformedBatch
 from spark_pulsar.model.limits import MAX_DECOMPRESSED_SIZE_BYTES
 from spark_pulsar.wire.columns.entries import EntrySlice
-from spark_pulsar.wire.columns.inflate import inflate
+from spark_pulsar.wire.columns.rows import inflate
 from spark_pulsar.wire.pulsar_api_pb2 import LZ4, SNAPPY, ZLIB, ZSTD
 from tests.unit.wire.columns.decode import decode_entries
 from tests.unit.wire.columns.test_entries import entry
 
 HELLO = b"hello hello hello hello"
-# Bytes of the official client, wire-protocol 4.3.
+# Bytes of the official client.
 SAMPLES = {
     LZ4: bytes.fromhex("6868656c6c6f2006005068656c6c6f"),
     ZLIB: bytes.fromhex("789ccb48cdc9c957c8402701680308b1"),

@@ -39,7 +39,7 @@ def chosen(entries: list[EntrySlice], texts: set[str], encoded: set[str], max_ro
 
 
 def test_a_text_is_no_bytes_and_no_key_is_no_empty_key() -> None:
-    # covers CONN-61
+    # covers READ-23
     one = batch([(key, False) for key in KEYS] + [("YQ==", True), ("", True)])
     assert chosen([one], {"a"}, set()) == ["a"]
     assert chosen([one], {"YQ=="}, set()) == ["YQ=="]

@@ -41,7 +41,7 @@ def values(table: EntryTable) -> list[bytes | None]:
 
 
 def test_decrypted_payloads_are_read_in_their_places() -> None:
-    # covers CONN-44
+    # covers READ-13
     table = inspect_entries(SLICES)
     assert table.is_encrypted.tolist() == [False, True, False, True, True]
     opened = with_payloads(table, [1, 3, 4], [ITEMS, b"one", PACKED])
@@ -53,7 +53,7 @@ def test_decrypted_payloads_are_read_in_their_places() -> None:
 
 
 def test_entries_that_stay_closed_are_left_out_or_read_as_they_are() -> None:
-    # covers CONN-45
+    # covers READ-14
     table = with_payloads(inspect_entries(SLICES), [3], [b"one"])
     assert values(without_entries(table, [1, 4])) == [b"hello", *M, b"one"]
     stored = as_stored(table, [1, 4])

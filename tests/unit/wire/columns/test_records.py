@@ -15,7 +15,7 @@ TOPIC = "persistent://public/default/t-partition-2"
 
 
 def test_the_schema_is_what_spark_demands() -> None:
-    # covers spark-connectors 1.12 and 3.2
+    # covers SCHEMA-1
     assert record_schema().equals(
         pa.schema(
             [

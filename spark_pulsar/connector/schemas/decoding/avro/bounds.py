@@ -1,4 +1,5 @@
-"""Bounds of Avro payloads: no bytes may still be billions of values, and the library makes an object of each.
+"""Bounds of Avro payloads: no bytes may still be billions of values, and the library makes an object of each
+(SCHEMA-19).
 
 Arrays declare items without bytes in a few bytes: payloads of the few definitions that have such arrays are walked
 before. Records double their fields with each level that names the one below twice: too many are refused.
@@ -7,13 +8,16 @@ before. Records double their fields with each level that names the one below twi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from spark_pulsar.connector.errors import SchemaError
 from spark_pulsar.connector.schemas.payloads.decoder import UndecodablePayload
 from spark_pulsar.connector.schemas.types.arrow_types import MAX_TYPES
 from spark_pulsar.model.avro import AvroType
+
+MOST_LEVELS: Final = 200
+"""Depth of a payload, at most: the compiled library follows it as deep as it goes, and crashes the process."""
 
 MAX_EMPTY_ITEMS: Final = 1_000
 """Items without bytes in all arrays of one payload."""
@@ -42,28 +46,36 @@ def _least_values(avro: AvroType, known: dict[AvroType, float]) -> float:
 
 
 def has_empty_items(avro: AvroType) -> bool:
-    """Tells whether a definition has arrays whose items may take no bytes."""
-    seen: set[AvroType] = set()
+    """Returns whether a definition has arrays whose items may take no bytes."""
     known: dict[AvroType, bool] = {}
+    return any(each.kind == "array" and each.items is not None and is_empty(each.items, known) for each in _types(avro))
+
+
+def has_items(avro: AvroType) -> bool:
+    """Returns whether a definition has arrays or maps: where the library skips them, it does not notice the end of a
+    payload."""
+    return any(each.items is not None for each in _types(avro))
+
+
+def _types(avro: AvroType) -> Iterator[AvroType]:
+    """Yields each type of a definition once."""
+    seen: set[AvroType] = set()
     waiting = [avro]
     while waiting:
         each = waiting.pop()
-        if each in seen:
-            continue
-        seen.add(each)
-        if each.kind == "array" and each.items is not None and _is_empty(each.items, known):
-            return True
-        waiting += [*each.branches, *(field.type for field in each.fields), *([each.items] if each.items else [])]
-    return False
+        if each not in seen:
+            seen.add(each)
+            yield each
+            waiting += [*each.branches, *(field.type for field in each.fields), *([each.items] if each.items else [])]
 
 
-def _is_empty(avro: AvroType, known: dict[AvroType, bool]) -> bool:
-    """Tells whether values of a type take no bytes; those of a record that begins with itself never end."""
+def is_empty(avro: AvroType, known: dict[AvroType, bool]) -> bool:
+    """Returns whether values of a type take no bytes; those of a record that begins with itself never end."""
     if avro.kind != "record":
         return avro.kind == "null" or (avro.kind == "fixed" and avro.size_bytes == 0)
     if avro not in known:
         known[avro] = False  # while inside of it
-        known[avro] = all(_is_empty(field.type, known) for field in avro.fields)
+        known[avro] = all(is_empty(field.type, known) for field in avro.fields)
     return known[avro]
 
 
@@ -75,15 +87,15 @@ class EmptyItemsBound:
         self._empty: dict[AvroType, bool] = {}
         self._walk = self._of(avro)
 
-    def check(self, payload: bytes, row: int) -> None:
-        """Raises UndecodablePayload, with the row, for a payload that declares more than MAX_EMPTY_ITEMS items without
-        bytes, and for one that ends early."""
+    def check(self, payload: bytes) -> None:
+        """Raises UndecodablePayload for a payload that declares more than MAX_EMPTY_ITEMS items without bytes, and for
+        one that ends early."""
         try:
             self._walk(_Payload(payload), 0)
         except _Unwalkable as error:
-            raise UndecodablePayload(f"it is no AVRO of its schema: {error}", row) from None
+            raise UndecodablePayload(f"it is no AVRO of its schema: {error}") from None
         except RecursionError:
-            raise UndecodablePayload("it is no AVRO of its schema: it is nested too deep", row) from None
+            raise UndecodablePayload("it is no AVRO of its schema: it is nested too deep") from None
 
     def _of(self, avro: AvroType) -> Walk:
         """Returns the walk of a type; types may contain themselves."""
@@ -115,7 +127,7 @@ class EmptyItemsBound:
 
             return union
         assert avro.items is not None
-        return _blocks(self._of(avro.items), avro.kind == "map", _is_empty(avro.items, self._empty))
+        return _blocks(self._of(avro.items), avro.kind == "map", is_empty(avro.items, self._empty))
 
 
 def _blocks(item: Walk, has_keys: bool, is_empty: bool) -> Walk:
@@ -186,3 +198,20 @@ class _Payload:
         self._empty_items += count
         if self._empty_items > MAX_EMPTY_ITEMS:
             raise _Unwalkable(f"it declares {self._empty_items} items that take no bytes, more than {MAX_EMPTY_ITEMS}")
+
+
+def is_deep(avro: AvroType) -> bool:
+    """Returns whether payloads may be nested deeper than MOST_LEVELS: where a type contains itself, or many others."""
+    return _height(avro, {}, 0) > MOST_LEVELS
+
+
+def _height(avro: AvroType, known: dict[AvroType, float], depth: int) -> float:
+    found = known.get(avro)
+    if found is not None:
+        return found
+    if depth > MOST_LEVELS:
+        return math.inf
+    known[avro] = math.inf  # while inside of it
+    inner = [*avro.branches, *(field.type for field in avro.fields), *([avro.items] if avro.items else [])]
+    known[avro] = 1 + max((_height(each, known, depth + 1) for each in inner), default=0)
+    return known[avro]

@@ -1,128 +1,223 @@
-"""Flat Avro records by column: the compiled way for records of plain fields, which most are.
+"""Avro records by column: the kernel runs over all payloads, and what it has located becomes Arrow arrays (SCHEMA-19).
 
-`ColumnPlan.of` answers None for what only the library decodes: nested records, arrays, maps, unions of more than null
-and one other, aliases, other enums, and defaults that are no null.
+`ColumnPlan.of` answers None for what only the library decodes: fields without a default that the writer lacks, names
+that stand for types of different kinds, and values of several forms in one column, as of a union of float and double.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from spark_pulsar.connector.schemas.decoding.avro import kernels
+from spark_pulsar.connector.schemas.decoding.avro.program import Node, Program, Unsupported
 from spark_pulsar.connector.schemas.payloads.decoder import UndecodablePayload
-from spark_pulsar.connector.schemas.payloads.flat_payloads import flat, gathered
+from spark_pulsar.connector.schemas.payloads.flat_payloads import flat, gathered, invalid_texts
 from spark_pulsar.connector.schemas.payloads.record_types import RecordType
-from spark_pulsar.model.avro import AvroField, AvroType
+from spark_pulsar.model.avro import AvroType
+from spark_pulsar.wire.columns.arrays import fixed_array
+from spark_pulsar.wire.columns.kernels.compiler import COMPILED
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
+DefaultValue = Callable[[Any, AvroType, RecordType], Any]
+"""Returns the value of a default in the form that Arrow takes."""
 
-_OPERATIONS: Final = {
-    "null": kernels.NULL,
-    "boolean": kernels.BOOLEAN,
-    "int": kernels.INT,
-    "long": kernels.LONG,
-    "float": kernels.FLOAT,
-    "double": kernels.DOUBLE,
-    "bytes": kernels.BYTES,
-    "string": kernels.BYTES,
-    "fixed": kernels.FIXED,
-    "enum": kernels.ENUM,
-}
 _REASONS: Final = {
     kernels.TOO_SHORT: "it ends early",
     kernels.NO_BRANCH: "it names a branch that the union has not",
     kernels.NO_VALUE: "a value is none of its type",
     kernels.TOO_LONG: "bytes are left over behind the record",
+    kernels.NO_SYMBOL: "it has a symbol that the enum of the read has not, and no default",
+    kernels.NO_MATCH: "it has a value of a type that the schema of the read has not there",
+    kernels.TOO_MANY: f"it declares more than {kernels.MAX_EMPTY_ITEMS} items that take no bytes",
+    kernels.TOO_DEEP: "its recursion is nested too deep",
 }
+_STACK: Final = 8_192
+_LEAST_ROOM: Final = 64
 
 
 class ColumnPlan:
-    """Program of the kernel for one writer's schema, and the way from its table to the columns of a record."""
+    """Program of the kernel for one writer's schema, and the way from its slots to the columns of a record."""
 
-    def __init__(self, program: npt.NDArray[np.int64], record: RecordType, slots: dict[str, int]) -> None:
+    def __init__(self, program: Program, default_value: DefaultValue) -> None:
         self._program = program
-        self._record = record
-        self._slots = slots
+        self._default_value = default_value
+        self._items_a_row = [1.0] * len(program.slots)
+        """Room that the levels needed so far."""
 
     @staticmethod
-    def of(reader: AvroType, writer: AvroType, record: RecordType) -> ColumnPlan | None:
-        """Returns the plan, None where the library must decode."""
-        if writer.kind != "record" or reader.kind != "record" or writer.short_name != reader.short_name:
+    def of(reader: AvroType, writer: AvroType, record: RecordType, default_value: DefaultValue) -> ColumnPlan | None:
+        """Returns the plan, None where the library must decode, or is quicker since kernels are not compiled."""
+        try:
+            program = Program(writer, reader, record)
+        except Unsupported:
             return None
-        written = {each.name: each for each in writer.fields}
-        read = {each.name: each for each in reader.fields}
-        slots: dict[str, int] = {}
-        for name in record.members:
-            if read[name].aliases or not _fits(read[name], written.get(name)):
-                return None
-            if name in written:
-                slots[name] = len(slots)
-        program = np.zeros((kernels.PROGRAM_FIELDS, len(writer.fields)), np.int64)
-        for i, field in enumerate(writer.fields):
-            plain = _plain(field.type)
-            if plain is None:
-                return None
-            kind, null_branch = plain
-            size = len(kind.symbols) if kind.kind == "enum" else kind.size_bytes
-            program[:, i] = _OPERATIONS[kind.kind], null_branch, slots.get(field.name, -1), size
-        return ColumnPlan(program, record, slots)
+        return ColumnPlan(program, default_value) if COMPILED or program.is_flat else None
 
     def decode(self, payloads: Any) -> Any:
-        """Returns the records as a struct array of physical types. Raises UndecodablePayload with the row."""
+        """Returns the records as an array of physical types. Raises UndecodablePayload with all rows that do not
+        decode."""
         octets, offsets = flat(payloads)
-        table = np.empty((2 * max(1, len(self._slots)), len(payloads)), np.int64)
-        code, row = kernels.read_records(octets, offsets.astype(np.int64), self._program, self._program.shape[1], table)
-        if code < 0:
-            raise UndecodablePayload(f"it is no AVRO of its schema: {_REASONS[code]}", row)
-        columns = [self._column(name, member, octets, table) for name, member in self._record.members.items()]
-        return pa.StructArray.from_arrays(columns, fields=list(self._record.physical))
+        rows = _Rows(self._program, octets, offsets.astype(np.int64), self._rooms(len(payloads), octets))
+        self._items_a_row = [max(1.0, count / max(1, len(payloads))) for count in rows.counts]
+        built = _Building(rows, self._default_value)
+        array = built.array(self._program.root)
+        if built.errors:
+            raise UndecodablePayload.of(built.errors)
+        return array
 
-    def _column(self, name: str, member: RecordType, octets: Any, table: npt.NDArray[np.int64]) -> Any:
-        slot = self._slots.get(name)
-        if slot is None:
-            return pa.nulls(table.shape[1], member.physical)
-        values, lengths = table[2 * slot], table[2 * slot + 1]
-        if member.kind in ("bytes", "fixed", "string"):
-            column = gathered(octets, values, lengths)
-            try:
-                return column.cast(pa.string()) if member.kind == "string" else column
-            except pa.ArrowInvalid:
-                raise UndecodablePayload(f"field {name} is no UTF-8") from None
-        null = lengths < 0
-        if member.kind == "null":
-            return pa.nulls(len(values), member.physical)
-        if member.kind == "enum":
-            places = pa.array(values, mask=null)
-            return pa.array(member.avro.symbols, pa.string()).take(places)
-        if member.kind == "float":
+    def _rooms(self, rows: int, octets: Any) -> list[int]:
+        rooms = [int(rows * each * 1.25) + _LEAST_ROOM for each in self._items_a_row]
+        rooms[0] = max(1, rows)
+        return rooms
+
+
+class _Rows:
+    """Places that the kernel has located in payloads. Raises UndecodablePayload with all rows that do not decode."""
+
+    def __init__(self, program: Program, octets: Any, offsets: Any, rooms: list[int]) -> None:
+        self.octets = octets
+        self.parents = program.parents
+        levels, rows = len(rooms), len(offsets) - 1
+        counts = np.zeros(2 * levels + kernels.COUNT_FIELDS, np.int64)
+        codes, stack = np.zeros(rows, np.int64), np.empty(_STACK, np.int64)
+        placed, starts = program.placed(rooms)
+        values, row = np.empty(starts[-1], np.int64), 0
+        self.tables: list[Any] = []
+        while True:
+            self.tables = [
+                values[starts[level] : starts[level + 1]].reshape(-1, rooms[level]) for level in range(levels)
+            ]
+            row = kernels.read_records(octets, offsets, row, placed, program.tables, stack, counts, codes, values)
+            if row == rows:
+                break
+            level = int(counts[2 * levels + kernels.FULL_LEVEL])
+            rooms[level] = max(2 * rooms[level], int(1.1 * rooms[level] * rows / (row + 1)))
+            placed, starts = program.placed(rooms)
+            values, known = np.empty(starts[-1], np.int64), self.tables
+            for level, table in enumerate(known):
+                grown = values[starts[level] : starts[level + 1]].reshape(-1, rooms[level])
+                grown[:, : table.shape[1]] = table
+        if counts[2 * levels + kernels.FAILED_ROWS]:
+            failed = np.flatnonzero(codes)
+            reasons = {code: f"it is no AVRO of its schema: {reason}" for code, reason in _REASONS.items()}
+            raise UndecodablePayload.of(
+                {row: reasons[code] for row, code in zip(failed.tolist(), codes[failed].tolist(), strict=True)}
+            )
+        self.counts: list[int] = [rows, *counts[1:levels].tolist()]
+        self.has_equal_keys = bool(counts[2 * levels + kernels.HAS_EQUAL_KEYS])
+
+    def slot(self, level: int, slot: int) -> tuple[Any, Any]:
+        """Returns the numbers of a slot: values or starts, and lengths."""
+        table, count = self.tables[level], self.counts[level]
+        return table[2 * slot, :count], table[2 * slot + 1, :count]
+
+    def rows_of(self, level: int) -> Any:
+        """Returns the row of each item of a level."""
+        if level == 0:
+            return np.arange(self.counts[0])
+        parent, slot = self.parents[level]
+        return np.repeat(self.rows_of(parent), np.maximum(self.slot(parent, slot)[1], 0))
+
+
+class _Building:
+    """Arrow arrays of the nodes; `errors` has the rows with texts that are none."""
+
+    def __init__(self, rows: _Rows, default_value: DefaultValue) -> None:
+        self._rows = rows
+        self._default_value = default_value
+        self.errors: dict[int, str] = {}
+
+    def array(self, node: Node, name: str = "") -> Any:
+        """Returns the values of a node as an array of its physical type."""
+        kind, count = node.type, self._rows.counts[node.level]
+        if node.default is not None:
+            value = self._default_value(*node.default, kind)
+            return pa.array([value], kind.physical).take(pa.array(np.zeros(count, np.int64)))
+        if node.item is not None:
+            return self._items(node, name)
+        if kind.kind == "record" or kind.is_union:
+            parts = [self.array(member, each) for each, member in node.members.items()]
+            lengths = None if node.slot < 0 else self._rows.slot(node.level, node.slot)[1]
+            return _struct(kind.physical, count, parts, lengths)
+        if not node.form:  # no branch of the writer's comes here
+            return pa.nulls(count, kind.physical)
+        return self._leaf(node, name)
+
+    def _leaf(self, node: Node, name: str) -> Any:
+        kind, form = node.type, node.form
+        values, lengths = self._rows.slot(node.level, node.slot)
+        if form == "bytes":
+            column = gathered(self._rows.octets, values, lengths)
+            return self._text(column, node.level, name) if kind.kind == "string" else column
+        valid = lengths >= 0
+        if form == "enum":
+            places = pa.array(values, mask=~valid)
+            return pa.array(node.symbols, pa.string()).take(places)
+        if form == "boolean":
+            return pa.array(values != 0, mask=~valid)
+        if form == "float":
             values = values.astype(np.int32).view(np.float32)
-        elif member.kind == "double":
+        elif form == "double":
             values = values.view(np.float64)
-        return pa.array(values != 0 if member.kind == "boolean" else values, mask=null).cast(member.physical)
+        elif kind.kind == "float":
+            values = values.astype(np.float64)  # as the library does it, before the number is rounded again
+        with np.errstate(over="ignore", invalid="ignore"):  # of what stands where nulls are
+            return fixed_array(kind.physical, values.astype(_NUMPY[kind.kind]), valid)
+
+    def _text(self, column: Any, level: int, name: str) -> Any:
+        try:
+            return column.cast(pa.string())
+        except pa.ArrowInvalid:
+            rows = self._rows.rows_of(level)[invalid_texts(column)].tolist()
+            reason = f"field {name} is no UTF-8" if name else "a text is no UTF-8"
+            self.errors |= {row: reason for row in rows if row not in self.errors}
+            return pa.repeat("", len(column))  # keys of maps may not be null
+
+    def _items(self, node: Node, name: str) -> Any:
+        assert node.item is not None
+        lengths = self._rows.slot(node.level, node.slot)[1]
+        values = self.array(node.item, name)
+        counts = np.maximum(lengths, 0)
+        if node.key_slot >= 0:
+            starts, sizes = self._rows.slot(node.item_level, node.key_slot)
+            keys = self._text(gathered(self._rows.octets, starts, sizes), node.item_level, name)
+            if self._rows.has_equal_keys and not self.errors:
+                keys, values, counts = _without_equal_keys(keys, values, counts)
+            fields = [node.type.physical.key_field, node.type.physical.item_field]
+            values = pa.StructArray.from_arrays([keys, values], fields=fields)
+        offsets = np.zeros(len(lengths) + 1, np.int32)
+        np.cumsum(counts, out=offsets[1:])
+        validity, nulls = _validity(lengths)
+        return pa.Array.from_buffers(
+            node.type.physical, len(lengths), [validity, pa.py_buffer(offsets)], nulls, 0, [values]
+        )
 
 
-def _plain(avro: AvroType) -> tuple[AvroType, int] | None:
-    """Returns a plain type and the branch of null in its union (-1: no union); None for any other."""
-    if avro.kind != "union":
-        return (avro, -1) if avro.kind in _OPERATIONS else None
-    kinds = [branch.kind for branch in avro.branches]
-    if len(kinds) != 2 or "null" not in kinds:
-        return None
-    null = kinds.index("null")
-    other = avro.branches[1 - null]
-    return (other, null) if other.kind in _OPERATIONS else None
+_NUMPY: Final = {"int": np.int32, "long": np.int64, "float": np.float32, "double": np.float64}
 
 
-def _fits(read: AvroField, written: AvroField | None) -> bool:
-    """Tells whether the kernel resolves a field of the writer to the reader's."""
-    if written is None:
-        return read.default is None
-    one, other = _plain(read.type), _plain(written.type)
-    if one is None or other is None or (other[1] >= 0 and one[1] < 0):
-        return False
-    alike = one[0].kind == other[0].kind and one[0].size_bytes == other[0].size_bytes
-    return alike and one[0].symbols == other[0].symbols and one[0].short_name == other[0].short_name
+def _validity(lengths: Any) -> tuple[Any, int]:
+    """Returns Arrow's validity of slots, None where none is null, and the number of nulls."""
+    valid = lengths >= 0
+    nulls = len(valid) - int(np.count_nonzero(valid))
+    return (pa.py_buffer(np.packbits(valid, bitorder="little")) if nulls else None), nulls
+
+
+def _struct(kind: Any, count: int, parts: list[Any], lengths: Any) -> Any:
+    validity, nulls = (None, 0) if lengths is None else _validity(lengths)
+    return pa.Array.from_buffers(kind, count, [validity], nulls, 0, parts)
+
+
+def _without_equal_keys(keys: Any, values: Any, counts: Any) -> tuple[Any, Any, Any]:
+    """Returns maps with the last value of equal keys, at the place of the first, as a dictionary has them."""
+    owners = np.repeat(np.arange(len(counts)), counts)
+    codes = keys.dictionary_encode().indices.to_numpy().astype(np.int64)
+    _, first, inverse = np.unique(owners * (len(keys) + 1) + codes, return_index=True, return_inverse=True)
+    last = np.zeros(len(first), np.int64)
+    np.maximum.at(last, inverse.reshape(-1), np.arange(len(keys)))
+    order = np.argsort(first)
+    first, last = first[order], last[order]
+    return keys.take(pa.array(first)), values.take(pa.array(last)), np.bincount(owners[first], minlength=len(counts))

@@ -10,10 +10,20 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from spark_pulsar.connector.errors import SchemaError
-from spark_pulsar.connector.schemas.decoding.avro.bounds import EmptyItemsBound, check_values, has_empty_items
+from spark_pulsar.connector.schemas.decoding.avro.bounds import (
+    EmptyItemsBound,
+    check_values,
+    has_empty_items,
+    has_items,
+    is_deep,
+)
 from spark_pulsar.connector.schemas.decoding.avro.column_plan import ColumnPlan
-from spark_pulsar.connector.schemas.decoding.avro.defaults import set_defaults
-from spark_pulsar.connector.schemas.decoding.avro.depth import is_deep
+from spark_pulsar.connector.schemas.decoding.avro.defaults import default_value, set_defaults
+from spark_pulsar.connector.schemas.decoding.avro.matching import put_narrow_first
+from spark_pulsar.connector.schemas.decoding.avro.name_resolution import resolve_names
+from spark_pulsar.connector.schemas.decoding.avro.opaque_values import PYTHON_TYPES, bytes_of, text_of
+from spark_pulsar.connector.schemas.decoding.avro.symbols import parse
+from spark_pulsar.connector.schemas.linked import linked, unlinked
 from spark_pulsar.connector.schemas.payloads.decoder import UndecodablePayload
 from spark_pulsar.connector.schemas.payloads.record_types import RecordType
 from spark_pulsar.connector.schemas.types.arrow_types import RAW
@@ -25,23 +35,12 @@ import fastavro._read_py  # noqa: E402
 
 if TYPE_CHECKING:
     from spark_pulsar.connector.schemas.definition import Definition
+    from spark_pulsar.model.avro import AvroType
 
 Value = Callable[[Any], Any]
 
-_PYTHON_TYPES: Final[dict[str, tuple[type, ...]]] = {
-    "boolean": (bool,),
-    "int": (int,),
-    "long": (int,),
-    "float": (float,),
-    "double": (float,),
-    "bytes": (bytes,),
-    "fixed": (bytes,),
-    "string": (str,),
-    "enum": (str,),
-    "array": (list,),
-    "map": (dict,),
-    "record": (dict, tuple),
-}
+_PYTHON_TYPES: Final = {**PYTHON_TYPES, "record": (dict, tuple)}
+"""Types of values in a union, where a record is a pair of name and fields."""
 
 
 class AvroDecoder:
@@ -52,52 +51,84 @@ class AvroDecoder:
     """
 
     def __init__(self, reader: Definition, writer: Definition, wanted: Any) -> None:
+        names = [each.name for each in wanted] if pa.types.is_struct(wanted) else []
+        resolution = resolve_names(reader, writer, names)
+        if resolution.refusal:
+            raise SchemaError(resolution.refusal)
+        reader, writer = resolution.reader, resolution.writer
+        self._hint = resolution.hint
         avro = reader.avro()
         written = writer.avro()
         check_values(written)
         self._record = RecordType(avro, wanted, [written])
-        self._columns = ColumnPlan.of(avro, written, self._record)
-        # that in Python is slow, but tells a payload that is nested too deep, where the compiled one has no more stack
+        self._columns = ColumnPlan.of(avro, written, self._record, _default_value)
+        # that in Python is slow, but refuses a payload that is nested too deep, where the compiled one has no more
+        # stack
         self._read: Any = fastavro._read_py.schemaless_reader if is_deep(written) else fastavro.schemaless_reader
         self.type = wanted
         self._value = _value_of(self._record)
-        self._bound = EmptyItemsBound(written) if has_empty_items(written) else None
         try:
-            self._writer = fastavro.parse_schema(_plain(json.loads(writer.schema.data)))
-            self._reader = fastavro.parse_schema(
-                _only(_plain(json.loads(reader.schema.data)), set(self._record.members))
-            )
+            self._writer = parse(_plain(json.loads(writer.schema.data)))
+            plain = _plain(json.loads(reader.schema.data))
+            if not _has_opaque(self._record):  # that may hold the record again, with all of its fields
+                plain = _only(plain, set(self._record.members))
+            self._reader = parse(plain)
             set_defaults(self._reader, avro)
+            put_narrow_first(self._reader)
         except (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType, ValueError, TypeError) as error:
             raise SchemaError(f"the AVRO schema cannot be read: {error}{RAW}") from error
+        is_walked = has_empty_items(written) or (self._writer != self._reader and has_items(written))
+        self._bound = EmptyItemsBound(written) if is_walked else None
 
     def decode(self, payloads: Any) -> Any:
         """Returns the payloads as an array of `type`."""
+        try:
+            return self._decoded(payloads)
+        except UndecodablePayload as error:
+            if not self._hint:
+                raise
+            raise error.explained(self._hint) from None
+
+    def _decoded(self, payloads: Any) -> Any:
         if self._columns is not None:
             return self._record.to_spark(self._columns.decode(payloads))
         writer, reader, value = self._writer, self._reader, self._value
         read, stream = self._read, io.BytesIO
         rows: list[Any] = []
-        for payload in payloads.to_pylist():
+        errors: dict[int, str] = {}
+        for at, payload in enumerate(payloads.to_pylist()):
             source = stream(payload)
-            if self._bound is not None:
-                self._bound.check(payload, len(rows))
             try:
+                if self._bound is not None:
+                    self._bound.check(payload)
                 row = read(source, writer, reader, return_record_name=True, return_record_name_override=True)
-            except Exception as error:
-                raise UndecodablePayload(f"it is no AVRO of its schema: {_told(error)}", len(rows)) from error
-            if source.tell() != len(payload):
-                raise UndecodablePayload(
-                    f"{len(payload) - source.tell()} bytes are left over behind the record", len(rows)
-                )
-            rows.append(row if value is None else value(row))
+                is_whole = source.tell() == len(payload)
+                if is_whole and value is not None:
+                    row = value(row)
+            except UndecodablePayload as error:
+                errors[at] = error.reason
+            except Exception as error:  # noqa: BLE001 - the library has no error of its own
+                errors[at] = f"it is no AVRO of its schema: {_shortened(error)}"
+            else:
+                if not is_whole:
+                    errors[at] = f"{len(payload) - source.tell()} bytes are left over behind the record"
+                elif not errors:
+                    rows.append(row)
+        if errors:
+            raise UndecodablePayload.of(errors)
         try:
             return self._record.to_spark(pa.array(rows, self._record.physical))
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeError) as error:
-            raise UndecodablePayload(f"it does not fit Spark's types: {_told(error)}") from error
+            raise UndecodablePayload(f"it does not fit Spark's types: {_shortened(error)}") from error
 
 
-def _told(error: Exception) -> str:
+def _default_value(default: Any, avro: AvroType, record: RecordType) -> Any:
+    """Returns the value of a field's default, as Arrow takes it for the record type."""
+    given, value = default_value(default, avro), _value_of(record)
+    return given if value is None else value(given)
+
+
+def _shortened(error: Exception) -> str:
     text = str(error) or type(error).__name__
     return text if len(text) <= 200 else f"{text[:197]}..."
 
@@ -112,19 +143,22 @@ def _plain(schema: Any) -> Any:
 
 
 def _only(schema: Any, names: set[str]) -> Any:
-    """Returns the JSON of a record with the named fields alone, unless a later one refers to a type of one left out."""
+    """Returns the JSON of a record with the named fields alone."""
     if not isinstance(schema, dict) or not isinstance(schema.get("fields"), list):
         return schema
-    pruned = {**schema, "fields": [each for each in schema["fields"] if each["name"] in names]}
-    try:
-        fastavro.parse_schema(pruned)
-    except fastavro.schema.UnknownType:
-        return schema
-    return pruned
+    whole = linked(schema)
+    return unlinked({**whole, "fields": [each for each in whole["fields"] if each["name"] in names]})
+
+
+def _has_opaque(record: RecordType) -> bool:
+    parts = [*record.branches.values(), *record.members.values(), *([record.items] if record.items else [])]
+    return record.is_opaque or any(_has_opaque(part) for part in parts)
 
 
 def _value_of(record: RecordType) -> Value | None:
     """Returns what turns a decoded value into one that Arrow takes; None where nothing is to do."""
+    if record.is_opaque:
+        return text_of(record.avro) if pa.types.is_string(record.arrow) else bytes_of(record.avro)
     if record.is_union:
         return _union_value(record)
     if record.items is not None:
@@ -145,13 +179,15 @@ def _value_of(record: RecordType) -> Value | None:
 
 
 def _union_value(record: RecordType) -> Value:
-    """Returns what puts a value of a union into the member that is its branch, told by its Python type."""
+    """Returns what puts a value of a union into the member that is its branch, found by its Python type: of those that
+    the payloads may hold, and of the others for defaults."""
     named = {member.avro.name: name for name, member in record.branches.items() if member.kind == "record"}
     by_type: dict[type, str] = {}
-    for name, member in record.branches.items():
+    for name, member in sorted(record.branches.items(), key=lambda each: not each[1].is_written):
         for kind in _PYTHON_TYPES[member.kind]:
             other = record.branches[by_type.setdefault(kind, name)].kind
-            if by_type[kind] != name and not other == member.kind == "record":  # records carry their names
+            are_records = other == member.kind == "record"  # which carry their names
+            if by_type[kind] != name and member.is_written and not are_records:
                 raise SchemaError(f"a union of {other} and {member.kind} cannot be read: they look alike{RAW}")
     values = {name: _value_of(member) for name, member in record.branches.items()}
 

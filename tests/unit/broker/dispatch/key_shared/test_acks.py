@@ -7,8 +7,8 @@ import pytest
 from spark_pulsar.broker.dispatch.key_shared.dispatcher import KeySharedDispatcher
 from spark_pulsar.broker.entities.consumer import Consumer
 from spark_pulsar.broker.turn.events import AcksReceived
-from spark_pulsar.model.singles import Singles
-from spark_pulsar.wire.acks import PlainAck
+from spark_pulsar.model.positions.singles import Singles
+from spark_pulsar.wire.protocol.acks import PlainAck
 from tests.unit.broker.key_sharing import join, keyed, publish
 from tests.unit.broker.world import TOPIC, World, positions_of
 

@@ -6,8 +6,8 @@ import pytest
 
 from spark_pulsar.broker.dispatch.key_shared.classic import ClassicKeySharedDispatcher
 from spark_pulsar.broker.subscriptions import cursor_moves
-from spark_pulsar.model.ids import Position
-from spark_pulsar.wire import requests
+from spark_pulsar.model.positions.ids import Position
+from spark_pulsar.wire.protocol import requests
 from tests.unit.broker.key_sharing import dispatcher, got, join, keyed, keys_of, publish
 from tests.unit.broker.world import TOPIC, Client, World
 
@@ -30,7 +30,7 @@ def newcomer(**config: object) -> tuple[World, Client, Client, Client]:
 
 @pytest.mark.parametrize("cache_bytes", [0, 1 << 20])
 def test_a_newcomer_gets_nothing_new_until_all_before_it_is_acked(cache_bytes: int) -> None:
-    # covers KS-9, row 2
+    # covers KS-9
     world, client, first, second = newcomer(cache_bytes=cache_bytes)
     publish(client, keyed(MOVING[1], "B1"), keyed(MOVING[0], "A2"), keyed(STAYING, "more"))
     assert got(first) == ["more"]
@@ -98,7 +98,7 @@ def test_everything_arrives_when_the_old_consumer_is_gone() -> None:
 
 
 def test_what_is_skipped_lets_the_newcomer_in() -> None:
-    # covers KS-9, KS-15, row 4
+    # covers KS-9, KS-15
     world, client, _, second = newcomer()
     publish(client, keyed(MOVING[0], "A2"))
     world.ask(lambda core: cursor_moves.skip(core, core.topics[TOPIC].subscriptions["s"], 2))
@@ -106,7 +106,7 @@ def test_what_is_skipped_lets_the_newcomer_in() -> None:
 
 
 def test_what_expires_lets_the_newcomer_in() -> None:
-    # covers KS-9, KS-15, row 4
+    # covers KS-9, KS-15
     world, client, _, second = newcomer(default_message_ttl_s=10)
     world.advance(9_000)
     publish(client, keyed(MOVING[0], "A2", publish_time=world.now_ms))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from spark_pulsar.broker.subscriptions import cursor_moves
-from spark_pulsar.model.ids import Position
-from spark_pulsar.wire import commands, requests
+from spark_pulsar.model.positions.ids import Position
+from spark_pulsar.wire.keys.sticky_hashes import StickyHashes
+from spark_pulsar.wire.protocol import commands, requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ServerError
-from spark_pulsar.wire.sticky_hashes import StickyHashes
 from tests.unit.broker.key_sharing import dispatcher, got, join, keyed, keys_of, owner, places, publish, subscribe
 from tests.unit.broker.world import START_MS, TOPIC, Client, World
 
@@ -83,7 +83,7 @@ def test_a_batch_goes_whole_by_its_outer_key_and_costs_its_messages() -> None:
 
 
 def test_a_slot_that_moves_waits_until_the_old_owner_acked() -> None:
-    # covers KS-10, KS-1, row 1, row 2
+    # covers KS-10, KS-1
     world = World()
     client, first, second = world.connect(), world.connect(), world.connect()
     client.open_producer()
@@ -136,7 +136,7 @@ def test_what_a_consumer_leaves_behind_goes_to_the_new_owner_in_order() -> None:
 
 
 def test_a_slow_consumer_blocks_only_its_own_keys() -> None:
-    # covers KS-10, KS-14, row 2, row 3
+    # covers KS-10, KS-14
     world = World()
     client, slow, quick = world.connect(), world.connect(), world.connect()
     client.open_producer()
@@ -292,7 +292,7 @@ def test_negative_acks_count_and_come_back_to_the_owner() -> None:
 
 
 def test_an_expired_blocker_frees_its_slot() -> None:
-    # covers KS-15, TTL-1, row 4
+    # covers KS-15, TTL-1
     world = World(default_message_ttl_s=10)
     client, first, second = world.connect(), world.connect(), world.connect()
     client.open_producer()
@@ -307,7 +307,7 @@ def test_an_expired_blocker_frees_its_slot() -> None:
 
 
 def test_skipping_the_blocker_frees_its_slot() -> None:
-    # covers KS-15, row 4
+    # covers KS-15
     world = World()
     client, first, second = world.connect(), world.connect(), world.connect()
     client.open_producer()
@@ -331,7 +331,7 @@ def test_unacked_limits_hold_for_each_consumer() -> None:
 
 
 def test_the_backlog_is_dealt_out_from_disk_and_in_pieces() -> None:
-    # covers KS-1, SUB-8, row 3
+    # covers KS-1, SUB-8
     world = World(cache_bytes=0, max_read_entries=10, max_dispatch_bytes=500)
     client = world.connect()
     client.open_producer()
@@ -348,7 +348,7 @@ def test_the_backlog_is_dealt_out_from_disk_and_in_pieces() -> None:
 
 
 def test_each_key_is_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    # covers KS-14, row 3
+    # covers KS-14
     hashed = []
 
     def count(self: StickyHashes, buffer: bytes, starts: list[int], ends: list[int]) -> list[int]:

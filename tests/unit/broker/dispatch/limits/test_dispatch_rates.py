@@ -9,11 +9,11 @@ from spark_pulsar.broker.lifetime import compaction
 from spark_pulsar.broker.topics import lifecycle, policy_changes
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.broker.turn.token_bucket import TokenBucket
-from spark_pulsar.model import policy_table
-from spark_pulsar.model.json_values import MalformedPolicy
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.model.policies import DispatchRate, SubscribeRate
-from spark_pulsar.wire import requests
+from spark_pulsar.model.policies import policy_table
+from spark_pulsar.model.policies.effective_policies import DispatchRate, SubscribeRate
+from spark_pulsar.model.policies.json_values import MalformedPolicy
+from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, ServerError
 from tests.unit.broker.key_sharing import keyed
 from tests.unit.broker.world import QUIET, TOPIC, Client, World, entry
@@ -257,7 +257,7 @@ def test_one_subscription_has_a_rate_of_its_own() -> None:
 
 
 def test_rates_of_subscriptions_are_merged_by_name() -> None:
-    # covers SUB-7 (levels), admin-rest 1.6
+    # covers SUB-7 (levels)
     world, name = World(**QUIET), TopicName.parse(TOPIC)
     rates = [{"dispatchRate": DispatchRate(number).to_json()} for number in (1, 2, 3)]
     member = policy_table.SUBSCRIPTION_POLICIES

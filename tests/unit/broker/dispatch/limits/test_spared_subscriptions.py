@@ -6,10 +6,10 @@ import pytest
 
 from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.broker.turn import effects as fx
-from spark_pulsar.model import policy_table
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.model.policies import DispatchRate
-from spark_pulsar.wire import requests
+from spark_pulsar.model.policies import policy_table
+from spark_pulsar.model.policies.effective_policies import DispatchRate
+from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
 from tests.unit.broker.dispatch.test_dispatch_lines import TYPES, received
 from tests.unit.broker.key_sharing import keyed

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_pulsar.broker.dispatch.limits.unacked_limit import UnackedLimit
-from spark_pulsar.model.ids import Position
-from spark_pulsar.wire import requests
+from spark_pulsar.model.positions.ids import Position
+from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
 from tests.unit.broker.dispatch.test_dispatch import filled, numbers
 from tests.unit.broker.world import TOPIC

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.client.config import ClientConfig
+from spark_pulsar.client.connections.config import ClientConfig
 from spark_pulsar.connector.errors import UndecodableMessageError
 from spark_pulsar.connector.schemas.decoding.dead_letters import DeadLetters, letter_metadata
-from spark_pulsar.wire.commands import connected
+from spark_pulsar.wire.protocol.commands import connected
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageIdData
 from tests.unit.client.peer import Peer
 

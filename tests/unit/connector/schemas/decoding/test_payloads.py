@@ -22,7 +22,7 @@ from spark_pulsar.connector.schemas.definition import Definition
 from spark_pulsar.connector.schemas.payloads.decoder import UndecodablePayload, decode_rows
 from spark_pulsar.connector.schemas.types.arrow_types import arrow_type
 from spark_pulsar.connector.schemas.types.columns import value_columns
-from spark_pulsar.connector.schemas.types.spark_types import ddl
+from spark_pulsar.connector.schemas.types.spark_types import spark_name
 from spark_pulsar.model.schemas import Schema, SchemaType, join_key_and_value
 
 A: dict[str, Any] = {"name": "a", "type": "int"}
@@ -208,8 +208,9 @@ def test_flat_avro_by_column_is_what_the_library_reads(
 
 def test_a_union_that_cannot_be_told_apart_is_refused() -> None:
     either = {"name": "u", "type": ["null", "string", {"type": "enum", "name": "E", "symbols": ["X"]}]}
-    _, errors = decoded(record(either, kind=SchemaType.AVRO), [b"\0"])
-    assert "look alike" in errors[0]
+    column = value_columns(record(either, kind=SchemaType.AVRO)).field("u").type
+    with pytest.raises(SchemaError, match=r"field u: a union of string and enum .* look alike"):
+        spark_name(column)
 
 
 def test_inline_key_values_have_lengths_that_fit() -> None:
@@ -242,17 +243,18 @@ def test_types_are_bounded_and_named_in_ddl() -> None:
             "name": f"L{level}",
             "fields": [{"name": "x", "type": levels}, {"name": "y", "type": inner}],
         }
-    with pytest.raises(SchemaError, match="more than 10000 types"):
-        arrow_type(Definition(Schema(SchemaType.AVRO, json.dumps(levels).encode())).avro())
+    kinds = arrow_type(Definition(Schema(SchemaType.AVRO, json.dumps(levels).encode())).avro())
+    with pytest.raises(SchemaError, match="field x: with it the schema has more than 10000 types"):
+        spark_name(kinds.field("x").type)
     wide = record(
         {"name": "p", "type": {"type": "fixed", "name": "F", "size": 20, "logicalType": "decimal", "precision": 40}}
     )
-    with pytest.raises(SchemaError, match="field p is a decimal of 40 digits"):
-        value_columns(wide)
+    with pytest.raises(SchemaError, match=r"field p: decimal\(40,0\) has more digits than the 38 of Spark"):
+        spark_name(value_columns(wide).field("p").type)
     nested = record(
         {"name": "r", "type": {"type": "record", "name": "N", "fields": [{"name": "s", "type": ["null", "long"]}]}}
     )
-    assert ddl(value_columns(nested)) == "`r` struct<`s`: bigint>"
+    assert spark_name(value_columns(nested).field("r").type) == "struct<s:bigint>"
     with pytest.raises(SchemaError, match="PROTOBUF cannot be read; set useTopicSchema"):
         value_columns(Definition(Schema(SchemaType.PROTOBUF, b"{}")))
     with pytest.raises(SchemaError, match=r"PROTOBUF_NATIVE schema cannot be read: .*set useTopicSchema"):
@@ -389,3 +391,115 @@ def test_a_payload_of_an_older_recursive_schema_may_not_exhaust_the_stack() -> N
     rows, errors = decoded(newer, payloads, older, versions=[0, 0, 0])
     assert [row[0] for row in rows] == [2, 1, None]
     assert "recursion" in errors[2]
+
+
+class CountingDecoder:
+    """Decoder of a version that counts its calls."""
+
+    calls = 0
+
+    def __init__(self, decoder: Any) -> None:
+        self.type = decoder.type
+        self._decoder = decoder
+
+    def decode(self, payloads: Any) -> Any:
+        CountingDecoder.calls += 1
+        return self._decoder.decode(payloads)
+
+
+@pytest.mark.parametrize("kind", [SchemaType.AVRO, SchemaType.JSON])
+def test_versions_in_turn_are_decoded_once_each(kind: SchemaType, monkeypatch: pytest.MonkeyPatch) -> None:
+    # covers SCHEMA-17
+    newer = record(A, {"name": "b", "type": ["null", "string"], "default": None}, kind=kind, version=1)
+    older = record(A, kind=kind)
+    rows: list[tuple[int, bytes | None]] = []
+    for i in range(120):
+        one: bytes | None = b"\x02" if kind is SchemaType.AVRO else b'{"a":1}'
+        two: bytes | None = b"\x04\x02\x02x" if kind is SchemaType.AVRO else b'{"a":2,"b":"x"}'
+        rows += [(0, one), (1, two), (0, b"\xff" if i % 7 == 0 else None), (i % 2, one if i % 2 == 0 else two)]
+    make = MessageDecoder._make
+
+    def counted(self: MessageDecoder, version: int) -> dict[str, Any]:
+        return {name: CountingDecoder(each) for name, each in make(self, version).items()}
+
+    monkeypatch.setattr(MessageDecoder, "_make", counted)
+    CountingDecoder.calls = 0
+    found, errors = decoded(newer, [each for _, each in rows], older, newer, versions=[each for each, _ in rows])
+    assert CountingDecoder.calls == 3  # a version each, and once more without what does not decode
+    for row, (version, payload) in enumerate(rows):
+        alone, wrong = decoded(newer, [payload], older, newer, versions=[version])
+        assert found[row] == alone[0]
+        assert errors.get(row) == wrong.get(0)
+
+
+@pytest.mark.parametrize("kind", ["AVRO", "JSON", "INT64", "STRING", "KEY_VALUE"])
+def test_every_second_message_is_undecodable_and_costs_no_decoding_of_its_own(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # covers SCHEMA-18
+    schema = {
+        "AVRO": record(A, kind=SchemaType.AVRO),
+        "JSON": record(A),
+        "INT64": Definition(Schema(SchemaType.INT64, b"")),
+        "STRING": Definition(Schema(SchemaType.STRING, b"")),
+        "KEY_VALUE": key_value("INLINE", 0),
+    }[kind]
+    good = {"AVRO": b"\x02", "JSON": b'{"a":1}', "INT64": bytes(8), "STRING": b"x", "KEY_VALUE": INLINE}[kind]
+    make = MessageDecoder._make
+
+    def counted(self: MessageDecoder, version: int) -> dict[str, Any]:
+        return {name: CountingDecoder(each) for name, each in make(self, version).items()}
+
+    monkeypatch.setattr(MessageDecoder, "_make", counted)
+    CountingDecoder.calls = 0
+    rows, errors = decoded(schema, [good, INLINE[:-1] + b"\xff"] * 100)
+    assert CountingDecoder.calls <= 4
+    assert sorted(errors) == list(range(1, 200, 2))
+    assert rows[1::2] == [(None,) * len(rows[0])] * 100
+    assert all(None not in row for row in rows[0::2])
+
+
+def test_values_that_spark_has_no_room_for_are_found_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    # covers SCHEMA-18
+    time = {"type": "int", "logicalType": "time-millis"}
+    at = {"type": "long", "logicalType": "timestamp-millis"}
+    digits = {"type": "bytes", "logicalType": "decimal", "precision": 2, "scale": 0}
+    fields = [
+        {"name": "t", "type": time},
+        {"name": "at", "type": ["null", at]},
+        {"name": "d", "type": {"type": "array", "items": digits}},
+        {"name": "m", "type": {"type": "map", "values": "string"}},
+    ]
+    schema = record(*fields, kind=SchemaType.AVRO)
+
+    def row(t: int = 1, at: int | None = 1, d: tuple[bytes, ...] = (b"\1", b"\2"), m: str = "x") -> bytes:
+        plain = [{**each, "type": kind} for each, kind in zip(fields, PLAIN, strict=True)]
+        return avro(record(*plain, kind=SchemaType.AVRO), {"t": t, "at": at, "d": list(d), "m": {"k": m}})
+
+    wrong = [row(t=-1), row(at=2**62), row(d=(b"\1", b"\x7f")), row(m="y")[:-2] + b"\xff\0"]
+    make = MessageDecoder._make
+
+    def counted(self: MessageDecoder, version: int) -> dict[str, Any]:
+        return {name: CountingDecoder(each) for name, each in make(self, version).items()}
+
+    monkeypatch.setattr(MessageDecoder, "_make", counted)
+    CountingDecoder.calls = 0
+    rows, errors = decoded(schema, [row(), *wrong] * 20)
+    assert sorted(errors) == [i for i in range(100) if i % 5]
+    assert CountingDecoder.calls <= 5
+    told = ("time-millis is out of range: -1", "timestamp-millis is out of range", "decimal is out of range", "UTF-8")
+    for i, text in enumerate(told, 1):
+        assert text in errors[i]
+    assert (str(rows[0][0]), [int(each) for each in rows[0][2]], rows[0][3]) == (
+        "00:00:00.001000",
+        [1, 2],
+        [("k", "x")],
+    )
+
+
+PLAIN: list[Any] = [
+    "int",
+    ["null", "long"],
+    {"type": "array", "items": "bytes"},
+    {"type": "map", "values": "string"},
+]

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.connector.schemas.deriving.fit import differences, fits
+from spark_pulsar.connector.schemas.deriving.fit import differences
+from spark_pulsar.connector.schemas.extending import fits
 from spark_pulsar.model import avro
 from spark_pulsar.model.schemas import Compatibility
 
 MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
+NODE = {"type": "record", "name": "N", "fields": [{"name": "next", "type": ["null", "N"]}]}
 MICROS = {"type": "long", "logicalType": "timestamp-micros"}
 
 
@@ -37,6 +39,25 @@ def record(name: str = "R", **fields: Any) -> dict[str, Any]:
         (record(a={"type": "map", "values": ["null", "long"]}), record(a={"type": "map", "values": "int"})),
         (record(a=["null", record("N", x="int")]), record(a=record("M", x="int"))),
         (record(a={"type": "string", "avro.java.string": "String"}), record(a="string")),
+        (record(a={"type": "string", "logicalType": "uuid"}), record(a="string")),
+        (record(a="int"), record(a=["null", "int"])),  # a null is refused when it comes
+        (record(a={"type": "array", "items": "int"}), record(a={"type": "array", "items": ["null", "int"]})),
+        (record(a="int", b=["null", "int"]), record(a="int")),
+        (record(a=["null", "int", "string"]), record(a="int")),
+        (record(a=["int", "string"]), record(a=record("S", member1="string"))),
+        (record(a={"type": "enum", "name": "E", "symbols": ["x"]}), record(a="string")),
+        (record(a={"type": "fixed", "name": "F", "size": 2}), record(a="bytes")),
+        (record(a=decimal(9, 3)), record(a=decimal(7, 2))),
+        (
+            record(a={"type": "fixed", "name": "F", "size": 8} | decimal(9, 2) | {"type": "fixed"}),
+            record(a=decimal(9, 2)),
+        ),
+        (
+            record(a={"type": "int", "logicalType": "time-millis"}),
+            record(a={"type": "long", "logicalType": "time-micros"}),
+        ),
+        (record(a=record("N", x="int"), b="N"), record(a=record("N", x="int"), b=record("M", x="int"))),
+        (NODE, record(next=record("M", next=["null", record("K")]))),
     ],
 )
 def test_what_says_the_same_fits(topic: Any, rows: Any) -> None:
@@ -46,22 +67,20 @@ def test_what_says_the_same_fits(topic: Any, rows: Any) -> None:
 @pytest.mark.parametrize(
     ("topic", "rows"),
     [
-        (record(a="int"), record(a=["null", "int"])),
         (record(a="int"), record(a="long")),
         (record(a="int"), record(a="int", b="int")),
-        (record(a="int", b=["null", "int"]), record(a="int")),
+        (record(a="int", b="int"), record(a="int")),
         (record(a="string"), record(a="bytes")),
         (record(a="long"), record(a=MICROS)),
         (record(a=MICROS), record(a="long")),
         (record(a=decimal(9, 2)), record(a=decimal(9, 3))),
+        (record(a=decimal(9, 2)), record(a=decimal(9, 1))),
         (record(a=decimal(9, 2)), record(a="bytes")),
-        (record(a=["null", "int", "string"]), record(a="int")),
-        (record(a="N"), record(a="int")),
-        (record(a="N"), record(a="N")),
-        (record(a={"type": "enum", "name": "E", "symbols": ["x"]}), record(a="string")),
+        (record(a=["null", "int", "string"]), record(a="boolean")),
+        (record(a=["int", "string"]), record(a=record("S", member2="string"))),
+        (record(a={"type": "enum", "name": "E", "symbols": ["x"]}), record(a="int")),
         (record(a=record("N", x="int")), record(a=record("N", x="string"))),
         ("string", record(a="int")),
-        (record(a={"type": "array", "items": "int"}), record(a={"type": "array", "items": ["null", "int"]})),
     ],
 )
 def test_what_does_not_fit(topic: Any, rows: Any) -> None:
@@ -128,6 +147,18 @@ def test_units_and_many_differences() -> None:
 
 
 def test_types_that_contain_themselves_end() -> None:
-    node = {"type": "record", "name": "N", "fields": [{"name": "next", "type": ["null", "N"]}]}
-    assert told(node, node) == []
-    assert not fits(node, node)
+    assert told(NODE, NODE) == []
+    assert fits(NODE, record(next=record("M")))
+
+
+def test_types_of_one_name_are_told_by_what_differs() -> None:
+    # covers SCHEMA-15
+    fixed = {**decimal(10, 2), "type": "fixed", "name": "F", "size": 5}
+    assert told(record(a=fixed), record(a=decimal(10, 2))) == [
+        "a is decimal(10,2) in fixed(5) on the topic, but decimal(10,2) in bytes in the DataFrame"
+    ]
+    older, newer = ({"type": "enum", "name": "E", "symbols": symbols} for symbols in (["x"], ["x", "y"]))
+    text = "a is enum of x on the topic, but enum of x, y in the DataFrame"
+    assert told(record(a=older), record(a=newer)) == [text]
+    assert told(record(a=older), record(a=newer), Compatibility.BACKWARD) == []
+    assert told(record(a=older), record(a=newer), Compatibility.FORWARD) == [text]

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_pulsar.connector.schemas.decoding.avro.bounds import MAX_EMPTY_ITEMS, EmptyItemsBound, has_empty_items
+from spark_pulsar.connector.schemas.decoding.avro.column_plan import ColumnPlan
 from spark_pulsar.connector.schemas.decoding.messages import MessageDecoder
 from spark_pulsar.connector.schemas.definition import Definition
 from spark_pulsar.connector.schemas.payloads.decoder import UndecodablePayload
@@ -53,7 +54,7 @@ def test_items_without_bytes_are_bounded(kind: Any) -> None:
     found, errors = lengths(definition(kind), good, many, b"\0\x02", billions, of_blocks)
     assert found == [MAX_EMPTY_ITEMS, None, 0, None, None]
     assert sorted(errors) == [1, 3, 4]
-    assert f"declares {2**40} items that take no bytes, more than {MAX_EMPTY_ITEMS}" in errors[3]
+    assert f"declares more than {MAX_EMPTY_ITEMS} items that take no bytes" in errors[3]
 
 
 def test_arrays_of_arrays_are_bounded_together() -> None:
@@ -75,6 +76,17 @@ def test_a_field_that_is_skipped_is_bounded() -> None:
     out = decoder.decode(pa.array(payloads, pa.binary()), None, pa.array([0, 0]))
     assert out.columns["z"].to_pylist() == [7, None]
     assert "items that take no bytes" in out.errors[1]
+
+
+def test_an_array_that_the_library_skips_ends_with_its_payload(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ColumnPlan, "of", lambda *_: None)
+    older, newer = definition("boolean"), definition("int", version=1)
+    fields = pa.schema([pa.field("z", pa.int32())])
+    decoder = MessageDecoder(newer, fields, [older, newer].__getitem__)
+    payloads = [varint(3) + b"\0\1\0\0\x0e", varint(2**40) + b"\0\x02"]
+    out = decoder.decode(pa.array(payloads, pa.binary()), None, pa.array([0, 0]))
+    assert out.columns["z"].to_pylist() == [7, None]
+    assert "ends early" in out.errors[1]
 
 
 def doubled(levels: int) -> dict[str, Any]:
@@ -133,8 +145,8 @@ def test_the_walk_ends_where_the_library_does(octets: bytes, cut: int, count: in
     bound = EmptyItemsBound(avro.parse(data))
     if count * 2 > MAX_EMPTY_ITEMS:
         with pytest.raises(UndecodablePayload, match="items that take no bytes"):
-            bound.check(payload, 0)
+            bound.check(payload)
         return
-    bound.check(payload, 0)
+    bound.check(payload)
     with pytest.raises(UndecodablePayload, match="ends early"):
-        bound.check(payload[: len(payload) - 1 - cut], 0)
+        bound.check(payload[: len(payload) - 1 - cut])

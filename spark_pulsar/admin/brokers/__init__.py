@@ -1,0 +1,1 @@
+"""Brokers and clusters over REST: tenants, isolation, lookup, load report, configuration, disk."""

@@ -1,0 +1,1 @@
+"""Metrics: the table of them, as Prometheus text and as JSON."""

@@ -1,0 +1,1 @@
+"""Namespaces over REST: life, bundles, permissions."""

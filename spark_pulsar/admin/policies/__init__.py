@@ -1,0 +1,1 @@
+"""Policies of namespaces and topics over REST, resource groups, resource quotas, offloading."""

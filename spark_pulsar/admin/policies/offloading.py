@@ -1,0 +1,80 @@
+"""Thresholds of offload policies of a namespace, each by itself, and offloading of a topic (ADM-52). A threshold
+is a member of the offload policies, which it creates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from spark_pulsar.admin.http.calls import NAMESPACE_PATH, TOPIC_PATH, changes, reads, value_or_empty
+from spark_pulsar.admin.http.refusals import Refused
+from spark_pulsar.admin.namespaces.namespace_life import OLD_OFFLOAD_MEMBERS, existing
+from spark_pulsar.admin.topics import topic_life
+from spark_pulsar.broker.topics import policy_changes
+from spark_pulsar.model.limits import LONG
+from spark_pulsar.model.policies.json_values import number
+from spark_pulsar.model.policies.offload_policies import (
+    DELETION_LAG_MS,
+    THRESHOLD_BYTES,
+    THRESHOLD_S,
+    shown_offload_policies,
+)
+from spark_pulsar.model.policies.policies_without_effect import OFFLOAD_POLICIES
+from spark_pulsar.model.policies.policy_table import BY_MEMBER
+
+from .policy_routes import noting
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+    from spark_pulsar.admin.http.calls import Call, Handler, Routes
+    from spark_pulsar.broker.entities.core import Core
+
+_NO_MESSAGE: Final = {"ledgerId": -1, "entryId": -1, "partitionIndex": -1, "batchIndex": -1, "batchSize": 0}
+
+
+def _threshold(member: str, unset: int | None, status: int) -> dict[str, Handler]:
+    async def get(call: Call) -> Response:
+        stored = existing(call.core, call.namespace)
+        found = stored.get(OFFLOAD_POLICIES, {}).get(member)
+        return value_or_empty(stored.get(OLD_OFFLOAD_MEMBERS[member], unset) if found is None else found)
+
+    def put(core: Core, call: Call) -> None:
+        body = call.json()
+        value = number(0 if body is None and call.body else body, member, LONG)
+        _set(core, call, member, value)
+
+    return {"GET": get, "PUT": noting(BY_MEMBER[OFFLOAD_POLICIES], changes(put, status))}
+
+
+def _set(core: Core, call: Call, member: str, value: int | None) -> None:
+    offload: dict[str, Any] = dict(existing(core, call.namespace).get(OFFLOAD_POLICIES, {}))
+    offload.pop(member, None)
+    if value is not None:
+        offload[member] = value
+    policy_changes.set_of_namespace(core, call.namespace, OFFLOAD_POLICIES, shown_offload_policies(offload))
+
+
+def _offload(core: Core, call: Call) -> None:
+    """Takes a request to offload a topic. Nothing happens, as in an Apache Pulsar without a driver."""
+    if call.json() is None:
+        raise Refused(400, "messageId is null")
+    topic_life.existing(core, call.topic)
+
+
+def _status(core: Core, call: Call) -> object:
+    topic_life.existing(core, call.topic)
+    return {"status": "NOT_RUN", "lastError": "", "firstUnoffloadedMessage": _NO_MESSAGE}
+
+
+ROUTES: Final[Routes] = (
+    (f"{NAMESPACE_PATH}/offloadThreshold", _threshold(THRESHOLD_BYTES, -1, 204)),
+    (f"{NAMESPACE_PATH}/offloadThresholdInSeconds", _threshold(THRESHOLD_S, -1, 200)),
+    (
+        f"{NAMESPACE_PATH}/offloadDeletionLagMs",
+        {
+            **_threshold(DELETION_LAG_MS, None, 204),
+            "DELETE": changes(lambda core, call: _set(core, call, DELETION_LAG_MS, None)),
+        },
+    ),
+    (f"{TOPIC_PATH}/offload", {"GET": reads(_status), "PUT": changes(_offload)}),
+)

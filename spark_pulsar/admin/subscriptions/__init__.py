@@ -1,0 +1,1 @@
+"""Subscriptions over REST: cursors, backlogs, stored ledgers, replication."""

@@ -1,0 +1,93 @@
+"""Paths of subscriptions and their cursors (ADM-74)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from starlette.responses import Response
+
+from spark_pulsar.admin.http.answers import text_map
+from spark_pulsar.admin.http.calls import TOPIC_PATH, changes, reads, whole_number_in_path
+from spark_pulsar.admin.http.refusals import Refused
+from spark_pulsar.admin.http.slices import ask_later
+from spark_pulsar.admin.topics.topic_life import check_stored
+
+from . import cursors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spark_pulsar.admin.http.calls import Call, Handler, Routes
+    from spark_pulsar.broker.entities.core import Core
+
+
+def wanted_place(call: Call) -> cursors.Place:
+    """Reads the place that the body must name."""
+    place = cursors.place_in(call.json())
+    if place is None:
+        raise Refused(400, "The request body names no message id")
+    return place
+
+
+def _age_s(call: Call) -> int:
+    """Reads the age from which on entries expire; 405 for a topic that stores nothing."""
+    check_stored(call.topic, "Expire messages")
+    return whole_number_in_path(call.parts["seconds"])
+
+
+def _later(begin: Callable[[Core, Call, cursors.Answer], object]) -> Handler:
+    """Makes the handler of a change that may have to read entries first; 204 when it is done."""
+
+    async def handler(call: Call) -> Response:
+        def run(core: Core, answer: cursors.Answer) -> object:
+            return begin(core, call, answer)
+
+        await ask_later(call.gate, run, changes=True)
+        return Response(status_code=204)
+
+    return handler
+
+
+def _of_one(operation: Callable[..., object], *values: Callable[[Call], object]) -> Callable[..., object]:
+    """Makes the step of a handler that does an operation with the subscription of a call, and values read from it."""
+
+    def step(core: Core, call: Call, *answer: cursors.Answer) -> object:
+        return operation(core, call.topic, call.parts["subscription"], *(read(call) for read in values), *answer)
+
+    return step
+
+
+def _expire(core: Core, call: Call) -> None:
+    check_stored(call.topic, "Expire messages")
+    cursors.expire_to_place(core, call.topic, call.parts["subscription"], wanted_place(call))
+
+
+def _reset_to_time(core: Core, call: Call, answer: cursors.Answer) -> object:
+    time_ms = whole_number_in_path(call.parts["time"])
+    return cursors.reset_to_time_in_steps(core, call.topic, call.parts["subscription"], time_ms, answer)
+
+
+def _delete(core: Core, call: Call) -> object:
+    return cursors.delete_in_steps(core, call.topic, call.parts["subscription"], force=call.flag("force"))
+
+
+_SUBSCRIPTION: Final = f"{TOPIC_PATH}/subscription/{{subscription}}"
+_CREATE: Final = _of_one(cursors.create_in_steps, lambda call: cursors.place_in(call.json()))
+_SET_PROPERTIES: Final = _of_one(cursors.set_properties, lambda call: text_map(call.json(), "properties"))
+_SKIP: Final = _of_one(cursors.skip, lambda call: whole_number_in_path(call.parts["count"]))
+
+ROUTES: Final[Routes] = (
+    (f"{TOPIC_PATH}/subscriptions", {"GET": reads(lambda core, call: cursors.names_of(core, call.topic))}),
+    (_SUBSCRIPTION, {"PUT": _later(_CREATE), "DELETE": changes(_delete)}),
+    (f"{_SUBSCRIPTION}/properties", {"GET": reads(_of_one(cursors.properties_of)), "PUT": changes(_SET_PROPERTIES)}),
+    (f"{_SUBSCRIPTION}/skip_all", {"POST": changes(_of_one(cursors.clear_backlog_in_steps))}),
+    (f"{_SUBSCRIPTION}/skip/{{count}}", {"POST": changes(_SKIP)}),
+    (f"{_SUBSCRIPTION}/resetcursor", {"POST": _later(_of_one(cursors.reset_to_place, wanted_place))}),
+    (f"{_SUBSCRIPTION}/resetcursor/{{time}}", {"POST": _later(_reset_to_time)}),
+    (f"{_SUBSCRIPTION}/expireMessages", {"POST": changes(_expire)}),
+    (f"{_SUBSCRIPTION}/expireMessages/{{seconds}}", {"POST": _later(_of_one(cursors.expire_by_time_in_steps, _age_s))}),
+    (
+        f"{TOPIC_PATH}/all_subscription/expireMessages/{{seconds}}",
+        {"POST": _later(lambda core, call, answer: cursors.expire_all_by_time(core, call.topic, _age_s(call), answer))},
+    ),
+)

@@ -1,0 +1,1 @@
+"""Topics over REST: life, partitions, statistics, single messages."""

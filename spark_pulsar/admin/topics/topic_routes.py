@@ -1,0 +1,267 @@
+"""Paths of topics, partitions, their statistics, and changes of topics as a whole (ADM-68)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from spark_pulsar.admin.http.answers import json_answer, text_map, whole_number
+from spark_pulsar.admin.http.calls import TOPIC_PATH, changes, reads, shows_change
+from spark_pulsar.admin.http.refusals import Refused
+from spark_pulsar.admin.http.slices import ask_later, read_in_slices
+from spark_pulsar.broker.entities import registry
+from spark_pulsar.broker.lifetime import compaction
+from spark_pulsar.broker.subscriptions import cursor_moves
+from spark_pulsar.broker.topic_log import backlog_size, retention, termination
+from spark_pulsar.broker.topics import lifecycle
+
+from . import internal_stats, partitioned_stats, topic_life, topic_stats
+from .messages import id_json
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+    from spark_pulsar.admin.http.calls import Call, Change, Routes
+    from spark_pulsar.admin.http.slices import Steps
+    from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.broker.entities.topic import Topic
+    from spark_pulsar.model.errors import PulsarError
+    from spark_pulsar.model.names import TopicName
+
+
+def _list(core: Core, call: Call) -> object:
+    parts, with_system = call.parts, call.flag("includeSystemTopic")
+    return topic_life.list_topics(core, parts["domain"], parts["tenant"], parts["namespace"], with_system=with_system)
+
+
+def _list_partitioned(core: Core, call: Call) -> object:
+    return topic_life.list_partitioned(core, call.parts["domain"], call.parts["tenant"], call.parts["namespace"])
+
+
+def _partitions_in(call: Call) -> tuple[int, dict[str, str]]:
+    """Reads `4`, `"4"`, or `{"partitions": 4, "properties": {...}}`."""
+    body = call.json()
+    if isinstance(body, dict):
+        return whole_number(body.get("partitions"), "partitions"), text_map(body.get("properties"), "properties")
+    return whole_number(body, "partitions"), {}
+
+
+def _get_partitions(core: Core, call: Call) -> object:
+    return topic_life.partition_metadata(core, call.topic, may_be_created=call.flag("checkAllowAutoCreation"))
+
+
+async def _wanted(call: Call, found: Iterable[Topic]) -> topic_stats.Wanted:
+    earliest: dict[tuple[str, str], int] | None = None
+    if call.flag("getEarliestTimeInBacklog"):
+        earliest = {}
+        for topic in found:
+
+            def begin(core: Core, done: Callable[[dict[str, int] | PulsarError], None], topic: Topic = topic) -> None:
+                backlog_size.with_earliest(core, topic, done)
+
+            times = await ask_later(call.gate, begin)
+            earliest |= {(topic.full_name, name): published_ms for name, published_ms in times.items()}
+    return topic_stats.Wanted(
+        publishers=not call.flag("excludePublishers"),
+        consumers=not call.flag("excludeConsumers"),
+        owner_broker=call.broker_id,
+        subscription_backlog_bytes=call.query.get("subscriptionBacklogSize", "true").lower() != "false",
+        earliest=earliest,
+    )
+
+
+async def _find_oldest(call: Call, found: Iterable[Topic]) -> None:
+    """Reads the oldest entry of each backlog, so that its age is known."""
+    for topic in found:
+
+        def begin(core: Core, done: Callable[[object], None], topic: Topic = topic) -> None:
+            backlog_size.with_oldest(core, topic, lambda _: done(None))
+
+        await ask_later(call.gate, begin)
+
+
+async def _stats(call: Call) -> Response:
+    topic = topic_life.existing(call.core, call.topic)
+    await _find_oldest(call, [topic])
+    steps = topic_stats.topic_stats_in_steps(call.core, topic, await _wanted(call, [topic]))
+    return await json_answer(await read_in_slices(steps))
+
+
+async def _partitioned_stats(call: Call) -> Response:
+    core, name = call.core, call.topic
+    known = core.state.partitioned.get(name.full)
+    if known is None:
+        topic_life.check_namespace(core, name)
+        raise Refused(404, f"Partitioned Topic {name} not found")
+    found = await read_in_slices(topic_life.partitions_in_steps(core, name))
+    await _find_oldest(call, found)
+    each = call.query.get("perPartition", "true").lower() != "false"
+    wanted = await _wanted(call, found)
+    steps = partitioned_stats.partitioned_stats(core, known.partitions, found, wanted, each=each)
+    return await json_answer(await read_in_slices(steps))
+
+
+def _internal_stats(core: Core, call: Call) -> Steps[object]:
+    return internal_stats.internal_stats(topic_life.existing(core, call.topic), metadata=call.flag("metadata"))
+
+
+def _partitioned_internal_stats(core: Core, call: Call) -> Steps[object]:
+    name = call.topic
+    known = core.state.partitioned.get(name.full)
+    if known is None:
+        raise Refused(404, f"Partitioned Topic {name} not found")
+    found = yield from topic_life.partitions_in_steps(core, name)
+    stats: dict[str, Any] = {}
+    for topic in found:
+        if core.topics.get(topic.full_name) is not topic:
+            continue  # deleted meanwhile
+        stats[topic.full_name] = yield from internal_stats.internal_stats(topic, metadata=call.flag("metadata"))
+    return {"metadata": {"partitions": known.partitions, "deleted": False}, "partitions": stats}
+
+
+def _delete_property(core: Core, call: Call) -> None:
+    name, key = call.topic, call.query.get("key")
+    if key is None:
+        raise Refused(412, "Which property? Name it as ?key=NAME")
+    topic_life.change_properties(core, name, {}, removed=key)
+
+
+# ---- changes of a topic ------------------------------------------------------------------------------------------
+
+
+def _terminate(core: Core, call: Call) -> dict[str, Any]:
+    """Terminates a topic; 200 with the id of its last message, a second time too."""
+    name = call.topic
+    _check_persistent(name)
+    if registry.partition_count(core, name) is not None:
+        raise Refused(405, "Termination of a partitioned topic is not allowed")
+    return _end(core, topic_life.existing(core, name))
+
+
+def _terminate_partitions(core: Core, call: Call) -> Steps[dict[str, Any]]:
+    """Terminates all partitions; 200 with the id of the last message of each, by its number."""
+    name = call.topic
+    _check_persistent(name)
+    topic_life.check_namespace(core, name)
+    if registry.partition_count(core, name) is None:
+        raise Refused(
+            405,
+            "Termination of a non-partitioned topic is not allowed using partitioned-terminate, please use "
+            "terminate commands",
+        )
+    ended: dict[str, Any] = {}
+    for topic in (yield from topic_life.partitions_in_steps(core, name)):
+        if core.topics.get(topic.full_name) is topic:
+            ended[str(topic.partition)] = _end(core, topic)
+        yield
+    return ended
+
+
+def _of_each(action: Callable[[Core, Topic], object], check: Callable[[TopicName], None] | None = None) -> Change:
+    """Returns the change of a topic, or of all partitions of a partitioned one, whose name passes the check."""
+
+    def change(core: Core, call: Call) -> Steps[None]:
+        name = call.topic
+        if check is not None:
+            check(name)
+        for topic in (yield from topic_life.partitions_in_steps(core, name)):
+            if core.topics.get(topic.full_name) is topic:
+                action(core, topic)
+            yield
+
+    return change
+
+
+def _check_truncatable(name: TopicName) -> None:
+    if not name.is_persistent:
+        raise Refused(412, "unsupport truncate")
+
+
+def _check_compactable(name: TopicName) -> None:
+    topic_life.check_stored(name, "Compaction")
+
+
+def _trim(core: Core, topic: Topic) -> None:
+    if topic.non_persistent is None:
+        retention.trim(core, topic)
+
+
+def _compaction_status(core: Core, call: Call) -> object:
+    """Answers the outcome of the last compaction since the start of the broker."""
+    _check_compactable(call.topic)
+    status, error = compaction.status(core, topic_life.existing(core, call.topic))
+    return {"status": status, "lastError": error}
+
+
+def _create_missed(core: Core, call: Call) -> Steps[None]:
+    """Creates the partitions of a partitioned topic that are missing."""
+    name = call.topic
+    topic_life.check_namespace(core, name)
+    known = core.state.partitioned.get(name.full)
+    if known is None:
+        raise Refused(404, f"Topic {name} does not exist")
+    yield from lifecycle.create_partitioned_in_steps(core, name, known.partitions, known.properties)
+
+
+def _end(core: Core, topic: Topic) -> dict[str, Any]:
+    return id_json(termination.terminate(core, topic), topic.partition)
+
+
+def _check_persistent(name: TopicName) -> None:
+    if not name.is_persistent:
+        raise Refused(406, "Need to provide a persistent topic name")
+
+
+_DOMAIN: Final = "admin/v2/{domain}/{tenant}/{namespace}"
+
+ROUTES: Final[Routes] = (
+    (_DOMAIN, {"GET": reads(_list)}),
+    (f"{_DOMAIN}/partitioned", {"GET": reads(_list_partitioned)}),
+    (
+        TOPIC_PATH,
+        {
+            "PUT": changes(lambda core, call: topic_life.create(core, call.topic, text_map(call.json(), "properties"))),
+            "DELETE": changes(lambda core, call: topic_life.delete(core, call.topic, force=call.flag("force"))),
+        },
+    ),
+    (
+        f"{TOPIC_PATH}/partitions",
+        {
+            "GET": shows_change(_get_partitions),
+            "PUT": changes(
+                lambda core, call: topic_life.create_partitioned_in_steps(core, call.topic, *_partitions_in(call))
+            ),
+            "POST": changes(lambda core, call: topic_life.grow_in_steps(core, call.topic, _partitions_in(call)[0])),
+            "DELETE": changes(
+                lambda core, call: topic_life.delete_partitioned_in_steps(core, call.topic, force=call.flag("force"))
+            ),
+        },
+    ),
+    (f"{TOPIC_PATH}/stats", {"GET": _stats}),
+    (f"{TOPIC_PATH}/partitioned-stats", {"GET": _partitioned_stats}),
+    (
+        f"{TOPIC_PATH}/internalStats",
+        {"GET": reads(_internal_stats)},
+    ),
+    (f"{TOPIC_PATH}/partitioned-internalStats", {"GET": reads(_partitioned_internal_stats)}),
+    (
+        f"{TOPIC_PATH}/properties",
+        {
+            "GET": reads(lambda core, call: topic_life.properties(core, call.topic)),
+            "PUT": changes(
+                lambda core, call: topic_life.change_properties(core, call.topic, text_map(call.json(), "properties"))
+            ),
+            "DELETE": changes(_delete_property),
+        },
+    ),
+    (f"{TOPIC_PATH}/unload", {"PUT": changes(_of_each(lifecycle.unload))}),
+    (f"{TOPIC_PATH}/terminate", {"POST": shows_change(_terminate)}),
+    (f"{TOPIC_PATH}/terminate/partitions", {"POST": shows_change(_terminate_partitions)}),
+    (f"{TOPIC_PATH}/truncate", {"DELETE": changes(_of_each(cursor_moves.truncate, _check_truncatable))}),
+    (f"{TOPIC_PATH}/trim", {"POST": changes(_of_each(_trim), 200)}),
+    (f"{TOPIC_PATH}/createMissedPartitions", {"POST": changes(_create_missed)}),
+    (
+        f"{TOPIC_PATH}/compaction",
+        {"PUT": changes(_of_each(compaction.request, _check_compactable)), "GET": reads(_compaction_status)},
+    ),
+)

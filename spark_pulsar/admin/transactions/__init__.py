@@ -1,0 +1,1 @@
+"""Transactions over REST: coordinators, and states of topics and subscriptions."""

@@ -1,0 +1,1 @@
+"""Connections to brokers: dialing, streams, TLS, requests and their replies, retries."""

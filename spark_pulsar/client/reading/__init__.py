@@ -1,0 +1,1 @@
+"""Reading topic partitions: fetches, positions, probes, durable cursors."""

@@ -1,0 +1,170 @@
+"""Probes: idle readers that request where topics begin and end, and which entry was published at a time."""
+
+import threading
+from collections.abc import Callable, Mapping
+
+from spark_pulsar.client.connections.pipelined_requests import PipelinedRequest
+from spark_pulsar.client.deadlines import Deadline
+from spark_pulsar.client.lookup import TopicDirectory
+from spark_pulsar.client.reading.attachments import Attachment, Bell, EntrySample, attach_at_end, new_reader
+from spark_pulsar.client.reading.positions import after_entry, beginning
+from spark_pulsar.model.errors import PulsarError
+from spark_pulsar.model.fingerprints import Fingerprint
+from spark_pulsar.model.names import TopicName
+from spark_pulsar.model.positions.ids import LATEST_ID, MessageId
+from spark_pulsar.wire.entries.fingerprints import fingerprint_of
+
+
+class Probes:
+    """Idle readers, one per topic that was asked about, kept so that asking again costs one round trip.
+
+    They are non-durable and take no messages: they vanish with the connection and hold no data on the broker.
+    """
+
+    def __init__(self, directory: TopicDirectory) -> None:
+        self._directory = directory
+        self._lock = threading.Lock()
+        self._readers: dict[str, Attachment] = {}
+        self._lost: set[str] = set()
+        """Topics whose reader was lost."""
+        self._bells: dict[str, Bell] = {}
+
+    def lost_readers(self) -> set[str]:
+        """Returns the topics whose reader the broker closed, or was lost with its connection, since the last call."""
+        with self._lock:
+            lost, self._lost = self._lost, set()
+        return lost
+
+    def forget(self, topic: str) -> None:
+        """Closes the readers of a topic that is queried no more."""
+        with self._lock:
+            readers = self._readers.pop(topic, None), self._bells.pop(topic, None)
+        for reader in readers:
+            if reader is not None:
+                reader.abandon()
+
+    def unwatched(self, positions: Mapping[str, MessageId]) -> list[str]:
+        """Returns the topics without a bell at their position that has not rung; closes all other bells."""
+        with self._lock:
+            wrong = [t for t, bell in self._bells.items() if bell.is_rung or positions.get(t) != bell.position]
+            closed = [self._bells.pop(topic) for topic in wrong]
+            unwatched = [topic for topic in positions if topic not in self._bells]
+        for bell in closed:
+            bell.abandon()
+        return unwatched
+
+    def watch(
+        self, topic: str, position: MessageId, arrived: threading.Event, deadline: Deadline
+    ) -> PipelinedRequest[None]:
+        """Attaches a bell: sets `arrived` when there is an entry at or after a position."""
+        connection = yield from self._directory.connect(topic, deadline)
+        bell = Bell(connection, topic, position, arrived)
+        try:
+            yield from bell.attach(self._directory.reader_types)
+        except BaseException:
+            self._directory.forget(topic)
+            bell.abandon()
+            raise
+        with self._lock:
+            self._bells[topic] = bell
+
+    def last_message_id(self, topic: str, deadline: Deadline) -> PipelinedRequest[MessageId | None]:
+        """Returns the id of the last message, None when the topic is empty. TopicNotFound when there is no such
+        topic."""
+        with self._lock:
+            reader = self._readers.pop(topic, None)  # ours alone until it is put back
+        if reader is not None and reader.usable:
+            try:
+                last, _ = yield from reader.last_ids()
+            except PulsarError as error:
+                reader.abandon()
+                self._note_lost(topic)
+                if not error.retriable:
+                    raise
+            except BaseException:
+                reader.abandon()  # given up, as when another topic that was asked about is gone
+                raise
+            else:
+                self._keep(topic, reader)
+                return last
+        elif reader is not None:
+            self._note_lost(topic)
+        reader = yield from self._attach(topic, deadline)
+        last, _ = yield from reader.or_abandon(reader.last_ids())
+        self._keep(topic, reader)
+        return last
+
+    def _note_lost(self, topic: str) -> None:
+        with self._lock:
+            self._lost.add(topic)
+
+    def _attach(self, topic: str, deadline: Deadline) -> PipelinedRequest[Attachment]:
+        connection = yield from self._directory.connect(topic, deadline)
+        try:
+            return (yield from attach_at_end(connection, topic, self._directory.reader_types))
+        except PulsarError:
+            self._directory.forget(topic)
+            raise
+
+    def _keep(self, topic: str, reader: Attachment) -> None:
+        with self._lock:
+            surplus = self._readers.get(topic)
+            self._readers[topic] = reader
+        if surplus is not None:
+            surplus.abandon()
+
+    def fingerprint(
+        self, topic: str, entry: MessageId, deadline: Deadline, patience: Deadline
+    ) -> PipelinedRequest[Fingerprint | None]:
+        """Returns the fingerprint of an entry, or of the first one after it; None when none has come in time."""
+        connection = yield from self._directory.connect(topic, deadline)
+        reader = EntrySample(connection, topic)
+        try:
+            yield from reader.attach_reader(entry, self._directory.reader_types)
+            block = yield from reader.first(patience)
+        except PulsarError:
+            self._directory.forget(topic)
+            raise
+        finally:
+            reader.abandon()
+        return None if block is None else fingerprint_of(block, 0)
+
+    def end_position(self, topic: str, deadline: Deadline) -> PipelinedRequest[MessageId]:
+        """Returns the position after the last message; the beginning for an empty topic."""
+        last = yield from self.last_message_id(topic, deadline)
+        return beginning(TopicName.parse(topic).partition) if last is None else after_entry(last)
+
+    def position_at_time(self, topic: str, publish_time_ms: int, deadline: Deadline) -> PipelinedRequest[MessageId]:
+        """Returns the position of the first entry published at or after a time; the end position if there is none.
+
+        A seek detaches the reader, its target stays with the reader's name until the next consumer of that name asks.
+        """
+        last, position = yield from self._moved(topic, lambda reader: reader.seek(publish_time_ms), deadline)
+        return beginning(position.partition) if last is None else position
+
+    def first_available(self, topic: str, entry: MessageId, deadline: Deadline) -> PipelinedRequest[MessageId]:
+        """Returns a position no later than `entry`, which had existed, if it is still there; else a later one, of the
+        first entry that is. Must be requested anew each time: any entry may be trimmed at any moment.
+
+        A broker may name an entry by the end of the ledger before it, so equality says less than order.
+        """
+        _, position = yield from self._moved(topic, lambda reader: reader.seek_to(entry), deadline)
+        return position
+
+    def _moved(
+        self, topic: str, seek: Callable[[Attachment], PipelinedRequest[None]], deadline: Deadline
+    ) -> PipelinedRequest[tuple[MessageId | None, MessageId]]:
+        """(id of the topic's last message or None, the position of a reader after a seek)."""
+        connection = yield from self._directory.connect(topic, deadline)
+        reader = new_reader(connection, topic)
+        try:
+            yield from reader.attach_reader(LATEST_ID, self._directory.reader_types)
+            yield from seek(reader)
+            yield from reader.attach_reader(LATEST_ID, self._directory.reader_types)
+            answer = yield from reader.last_ids()
+        except BaseException:
+            self._directory.forget(topic)
+            reader.abandon()
+            raise
+        yield from reader.detach()
+        return answer

@@ -1,0 +1,29 @@
+"""Names of subscriptions in options."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_MOST_CHARACTERS: Final = 200
+_RESERVED: Final = "pulsar.repl"
+
+
+def subscription_name(text: str) -> str:
+    """Returns the name of a subscription. Raises ValueError."""
+    if not text:
+        raise ValueError("empty name")
+    return text
+
+
+def subscription_prefix(text: str) -> str:
+    """Returns the begin of subscription names. Raises ValueError.
+
+    Roles may hold almost any character (`spiffe://…`, `CN=…`), and a namespace may demand that names begin with one.
+    """
+    if not 0 < len(text) <= _MOST_CHARACTERS:
+        raise ValueError(f"expected a text of 1 to {_MOST_CHARACTERS} characters")
+    if bad := next((each for each in text if not each.isprintable() or each.isspace()), None):
+        raise ValueError(f"{bad!r} cannot be in the name of a subscription: leave out spaces and control characters")
+    if text.startswith(_RESERVED):
+        raise ValueError(f"names that begin with {_RESERVED} are reserved for the broker")
+    return text

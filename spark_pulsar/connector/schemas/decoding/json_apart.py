@@ -1,0 +1,120 @@
+"""JSON payloads of which some are unusual: each goes the quickest way that reads it.
+
+Payloads that the check has no doubt about are read as lines, at once; of them the members that the reader of columns
+does not know, such as maps, are read by Python from where they stand. Payloads in doubt are read by Python as a whole.
+"""
+
+from __future__ import annotations
+
+import decimal
+import json
+from collections.abc import Callable, Set
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from spark_pulsar.connector.schemas.decoding.json_columns import read_columns
+from spark_pulsar.connector.schemas.decoding.json_lines import LineCheck, Lines
+from spark_pulsar.connector.schemas.payloads.decoder import UndecodablePayload, add_errors
+from spark_pulsar.connector.schemas.payloads.record_types import RecordType
+
+LEAST_ROWS: Final = 512
+"""Rows below which all are read by Python: it is done before kernels are loaded."""
+Value = Callable[[Any], Any]
+_JSON: Final = json.JSONDecoder(parse_float=decimal.Decimal)
+
+
+class ApartDecoder:
+    """Payloads of a record, whose members `of_columns` are those that the reader of columns has types for.
+
+    `exact` is the record as Python reads it: payloads in doubt `by_row`, members that are located by `values`.
+    """
+
+    def __init__(
+        self, record: RecordType, exact: RecordType, of_columns: Set[str], by_row: Value, values: dict[str, Value]
+    ) -> None:
+        self._record = record
+        self._exact = exact
+        self._columns = tuple(name for name in record.members if name in of_columns)
+        self._others = tuple(name for name in record.members if name not in of_columns)
+        self._by_row = by_row
+        self._values = values
+        self._check: LineCheck | None = None
+        self.is_useful = True
+        """Most of the payloads were without doubt."""
+
+    def decode(self, payloads: Any) -> Any:
+        """Returns the payloads as an array of Spark's type. Raises UndecodablePayload with the rows that are known."""
+        if self._check is None:
+            self._check = LineCheck(self._record, self._others)
+        lines = self._check.lines(payloads)
+        rows, doubtful = np.flatnonzero(lines.is_line), np.flatnonzero(~lines.is_line)
+        self.is_useful = len(rows) > len(doubtful)
+        if not len(rows):
+            return self._by_row(payloads)
+        parts = []
+        if len(doubtful):
+            parts = [_of_rows(doubtful, lambda: self._by_row(payloads.take(pa.array(doubtful))))]
+        read = _of_rows(rows, lambda: self._read(lines, rows))
+        if read is None:
+            return self._by_row(payloads)
+        if not parts:
+            return read
+        places = np.empty(len(payloads), np.int64)
+        places[np.concatenate((rows, doubtful))] = np.arange(len(payloads))
+        return pa.concat_arrays([read, *parts]).take(pa.array(places))
+
+    def _read(self, lines: Lines, rows: Any) -> Any:
+        """Returns the lines as an array of Spark's type; None where the reader of columns does not accept them."""
+        members = self._record.members
+        found: dict[str, Any] = {}
+        if self._columns:
+            schema = pa.schema([(name, members[name].physical) for name in self._columns])
+            columns = read_columns(lines.text, len(rows), schema)
+            if columns is None:
+                return None
+            found = dict(zip(self._columns, columns, strict=True))
+        errors: dict[int, str] = {}
+        for i, name in enumerate(self._others):
+            starts, lengths = lines.located[2 * i][rows].tolist(), lines.located[2 * i + 1][rows].tolist()
+            found[name] = _located(lines.octets, starts, lengths, self._values[name], errors)
+        if errors:
+            raise UndecodablePayload.of(errors)
+        return self._as_spark_has_it(found)
+
+    def _as_spark_has_it(self, found: dict[str, Any]) -> Any:
+        arrays = []
+        for name, member in self._record.members.items():
+            array, exact = found[name], self._exact.members[name]
+            try:
+                if isinstance(array, list):
+                    arrays.append(exact.to_spark(pa.array(array, exact.physical)))
+                else:
+                    arrays.append(member.to_spark(array))
+            except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeError) as error:
+                raise UndecodablePayload(f"it does not fit Spark's types: {error}") from error
+        return pa.StructArray.from_arrays(arrays, fields=list(self._record.arrow))
+
+
+def _located(octets: Any, starts: list[int], lengths: list[int], value: Value, errors: dict[int, str]) -> list[Any]:
+    """Returns the values that stand at places, None for a length of -1; reasons of those that are none by row."""
+    data, found = memoryview(octets), []
+    for row, (start, length) in enumerate(zip(starts, lengths, strict=True)):
+        try:
+            text = None if length < 0 else str(data[start : start + length], "utf-8")
+            found.append(None if text is None else value(_JSON.decode(text)))
+        except (ValueError, RecursionError, ArithmeticError) as error:
+            errors.setdefault(row, f"it is no JSON of its schema: {error}")
+            found.append(None)
+    return found
+
+
+def _of_rows(rows: Any, decode: Callable[[], Any]) -> Any:
+    """Decodes a selection of rows; the rows of an error become those of the whole."""
+    try:
+        return decode()
+    except UndecodablePayload as error:
+        found: dict[int, str] = {}
+        add_errors(found, error.rows, rows)
+        raise (UndecodablePayload.of(found) if found else UndecodablePayload(error.reason)) from error

@@ -1,0 +1,1 @@
+"""Policies: their table, values in effect, stored documents, resource groups, permissions."""

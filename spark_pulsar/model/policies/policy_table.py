@@ -1,0 +1,531 @@
+"""The table of policies: one row each, with the member it is stored under, its type, its REST paths, its commands, its
+meaning and its default (ADM-66, ADM-67).
+
+`broker.policies.documents` reads stored policies with it, `admin.policies` makes REST paths of it, `cli.admin_policies`
+commands, and `cli.tables` prints it for the docs. A new policy is a row here, a field of `EffectivePolicies`, and its
+effect in the broker. The two rows whose type has no `store` hold several values each: REST and commands treat them by
+themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final
+
+from spark_pulsar.model.limits import LONG
+from spark_pulsar.model.schemas import AUTO_UPDATE_STRATEGIES, Compatibility
+
+from .effective_policies import (
+    INACTIVE_MODES,
+    QUOTA_POLICIES,
+    QUOTA_TYPES,
+    RATE_OF_ONE,
+    AutoTopicCreation,
+    BacklogQuota,
+    DelayedDeliveryPolicy,
+    DispatchRate,
+    InactiveTopicPolicy,
+    PersistencePolicy,
+    PublishRate,
+    RetentionPolicy,
+    SubscribeRate,
+    rates_by_name,
+)
+from .json_values import MalformedPolicy, at_least_zero, members, number, subscription_types, truth
+from .policies_without_effect import ROWS
+from .policy_columns import Kind, Level, Null, Option, Policy, Written
+from .policy_kinds import SWITCH, count_kind, dispatch_rate_policy, object_kind, rate_option, switch_kind
+from .stored_policies import ByName
+
+RETENTION: Final = "retention_policies"
+MESSAGE_TTL: Final = "message_ttl_in_seconds"
+BACKLOG_QUOTAS: Final = "backlog_quota_map"
+PERSISTENCE: Final = "persistence"
+PUBLISH_RATE: Final = "publish_rate"
+DISPATCH_RATE: Final = "dispatch_rate"
+SUBSCRIPTION_DISPATCH_RATE: Final = "subscription_dispatch_rate"
+SUBSCRIPTION_POLICIES: Final = "subscriptionPolicies"
+SUBSCRIBE_RATE: Final = "subscribe_rate"
+DEDUPLICATION: Final = "deduplicationEnabled"
+DEDUPLICATION_SNAPSHOT_INTERVAL: Final = "deduplicationSnapshotIntervalSeconds"
+COMPACTION_THRESHOLD: Final = "compaction_threshold"
+SUBSCRIPTION_EXPIRATION: Final = "subscription_expiration_time_minutes"
+INACTIVE_TOPIC: Final = "inactive_topic_policies"
+DELAYED_DELIVERY: Final = "delayed_delivery_policies"
+MAX_PRODUCERS: Final = "max_producers_per_topic"
+MAX_CONSUMERS: Final = "max_consumers_per_topic"
+MAX_CONSUMERS_PER_SUBSCRIPTION: Final = "max_consumers_per_subscription"
+MAX_SUBSCRIPTIONS: Final = "max_subscriptions_per_topic"
+MAX_UNACKED_PER_CONSUMER: Final = "max_unacked_messages_per_consumer"
+MAX_UNACKED_PER_SUBSCRIPTION: Final = "max_unacked_messages_per_subscription"
+SUBSCRIPTION_TYPES: Final = "subscription_types_enabled"
+MAX_TOPICS: Final = "max_topics_per_namespace"
+AUTO_TOPIC_CREATION: Final = "autoTopicCreationOverride"
+AUTO_SUBSCRIPTION_CREATION: Final = "autoSubscriptionCreationOverride"
+SCHEMA_COMPATIBILITY: Final = "schema_compatibility_strategy"
+SCHEMA_AUTO_UPDATE: Final = "schema_auto_update_compatibility_strategy"
+ALLOW_SCHEMA_UPDATES: Final = "is_allow_auto_update_schema"
+ENFORCE_SCHEMAS: Final = "schema_validation_enforced"
+ENCRYPTION_REQUIRED: Final = "encryption_required"
+MAX_MESSAGE_SIZE: Final = "maxMessageSize"
+
+
+# ---- types ------------------------------------------------------------------------------------------------------
+
+
+_TOO_LARGE: Final = (
+    "topic-level maxMessageSize must be greater than or equal to 0 and must be smaller than that in the broker-level"
+)
+
+
+def _store_message_size(body: Any, level: Level) -> Any:
+    return 0 if body is None else at_least_zero(body, level.refusal)
+
+
+def _store_types(body: Any, _level: Level) -> Any:
+    subscription_types(body)
+    return body
+
+
+def _store_strategy(body: Any, level: Level) -> Any:
+    if not isinstance(body, str) or body not in Compatibility.__members__:
+        raise MalformedPolicy(f"{level.path}: want one of {', '.join(Compatibility)}, got {body!r}")
+    return None if body == Compatibility.UNDEFINED else body
+
+
+def _store_old_strategy(body: Any, level: Level) -> Any:
+    if not isinstance(body, str) or body not in AUTO_UPDATE_STRATEGIES:
+        raise MalformedPolicy(f"{level.path}: want one of {', '.join(AUTO_UPDATE_STRATEGIES)}, got {body!r}")
+    return body
+
+
+_ALLOW_SUBSCRIPTIONS: Final = "allowAutoSubscriptionCreation"
+
+
+def _read_auto_subscriptions(stored: Any) -> bool:
+    return truth(members(stored, AUTO_SUBSCRIPTION_CREATION)[_ALLOW_SUBSCRIPTIONS], AUTO_SUBSCRIPTION_CREATION)
+
+
+def _store_auto_subscriptions(body: Any, level: Level) -> Any:
+    allowed = members(body, level.path).get(_ALLOW_SUBSCRIPTIONS, False)
+    return {_ALLOW_SUBSCRIPTIONS: truth(allowed, _ALLOW_SUBSCRIPTIONS)}
+
+
+def _default_inactive(deletes: bool, max_s: int, mode: str, check_interval_ms: int) -> InactiveTopicPolicy:
+    return InactiveTopicPolicy(deletes, max_s or check_interval_ms // 1000, mode)
+
+
+def _default_creation(is_allowed: bool, is_partitioned: bool, partitions: int) -> AutoTopicCreation:
+    return AutoTopicCreation(is_allowed, partitions if is_partitioned else 0)
+
+
+def _limit(
+    member: str, effective: str, default: str, meaning: str, namespace: tuple[str, str], topic: Level | None
+) -> Policy:
+    """A limit; `namespace` is its path and the names of its option there."""
+    path, names = namespace
+    return Policy(
+        member,
+        count_kind(member),
+        f"{meaning}; 0 is no limit.",
+        Level(path, unset=0 if topic is None else None),
+        topic,
+        field=effective,
+        word=member.replace("_", "-"),
+        options=(Option("", names, help="0 is no limit."),),
+        help="Set {path}; 0 is no limit.",
+        defaults=(default,),
+    )
+
+
+# ---- the rows ---------------------------------------------------------------------------------------------------
+
+
+POLICIES: Final = (
+    Policy(
+        RETENTION,
+        object_kind(RetentionPolicy),
+        "how much of acknowledged messages is kept. Both limits or none may be 0.",
+        Level("retention"),
+        Level("retention"),
+        field="retention",
+        word="retention",
+        options=(
+            Option(
+                "retentionSizeInMB",
+                "--size -s",
+                Written.MIB,
+                "Size limit: 10M, 16G, 1T; -1 is no limit, 0 keeps nothing.",
+            ),
+            Option(
+                "retentionTimeInMinutes",
+                "--time -t",
+                Written.MINUTES,
+                "Time limit: 100m, 3h, 2d; -1 is no limit, 0 keeps nothing.",
+            ),
+        ),
+        defaults=("default_retention_size_mb", "default_retention_time_minutes"),
+    ),
+    Policy(
+        MESSAGE_TTL,
+        count_kind(MESSAGE_TTL),
+        "after how long a message counts as acknowledged; 0 is never.",
+        Level("messageTTL", "Invalid value for message TTL, message TTL must >= 0"),
+        Level(
+            "messageTTL", "Invalid value for message TTL", parameter="messageTTL", null=Null.REMOVES, names="--ttl -t"
+        ),
+        field="message_ttl_s",
+        word="message-ttl",
+        options=(Option("", "--messageTTL -ttl", Written.SECONDS, "120, 2m, 1h."),),
+        defaults=("default_message_ttl_s",),
+    ),
+    Policy(
+        BACKLOG_QUOTAS,
+        Kind(
+            "object by type of quota",
+            lambda quotas: {
+                kind: BacklogQuota.from_json(quotas[kind], "") for kind in QUOTA_TYPES if quotas.get(kind) is not None
+            },
+            parts=dict.fromkeys(QUOTA_TYPES, partial(BacklogQuota.from_json, namespace="")),
+            make=BacklogQuota,
+        ),
+        "what happens when a backlog gets too large or too old.",
+        Level("backlogQuota"),
+        Level("backlogQuota"),
+        word="backlog-quota",
+        options=(
+            Option("policy", "--policy -p", Written.TEXT, f"{', '.join(QUOTA_POLICIES)}."),
+            Option("limitSize", "--limit -l", Written.BYTES, "Size of a backlog: 10M, 16G; -1 is no limit.", "-1"),
+            Option(
+                "limitTime", "--limitTime -lt", Written.SECONDS, "Age of a backlog: 3600, 1h; -1 is no limit.", "-1"
+            ),
+        ),
+        defaults=("default_quota_bytes", "default_quota_time_s", "default_quota_policy"),
+    ),
+    Policy(
+        PERSISTENCE,
+        object_kind(PersistencePolicy),
+        "how many bookies Apache Pulsar uses; this broker keeps the numbers and uses its one disk.",
+        Level("persistence"),
+        Level("persistence"),
+        field="persistence",
+        word="persistence",
+        options=(
+            Option("bookkeeperEnsemble", "--bookkeeper-ensemble -e", default=2),
+            Option("bookkeeperWriteQuorum", "--bookkeeper-write-quorum -w", default=2),
+            Option("bookkeeperAckQuorum", "--bookkeeper-ack-quorum -a", default=2),
+            Option("managedLedgerMaxMarkDeleteRate", "--ml-mark-delete-max-rate -r", Written.FRACTION, default=0.0),
+        ),
+        without_effect="every message is stored once, on the broker's disk",
+    ),
+    Policy(
+        DEDUPLICATION,
+        switch_kind(DEDUPLICATION),
+        "whether a message that its producer sends again is stored once.",
+        Level("deduplication"),
+        Level("deduplicationEnabled", "deduplication"),
+        field="deduplication",
+        word="deduplication",
+        options=(SWITCH,),
+        help="Turn de-duplication on or off.",
+        defaults=("deduplication",),
+    ),
+    Policy(
+        DEDUPLICATION_SNAPSHOT_INTERVAL,
+        count_kind(DEDUPLICATION_SNAPSHOT_INTERVAL),
+        "how often Apache Pulsar stores sequence ids; this broker stores them with their messages.",
+        Level(
+            "deduplicationSnapshotInterval",
+            "interval must be greater than or equal to 0",
+            can_delete=False,
+            null=Null.REMOVES,
+        ),
+        Level("deduplicationSnapshotInterval", "interval must be 0 or more", applied=False),
+        word="deduplication-snapshot-interval",
+        options=(Option("", "--interval -i", help="Seconds."),),
+        without_effect="sequence ids are stored with their messages",
+    ),
+    Policy(
+        COMPACTION_THRESHOLD,
+        count_kind(COMPACTION_THRESHOLD, LONG),
+        "how large a topic's uncompacted part gets before it is compacted by itself.",
+        Level("compactionThreshold", method="PUT"),
+        Level("compactionThreshold", "Invalid value for compactionThreshold"),
+        field="compaction_threshold_bytes",
+        word="compaction-threshold",
+        options=(Option("", "--threshold -t", Written.BYTES, "Size: 100M; 0 is never."),),
+        defaults=("compaction_threshold_bytes",),
+    ),
+    Policy(
+        SUBSCRIPTION_EXPIRATION,
+        count_kind(SUBSCRIPTION_EXPIRATION),
+        "after how many minutes a subscription without consumers is deleted.",
+        Level("subscriptionExpirationTime", "Invalid value for subscription expiration time"),
+        None,
+        field="subscription_expiration_minutes",
+        word="subscription-expiration-time",
+        options=(Option("", "--time -t", help="Minutes; 0 is never."),),
+        defaults=("subscription_expiration_minutes",),
+    ),
+    _limit(
+        MAX_PRODUCERS,
+        "max_producers",
+        "max_producers_per_topic",
+        "how many producers a topic may have",
+        ("maxProducersPerTopic", "--max-producers-per-topic -p"),
+        Level("maxProducers", word="max-producers", names="--max-producers -p"),
+    ),
+    _limit(
+        MAX_CONSUMERS,
+        "max_consumers",
+        "max_consumers_per_topic",
+        "how many consumers a topic may have",
+        ("maxConsumersPerTopic", "--max-consumers-per-topic -c"),
+        Level("maxConsumers", word="max-consumers", names="--max-consumers -c"),
+    ),
+    _limit(
+        MAX_CONSUMERS_PER_SUBSCRIPTION,
+        "max_consumers_per_subscription",
+        "max_consumers_per_subscription",
+        "how many consumers a subscription may have",
+        ("maxConsumersPerSubscription", "--max-consumers-per-subscription -c"),
+        Level(
+            "maxConsumersPerSubscription",
+            "Invalid value for maxConsumersPerSubscription",
+            unset_status=204,
+            applied=False,
+        ),
+    ),
+    _limit(
+        MAX_SUBSCRIPTIONS,
+        "max_subscriptions",
+        "max_subscriptions_per_topic",
+        "how many subscriptions a topic may have",
+        ("maxSubscriptionsPerTopic", "--max-subscriptions-per-topic -m"),
+        Level("maxSubscriptionsPerTopic", unset_status=204, applied=False, names="--max-subscriptions-per-topic -s"),
+    ),
+    _limit(
+        MAX_UNACKED_PER_CONSUMER,
+        "max_unacked_per_consumer",
+        "max_unacked_per_consumer",
+        "how many unacknowledged messages a consumer of a Shared subscription may have",
+        ("maxUnackedMessagesPerConsumer", "--max-unacked-messages-per-topic -c"),
+        Level("maxUnackedMessagesOnConsumer", "maxUnackedNum must be 0 or more", names="--maxNum -m"),
+    ),
+    _limit(
+        MAX_UNACKED_PER_SUBSCRIPTION,
+        "max_unacked_per_subscription",
+        "max_unacked_per_subscription",
+        "how many unacknowledged messages a Shared subscription may have",
+        ("maxUnackedMessagesPerSubscription", "--max-unacked-messages-per-subscription -c"),
+        Level("maxUnackedMessagesOnSubscription", "maxUnackedNum must be 0 or more", names="--maxNum -m"),
+    ),
+    _limit(
+        MAX_TOPICS,
+        "max_topics",
+        "max_topics_per_namespace",
+        "how many topics and partitions a namespace may have",
+        ("maxTopicsPerNamespace", "--max-topics-per-namespace -t"),
+        None,
+    ),
+    Policy(
+        MAX_MESSAGE_SIZE,
+        Kind("number", partial(number, what=MAX_MESSAGE_SIZE), _store_message_size, make=int),
+        "how large an entry of a producer, a message or a batch, may be; 0 is what the broker allows.",
+        None,
+        Level("maxMessageSize", _TOO_LARGE, unset_status=204, applied=False),
+        field="max_message_size_bytes",
+        word="max-message-size",
+        options=(Option("", "--max-message-size -m", help="Bytes; 0 is what the broker allows."),),
+    ),
+    Policy(
+        SUBSCRIPTION_TYPES,
+        Kind("list of types", subscription_types, _store_types),
+        "which types of subscriptions may be used.",
+        Level("subscriptionTypesEnabled", unset=[]),
+        Level("subscriptionTypesEnabled", unset_status=204, applied=False),
+        field="subscription_types",
+        word="subscription-types-enabled",
+        options=(Option("", "--types -t", Written.WORDS, "Exclusive, Shared, Failover, Key_Shared, by commas."),),
+        defaults=("subscription_types",),
+    ),
+    Policy(
+        INACTIVE_TOPIC,
+        object_kind(InactiveTopicPolicy, _default_inactive),
+        "when a topic without producers and consumers is deleted.",
+        Level("inactiveTopicPolicies"),
+        Level("inactiveTopicPolicies"),
+        field="inactive_topic",
+        word="inactive-topic-policies",
+        options=(
+            Option("maxInactiveDurationSeconds", "--max-inactive-duration -t", Written.SECONDS, "60s, 1h."),
+            Option("inactiveTopicDeleteMode", "--delete-mode -m", Written.TEXT, f"{' or '.join(INACTIVE_MODES)}."),
+            Option(
+                "deleteWhileInactive", "--enable-delete-while-inactive --disable-delete-while-inactive", Written.SWITCH
+            ),
+        ),
+        defaults=("delete_inactive_topics", "inactive_max_s", "inactive_mode", "inactive_check_interval_ms"),
+    ),
+    Policy(
+        DELAYED_DELIVERY,
+        object_kind(DelayedDeliveryPolicy),
+        "whether messages wait for the time that their producers gave them.",
+        Level("delayedDelivery"),
+        Level("delayedDelivery"),
+        field="delayed_delivery",
+        word="delayed-delivery",
+        options=(
+            Option("tickTime", "--time -t", Written.MILLISECONDS, "Tick: 1s. Kept, and without effect.", "1s"),
+            Option(
+                "maxDeliveryDelayInMillis", "--max-delay --maxDelay", Written.MILLISECONDS, "1h; 0s is no limit.", "0s"
+            ),
+            SWITCH._replace(member="active"),
+        ),
+        defaults=("delayed_delivery", "delayed_tick_ms", "max_delay_ms"),
+    ),
+    Policy(
+        PUBLISH_RATE,
+        object_kind(PublishRate),
+        "how fast a topic may be published to.",
+        Level("publishRate", null=Null.REMOVES),
+        Level("publishRate", null=Null.KEEPS, unset_status=204, applied=False),
+        field="publish_rate",
+        word="publish-rate",
+        options=(
+            rate_option("publishThrottlingRateInMsg", "--msg-publish-rate -m", "Messages a second"),
+            rate_option("publishThrottlingRateInByte", "--byte-publish-rate -b", "Bytes a second"),
+        ),
+        defaults=("max_publish_rate_messages", "max_publish_rate_bytes"),
+    ),
+    dispatch_rate_policy(
+        DISPATCH_RATE,
+        "dispatch_rate",
+        "how fast consumers of a topic are sent messages.",
+        "dispatchRate",
+        "dispatch-rate",
+        ("topic_dispatch_rate_messages", "topic_dispatch_rate_bytes"),
+    ),
+    dispatch_rate_policy(
+        SUBSCRIPTION_DISPATCH_RATE,
+        "subscription_dispatch_rate",
+        "how fast each subscription is sent messages.",
+        "subscriptionDispatchRate",
+        "subscription-dispatch-rate",
+        ("subscription_dispatch_rate_messages", "subscription_dispatch_rate_bytes"),
+    ),
+    Policy(
+        SUBSCRIPTION_POLICIES,
+        Kind("object by subscription", rates_by_name, parts=ByName({RATE_OF_ONE: DispatchRate.from_json}), make=dict),
+        "how fast one subscription is sent messages: `--subscription` of the command above.",
+        None,
+        Level("{subscription}/dispatchRate", null=Null.KEEPS),
+        field="dispatch_rates_by_name",
+    ),
+    Policy(
+        SUBSCRIBE_RATE,
+        object_kind(SubscribeRate),
+        "how often one consumer may subscribe to a topic.",
+        Level("subscribeRate", null=Null.REMOVES),
+        Level("subscribeRate", null=Null.KEEPS),
+        field="subscribe_rate",
+        word="subscribe-rate",
+        options=(
+            rate_option("subscribeThrottlingRatePerConsumer", "--subscribe-rate -sr", "Times in a period"),
+            Option("ratePeriodInSecond", "--subscribe-rate-period -st", help="The period in seconds.", default=30),
+        ),
+        defaults=("subscribe_rate", "subscribe_rate_period_s"),
+    ),
+    Policy(
+        AUTO_TOPIC_CREATION,
+        object_kind(AutoTopicCreation, _default_creation),
+        "whether using a topic creates it, and with how many partitions.",
+        Level("autoTopicCreation"),
+        None,
+        field="auto_topic_creation",
+        word="auto-topic-creation",
+        options=(
+            SWITCH._replace(member="allowAutoTopicCreation"),
+            Option("topicType", "--type -t", Written.TEXT, "partitioned or non-partitioned.", None),
+            Option("defaultNumPartitions", "--num-partitions -n", default=None),
+        ),
+        defaults=("allow_auto_topic_creation", "auto_topic_creation_partitioned", "default_num_partitions"),
+    ),
+    Policy(
+        AUTO_SUBSCRIPTION_CREATION,
+        Kind(
+            "object",
+            _read_auto_subscriptions,
+            _store_auto_subscriptions,
+            lambda is_allowed: {_ALLOW_SUBSCRIPTIONS: is_allowed},
+        ),
+        "whether subscribing creates a subscription; without --enable it does not.",
+        Level("autoSubscriptionCreation"),
+        Level("autoSubscriptionCreation"),
+        field="allow_auto_subscription_creation",
+        word="auto-subscription-creation",
+        options=(Option(_ALLOW_SUBSCRIPTIONS, "--enable -e", Written.FLAG, default=False),),
+        defaults=("allow_auto_subscription_creation",),
+    ),
+    Policy(
+        SCHEMA_COMPATIBILITY,
+        Kind("strategy", Compatibility, _store_strategy, make=Compatibility),
+        "which schemas may follow those that a topic has.",
+        Level("schemaCompatibilityStrategy", method="PUT", unset=Compatibility.UNDEFINED),
+        Level("schemaCompatibilityStrategy", method="PUT", names="--strategy -s"),
+        field="schema_compatibility",
+        word="schema-compatibility-strategy",
+        options=(Option("", "--compatibility -c", Written.UPPER_CASE, f"One of {', '.join(Compatibility)}."),),
+        defaults=("schema_compatibility",),
+    ),
+    Policy(
+        SCHEMA_AUTO_UPDATE,
+        Kind("old name of a strategy", AUTO_UPDATE_STRATEGIES.__getitem__, _store_old_strategy),
+        "the strategy under its old name; that of set-schema-compatibility-strategy goes before it.",
+        Level("schemaAutoUpdateCompatibilityStrategy", method="PUT", unset_status=204),
+        None,
+        word="schema-autoupdate-strategy",
+        options=(Option("", "--compatibility -c", Written.TEXT, f"One of {', '.join(AUTO_UPDATE_STRATEGIES)}."),),
+        shows="the strategy under its old name; null when it is not set.",
+    ),
+    Policy(
+        ALLOW_SCHEMA_UPDATES,
+        switch_kind(ALLOW_SCHEMA_UPDATES),
+        "whether producers and consumers may bring new schemas.",
+        Level("isAllowAutoUpdateSchema", unset_is_default=True),
+        None,
+        field="allow_schema_updates",
+        word="is-allow-auto-update-schema",
+        options=(SWITCH,),
+        shows="whether producers and consumers may bring new schemas.",
+        defaults=("allow_schema_updates",),
+    ),
+    Policy(
+        ENFORCE_SCHEMAS,
+        switch_kind(ENFORCE_SCHEMAS),
+        "whether producers without schema are refused where there is one.",
+        Level("schemaValidationEnforced", unset=False),
+        Level("schemaValidationEnforced", unset=False),
+        field="enforce_schemas",
+        word="schema-validation-enforce",
+        options=(SWITCH,),
+        shows="whether producers without schema are refused where there is one.",
+        defaults=("enforce_schemas",),
+    ),
+    Policy(
+        ENCRYPTION_REQUIRED,
+        switch_kind(ENCRYPTION_REQUIRED)._replace(make=lambda: False),
+        "whether topics take encrypted messages only.",
+        Level("encryptionRequired", can_delete=False, unset=False),
+        None,
+        field="encryption_required",
+        word="encryption-required",
+        options=(SWITCH,),
+        shows="whether topics take encrypted messages only.",
+    ),
+    *ROWS,
+)
+"""All policies; those of `policies_without_effect` come last. What the configuration's `enforce_schemas` demands, no
+policy takes back."""
+
+BY_MEMBER: Final[Mapping[str, Policy]] = {policy.member: policy for policy in POLICIES}

@@ -1,0 +1,1 @@
+"""Positions and message ids, and sets of them."""

@@ -1,0 +1,1 @@
+"""Entries: metadata and payload, batches, chunks, compression, blocks of entries."""

@@ -1,0 +1,1 @@
+"""Keys: hashes of them, and the sticky keys and hashes of entries."""

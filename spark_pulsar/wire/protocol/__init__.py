@@ -1,0 +1,1 @@
+"""Frames and commands, both ways."""

@@ -1,0 +1,1 @@
+"""SENDs and their receipts, in runs and by column."""

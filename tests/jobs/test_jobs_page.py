@@ -1,0 +1,143 @@
+"""The commands of docs/jobs.md in their order, as they stand but for addresses; they print what the page shows."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from flights import read_flights
+from sensor_gaps import Finding, odd
+from weather import Reading, read_weather
+
+import spark_pulsar
+
+ROOT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TIMEOUT_S = 270
+VARIES = re.compile(r"\d+\.\d s|\d:\d\d:\d\d")
+"""What a run takes, or when a kill happens."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """Commands of one block, and what they print."""
+
+    text: str
+    output: str
+
+    def __str__(self) -> str:
+        return " ".join(re.findall(r"(?:jobs/|spark-)(\w+)", self.text)[-1:])
+
+
+def commands() -> list[Command]:
+    """Returns what the page runs."""
+    blocks = BLOCK.findall((ROOT / "docs/jobs.md").read_text())
+    following = [*blocks[1:], ("", "")]
+    return [
+        Command(text, "" if next_kind else output)
+        for (kind, text), (next_kind, output) in zip(blocks, following, strict=True)
+        if kind == "bash"
+    ]
+
+
+SETTINGS, *COMMANDS = commands()
+
+
+@dataclass(frozen=True)
+class Shell:
+    """A user's shell in the project's folder, beside a broker and a cluster."""
+
+    folder: Path
+    addresses: dict[str, str]
+
+    def run(self, command: Command) -> str:
+        """Runs the commands of a block to their end and returns what they print."""
+        exports = [line for line in SETTINGS.text.splitlines() if line.startswith("export ")]
+        text = "\n".join(["set -euo pipefail", *exports, command.text])
+        for shown, real in self.addresses.items():
+            text = text.replace(shown, real)
+        broker = self.addresses["pulsar://127.0.0.1:6650"]
+        text = re.sub(r"jobs/topic_copy\.py", rf"\g<0> --source-url {broker}", text)
+        text = re.sub(r"jobs/(?!topic_copy)\w+\.py", rf"\g<0> --service-url {broker}", text)
+        env = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "SPARK_"))}
+        env |= {
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}",
+            "PULSAR_SERVICE_URL": broker,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }
+        done = subprocess.run(
+            ["bash", "-c", text],
+            cwd=self.folder,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    folder = tmp_path_factory.mktemp("project")
+    for name in ("jobs", "conf"):
+        (folder / name).symlink_to(ROOT / name)
+    with spark_pulsar.broker_process() as broker, spark_pulsar.broker_process() as cluster:
+        addresses = {
+            "pulsar://127.0.0.1:6650": broker.service_url,
+            "http://127.0.0.1:8080": broker.admin_url,
+            "pulsar://cluster:6650": cluster.service_url,
+            "http://cluster:8080": cluster.admin_url,
+        }
+        yield Shell(folder, addresses)
+
+
+def lines(text: str) -> list[str]:
+    """Returns what lines say, without rulers and times."""
+    words = (" ".join(re.sub(r"[^\w\s.,:/()≥-]", " ", VARIES.sub("T", line)).split()) for line in text.splitlines())
+    return [line for line in words if line]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=str)
+def test_a_command_prints_what_the_page_says(shell: Shell, command: Command) -> None:
+    # covers TRIM-2, ONCE-1
+    printed = lines(shell.run(command))
+    wanted = [line for line in lines(command.output) if line not in ("…", "")]
+    assert [line for line in wanted if line not in printed] == []
+
+
+def test_the_page_runs_all_jobs() -> None:
+    programs = {path.name for path in (ROOT / "jobs").glob("*.py") if "spark-submit jobs/" in path.read_text()}
+    run = set(re.findall(r"spark-submit jobs/(\w+\.py)", "".join(command.text for command in COMMANDS)))
+    assert run == programs - {"check_installation.py"}
+
+
+def test_flights_with_weather_are_counted_without_spark() -> None:
+    winds = {(reading.origin, reading.hour_ms) for reading in read_weather() if reading.wind_mph is not None}
+    departed = [flight for flight in read_flights() if flight.dep_delay is not None]
+    count = sum((flight.origin, flight.scheduled_ms) in winds for flight in departed)
+    [command] = [command for command in COMMANDS if "flights_weather" in command.text]
+    assert f"{count:,} flights with their weather" in command.output
+
+
+def test_oddities_of_a_whole_year() -> None:
+    found = list(_findings(read_weather()))
+    assert Counter(finding.kind for finding in found) == {"gap": 45, "jump": 2, "wind": 1}
+    assert [round(finding.amount) for finding in found if finding.kind != "gap"] == [1048, -44, 44]
+
+
+def _findings(readings: list[Reading]) -> Iterator[Finding]:
+    last: dict[str, Reading] = {}
+    for reading in readings:
+        before = last.get(reading.origin)
+        last_ms, last_f = (None, None) if before is None else (before.hour_ms, before.temp_f)
+        yield from odd(reading.origin, last_ms, last_f, reading.hour_ms, reading.temp_f, reading.wind_mph)
+        last[reading.origin] = reading

@@ -1,0 +1,100 @@
+"""Service URLs that name another port than the broker's are told at once, by what answers there."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+import spark_pulsar
+from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.client.connections.config import ClientConfig
+from spark_pulsar.client.connections.tls import TlsConfig
+from spark_pulsar.client.errors import OperationTimeout, PulsarError, TlsError, WrongPort
+
+TOPIC = "persistent://public/default/t"
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iterator[spark_pulsar.BrokerProcess]:
+    with spark_pulsar.broker_process() as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def secured() -> Iterator[spark_pulsar.BrokerProcess]:
+    with spark_pulsar.broker_process(tls=True) as broker:
+        yield broker
+
+
+def told(url: str) -> PulsarError:
+    """The error of the first request, which must not take the time of an operation."""
+    config = ClientConfig(url, operation_timeout_ms=60_000, tls=TlsConfig(allow_insecure_connection=True))
+    with closing(PulsarClient(config)) as client, pytest.raises(PulsarError) as caught:
+        client.partition_count(TOPIC)
+    return caught.value
+
+
+def address(url: str) -> str:
+    return url.partition("://")[2]
+
+
+@pytest.mark.timeout(20)
+def test_the_admin_port_is_told(plain: spark_pulsar.BrokerProcess) -> None:
+    # covers READ-34
+    where = address(plain.admin_url)
+    error = told(f"pulsar://{where}")
+    assert isinstance(error, WrongPort)
+    assert str(error) == (
+        f"{where} answers HTTP: this is the port of the admin API; the service URL's port is usually 6650"
+    )
+    assert str(told(f"pulsar+ssl://{where}")).endswith("the service URL's port is usually 6651")
+
+
+@pytest.mark.timeout(20)
+def test_the_admin_port_of_tls_is_told(secured: spark_pulsar.BrokerProcess) -> None:
+    where = address(secured.admin_url_tls)
+    for scheme in ("pulsar", "pulsar+ssl"):
+        error = told(f"{scheme}://{where}")
+        assert isinstance(error, WrongPort)
+        assert str(error).startswith(f"{where} answers HTTPS: this is the port of the admin API")
+
+
+@pytest.mark.timeout(20)
+def test_tls_where_there_is_none_and_the_reverse(
+    plain: spark_pulsar.BrokerProcess, secured: spark_pulsar.BrokerProcess
+) -> None:
+    # covers READ-34
+    error = told(plain.service_url.replace("pulsar://", "pulsar+ssl://"))
+    assert isinstance(error, WrongPort)
+    assert "answers without TLS: its service URL begins with pulsar://" in str(error)
+    error = told(secured.service_url.replace("pulsar+ssl://", "pulsar://"))
+    assert isinstance(error, WrongPort)
+    assert "answers with TLS: its service URL begins with pulsar+ssl://" in str(error)
+
+
+@pytest.mark.timeout(20)
+def test_a_port_that_only_closes_is_no_wrong_port() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=_close_all, args=(server,), daemon=True).start()
+        where = f"127.0.0.1:{server.getsockname()[1]}"
+        config = ClientConfig(f"pulsar://{where}", operation_timeout_ms=500)
+        with closing(PulsarClient(config)) as client, pytest.raises(PulsarError) as caught:
+            client.partition_count(TOPIC)
+        assert not isinstance(caught.value, WrongPort)
+        assert isinstance(caught.value, OperationTimeout)
+        config = ClientConfig(f"pulsar+ssl://{where}", operation_timeout_ms=500)
+        with closing(PulsarClient(config)) as client, pytest.raises(PulsarError) as caught:
+            client.partition_count(TOPIC)
+        assert not isinstance(caught.value, WrongPort | TlsError)
+
+
+def _close_all(server: socket.socket) -> None:
+    try:
+        while True:
+            server.accept()[0].close()
+    except OSError:  # the test is over
+        return

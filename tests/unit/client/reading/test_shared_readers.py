@@ -1,0 +1,108 @@
+"""Many readers on one connection: each has its own messages, and none holds up the others."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.client.connections.config import ClientConfig
+from spark_pulsar.client.deadlines import Deadline
+from spark_pulsar.client.reading.fetch import Fetch
+from spark_pulsar.model.positions.ids import MessageId
+from spark_pulsar.wire.entries.messages import consumer_id_of
+from spark_pulsar.wire.protocol.commands import success
+from spark_pulsar.wire.protocol.frames import FrameSplitter
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
+from tests.eventually import eventually
+from tests.unit.client.peer import Caller, Peer, message
+
+TOPICS = [f"persistent://public/default/t-partition-{number}" for number in range(50)]
+
+
+@pytest.fixture
+def peer() -> Iterator[Peer]:
+    """A broker that the test plays."""
+    one = Peer()
+    yield one
+    one.close()
+
+
+def ids_of(fetch: Fetch, count: int) -> list[tuple[int, int]]:
+    """The first entries, once they have come."""
+    found: list[tuple[int, int]] = []
+    while len(found) < count:
+        block = fetch.next_block(10_000)
+        assert block is not None
+        found += zip(block.ledger_ids, block.entry_ids, strict=True)
+    return found
+
+
+@pytest.mark.parametrize("consumer_id", [0, 1, 127, 128, 300, 2**40])
+def test_a_frame_tells_its_consumer(consumer_id: int) -> None:
+    [frame] = FrameSplitter(1 << 20).feed(message(consumer_id, MessageId(1, 0)))
+    assert consumer_id_of(frame.buffer, frame.start) == consumer_id
+
+
+def test_each_reader_gets_its_own_messages_on_one_connection(peer: Peer) -> None:
+    by_consumer: dict[int, int] = {}
+
+    def subscribed(caller: Caller, command: BaseCommand, _: bytes) -> None:
+        by_consumer[command.subscribe.consumer_id] = TOPICS.index(command.subscribe.topic)
+        caller.send(success(command.subscribe.request_id))
+
+    def all_in_turn(caller: Caller, command: BaseCommand, _: bytes) -> None:
+        if len(peer.of(BaseCommand.FLOW)) == len(TOPICS):  # the last one: now to everybody, message by message
+            frames = [message(id, MessageId(number, turn)) for turn in range(3) for id, number in by_consumer.items()]
+            caller.send(*frames)
+
+    peer.handlers |= {BaseCommand.SUBSCRIBE: subscribed, BaseCommand.FLOW: all_in_turn}
+    with PulsarClient(ClientConfig(peer.url)) as client:
+        arrived = threading.Event()
+        fetches = [client.fetch(topic, MessageId(0, 0), arrived=arrived, is_shared=True) for topic in TOPICS]
+        before = threading.active_count()
+        polled = [fetch.poll(Deadline(10_000, "polling", "here")) for fetch in fetches]
+        assert polled[:-1] == [None] * (len(fetches) - 1)  # the last may have some already
+        assert threading.active_count() <= before + 2  # the peer's and ours, of one connection
+        for number, (fetch, block) in enumerate(zip(fetches, polled, strict=True)):
+            begun = [] if block is None else list(zip(block.ledger_ids, block.entry_ids, strict=True))
+            assert begun + ids_of(fetch, 3 - len(begun)) == [(number, turn) for turn in range(3)]
+        assert len({number for number, command, _ in peer.seen if command.type == BaseCommand.SUBSCRIBE}) == 1
+        fetches[0].close()
+        eventually(lambda: len(peer.of(BaseCommand.CLOSE_CONSUMER)) == 1)
+        assert fetches[1].is_attached
+        for fetch in fetches:
+            fetch.close()
+
+
+def test_a_reader_that_is_sent_too_much_is_given_up_and_reads_on(peer: Peer) -> None:
+    starts: dict[int, int] = {}
+
+    def subscribed(caller: Caller, command: BaseCommand, _: bytes) -> None:
+        starts[command.subscribe.consumer_id] = command.subscribe.start_message_id.entryId
+        caller.send(success(command.subscribe.request_id))
+
+    def too_much(caller: Caller, command: BaseCommand, _: bytes) -> None:
+        consumer_id = command.flow.consumer_id
+        first = starts[consumer_id]
+        starts[consumer_id] = first + 40
+        for number in range(40):  # one write each
+            caller.send(message(consumer_id, MessageId(1, first + number), b"x" * 1_000))
+
+    peer.handlers |= {BaseCommand.SUBSCRIBE: subscribed, BaseCommand.FLOW: too_much}
+    with PulsarClient(ClientConfig(peer.url)) as client:
+        other = client.fetch(TOPICS[1], MessageId(1, 10**6), is_shared=True, max_queued_bytes=1 << 20)
+        fetch = client.fetch(TOPICS[0], MessageId(1, 0), is_shared=True, max_queued_bytes=1_000)
+        assert ids_of(other, 40)[0] == (1, 10**6)
+        found = ids_of(fetch, 1)
+        eventually(lambda: not fetch.is_attached)  # more has come meanwhile than it may hold
+        while len(found) < 200:
+            found += ids_of(fetch, 1)
+        assert found[:200] == [(1, number) for number in range(200)]
+        assert len([one for one in peer.of(BaseCommand.SUBSCRIBE) if one.subscribe.topic == TOPICS[0]]) > 1
+        assert other.is_attached
+        assert len(peer.callers) <= 2  # look-ups, and the broker's address
+        fetch.close()
+        other.close()

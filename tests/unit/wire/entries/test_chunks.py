@@ -1,0 +1,171 @@
+"""Chunked messages: cutting as official clients do, reassembly within bounds. Covers CHK-1, CHK-5, CHK-7."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_pulsar.model import limits
+from spark_pulsar.model.errors import NotAllowed
+from spark_pulsar.wire.entries.chunks import Assembled, ChunkAssembler, Loss, split
+from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
+
+
+def metadata(name: str = "pp", sequence_id: int = 0, **fields: object) -> MessageMetadata:
+    return MessageMetadata(producer_name=name, sequence_id=sequence_id, publish_time=1_700_000_000_000, **fields)  # type: ignore[arg-type]
+
+
+def chunk(uuid: str, chunk_id: int, count: int, total: int) -> MessageMetadata:
+    return metadata(uuid=uuid, chunk_id=chunk_id, num_chunks_from_msg=count, total_chunk_msg_size=total)
+
+
+class Reader:
+    """An assembler that is fed one byte a chunk, and notes what came of it."""
+
+    def __init__(self, **bounds: int) -> None:
+        self.assembler: ChunkAssembler[int] = ChunkAssembler(**bounds)
+        self.messages: list[bytes] = []
+        self.lost: list[tuple[str, list[int], Loss]] = []
+        self.position = 0
+
+    def add(self, uuid: str, chunk_id: int, count: int = 3, total: int | None = None) -> None:
+        of = chunk(uuid, chunk_id, count, count if total is None else total)
+        done = self.assembler.add(of, bytes([chunk_id]), self.position)
+        if done is not None:
+            self.messages.append(done.payload)
+        self.lost += [(lost.uuid, lost.positions, lost.reason) for lost in self.assembler.take_lost()]
+        self.position += 1
+
+
+class TestSplit:
+    def test_as_the_official_client_cuts(self) -> None:
+        # max_message_size 1000, 2500 bytes, producer pp
+        parts = list(split(metadata(), bytes(2500), 1000))
+        assert [len(payload) for _, payload in parts] == [987, 987, 526]
+        assert [part.ByteSize() for part, _ in parts] == [30, 30, 30]
+        assert {part.uuid for part, _ in parts} == {"pp-0"}
+        assert {part.sequence_id for part, _ in parts} == {0}
+        assert [part.chunk_id for part, _ in parts] == [0, 1, 2]
+        assert {(part.num_chunks_from_msg, part.total_chunk_msg_size) for part, _ in parts} == {(3, 2500)}
+
+    @pytest.mark.parametrize("size", [0, 1, 987])
+    def test_what_fits_stays_whole(self, size: int) -> None:
+        original = metadata()
+        ((part, payload),) = split(original, bytes(size), 1000)
+        assert part is original
+        assert not part.HasField("uuid")
+        assert len(payload) == size
+
+    def test_one_byte_more_makes_two(self) -> None:
+        assert [len(payload) for _, payload in split(metadata(), bytes(988), 1000)] == [987, 1]
+
+    def test_other_metadata_go_with_every_chunk(self) -> None:
+        original = metadata(partition_key="k", compression=1, uncompressed_size=9000)
+        for part, _ in split(original, bytes(2500), 1000):
+            assert (part.partition_key, part.compression, part.uncompressed_size) == ("k", 1, 9000)
+
+    def test_metadata_that_fill_an_entry(self) -> None:
+        with pytest.raises(NotAllowed):
+            list(split(metadata(partition_key="k" * 2000), b"x", 1000))
+
+    def test_too_many_chunks(self) -> None:
+        with pytest.raises(NotAllowed):
+            list(split(metadata(), bytes(limits.MAX_CHUNKS_PER_MESSAGE + 1), 14))
+        assert sum(1 for _ in split(metadata(), bytes(limits.MAX_CHUNKS_PER_MESSAGE), 14)) == 65_536
+
+
+class TestAssemble:
+    def test_there_and_back(self) -> None:
+        payload = bytes(range(250)) * 10
+        assembler: ChunkAssembler[int] = ChunkAssembler()
+        done: Assembled[int] | None = None
+        for position, (part, piece) in enumerate(split(metadata(), payload, 1000)):
+            assert done is None
+            done = assembler.add(part, piece, position)
+        assert done is not None
+        assert done.payload == payload
+        assert done.positions == [0, 1, 2]
+        assert done.metadata.chunk_id == 2
+        assert (len(assembler), assembler.pending_bytes, assembler.take_lost()) == (0, 0, [])
+
+    def test_interleaved_messages(self) -> None:
+        # covers CHK-7
+        reader = Reader()
+        for uuid, chunk_id in [("a", 0), ("b", 0), ("b", 1), ("a", 1), ("a", 2), ("b", 2)]:
+            reader.add(uuid, chunk_id)
+        assert reader.messages == [b"\x00\x01\x02"] * 2
+        assert reader.lost == []
+
+    def test_repeated_first_chunk_starts_anew(self) -> None:
+        # covers CHK-5
+        reader = Reader()
+        for chunk_id in (0, 1, 0, 1, 2):
+            reader.add("a", chunk_id)
+        assert reader.messages == [b"\x00\x01\x02"]
+        assert reader.lost == [("a", [0, 1], Loss.REPEATED)]
+
+    def test_repeated_later_chunk_is_dropped(self) -> None:
+        reader = Reader()
+        for chunk_id in (0, 1, 1, 2):
+            reader.add("a", chunk_id)
+        assert reader.messages == [b"\x00\x01\x02"]
+        assert reader.lost == [("a", [2], Loss.REPEATED)]
+
+    def test_a_gap_ends_the_message(self) -> None:
+        # covers CHK-5
+        reader = Reader()
+        for chunk_id in (0, 2, 1):
+            reader.add("a", chunk_id)
+        assert reader.messages == []
+        assert reader.lost == [("a", [0, 1], Loss.CORRUPT), ("a", [2], Loss.ORPHAN)]
+
+    def test_an_orphan(self) -> None:
+        reader = Reader()
+        reader.add("a", 1)
+        assert reader.lost == [("a", [0], Loss.ORPHAN)]
+
+    @pytest.mark.parametrize(("count", "total"), [(4, 3), (3, 4)])
+    def test_chunks_that_contradict(self, count: int, total: int) -> None:
+        reader = Reader()
+        reader.add("a", 0)
+        reader.add("a", 1, count, total)
+        assert reader.lost == [("a", [0, 1], Loss.CORRUPT)]
+
+    @pytest.mark.parametrize("total", [2, 4])
+    def test_the_sum_must_be_what_was_said(self, total: int) -> None:
+        reader = Reader()
+        for chunk_id in range(3):
+            reader.add("a", chunk_id, 3, total)
+        assert reader.messages == []
+        assert reader.lost == [("a", [0, 1, 2], Loss.CORRUPT)]
+        assert reader.assembler.pending_bytes == 0
+
+    @pytest.mark.parametrize(("count", "total"), [(0, 3), (-1, 3), (65_537, 3), (3, -1), (3, 1001)])
+    def test_bounds_of_one_message(self, count: int, total: int) -> None:
+        reader = Reader(max_message_size_bytes=1000)
+        reader.add("a", 0, count, total)
+        assert reader.lost == [("a", [0], Loss.TOO_LARGE)]
+        assert len(reader.assembler) == 0
+
+    def test_negative_chunk_number(self) -> None:
+        reader = Reader()
+        reader.add("a", 0)
+        assert reader.assembler.add(chunk("a", -1, 3, 3), b"x", 1) is None
+        assert [lost.reason for lost in reader.assembler.take_lost()] == [Loss.CORRUPT]
+
+    def test_the_oldest_goes_when_there_are_too_many(self) -> None:
+        # covers CHK-5: 11 unfinished messages with limit 10
+        reader = Reader(max_messages=10)
+        for number in range(11):
+            reader.add(f"m{number}", 0)
+        assert reader.lost == [("m0", [0], Loss.CROWDED_OUT)]
+        for chunk_id in (1, 2):
+            for number in range(1, 11):
+                reader.add(f"m{number}", chunk_id)
+        assert len(reader.messages) == 10
+
+    def test_the_oldest_goes_when_there_are_too_many_bytes(self) -> None:
+        reader = Reader(max_pending_bytes=3)
+        for uuid in "abcd":
+            reader.add(uuid, 0)
+        assert reader.lost == [("a", [0], Loss.CROWDED_OUT)]
+        assert reader.assembler.pending_bytes == 3

@@ -1,0 +1,163 @@
+"""Entries: kinds, checksums, broker metadata, damage."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from crc32c import crc32c
+
+from spark_pulsar.model.errors import CorruptMessage
+from spark_pulsar.model.positions.ids import MessageId
+from spark_pulsar.wire.entries import entry_bytes
+from spark_pulsar.wire.entries.entry_bytes import Checksum, Kind
+from spark_pulsar.wire.protocol import frames
+from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
+from tests import entry_commands
+
+
+def metadata(**fields: object) -> MessageMetadata:
+    return MessageMetadata(producer_name="p", sequence_id=1, publish_time=1_700_000_000_000, **fields)  # type: ignore[arg-type]
+
+
+def checked(body: bytes) -> bytes:
+    return b"\x0e\x01" + struct.pack(">I", crc32c(body)) + body
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind", "count"),
+    [
+        ({}, Kind.SINGLE, 1),
+        ({"num_messages_in_batch": 1}, Kind.BATCH, 1),
+        ({"num_messages_in_batch": 7}, Kind.BATCH, 7),
+        ({"num_messages_in_batch": 0}, Kind.BATCH, 1),
+        ({"num_messages_in_batch": -5}, Kind.BATCH, 1),
+        ({"num_chunks_from_msg": 1}, Kind.SINGLE, 1),
+        ({"num_chunks_from_msg": 2, "chunk_id": 0}, Kind.CHUNK, 1),
+    ],
+)
+def test_kinds(fields: dict[str, int], kind: Kind, count: int) -> None:
+    # 4.1: the presence of num_messages_in_batch decides, not its value
+    entry = entry_bytes.parse_entry(entry_bytes.build_entry(metadata(**fields), b"payload"))
+    assert (entry.kind, entry.message_count) == (kind, count)
+    assert not entry.is_encrypted
+
+
+def test_encrypted_and_marker() -> None:
+    encrypted = metadata()
+    encrypted.encryption_keys.add(key="k", value=b"v")
+    assert entry_bytes.parse_entry(entry_bytes.build_entry(encrypted, b"")).is_encrypted
+
+
+@pytest.mark.parametrize("payload", [b"", b"x", memoryview(b"abc" * 10_000)])
+def test_checksum_states(payload: bytes) -> None:
+    stored = entry_bytes.build_entry(metadata(), payload)
+    assert entry_bytes.parse_entry(stored).checksum is Checksum.OK
+    assert bytes(entry_bytes.parse_entry(stored).payload) == bytes(payload)
+    damaged = (
+        stored[:-1] + bytes([stored[-1] ^ 1]) if len(payload) else stored[:3] + bytes([stored[3] ^ 1]) + stored[4:]
+    )
+    assert entry_bytes.parse_entry(damaged).checksum is Checksum.WRONG
+    plain = entry_bytes.build_entry(metadata(), payload, with_checksum=False)
+    assert plain == stored[6:]
+    assert entry_bytes.parse_entry(plain).checksum is Checksum.ABSENT
+
+
+def test_inside_a_larger_buffer() -> None:
+    stored = entry_bytes.build_entry(metadata(), b"payload")
+    entry = entry_bytes.parse_entry(b"before" + stored + b"after", 6, 6 + len(stored))
+    assert entry.checksum is Checksum.OK
+    assert bytes(entry.payload) == b"payload"
+
+
+def test_broker_metadata_may_stand_in_front_of_either() -> None:
+    front = entry_commands.build_broker_metadata(1_700_000_000_001, 7)
+    for with_checksum in (True, False):
+        entry = entry_bytes.parse_entry(front + entry_bytes.build_entry(metadata(), b"bem", with_checksum))
+        assert entry.broker_metadata is not None
+        assert (entry.broker_metadata.broker_timestamp, entry.broker_metadata.index) == (1_700_000_000_001, 7)
+        assert bytes(entry.payload) == b"bem"
+
+
+HEAD = metadata().SerializeToString()
+DAMAGED = {
+    "nothing": b"",
+    "three bytes": b"\x00\x00\x00",
+    "ends in the checksum": b"\x0e\x01\x00",
+    "ends after the checksum": b"\x0e\x01\x00\x00\x00\x00",
+    "ends in the metadata size": b"\x0e\x01\x00\x00\x00\x00\x00\x00",
+    "metadata of 4 GB": checked(b"\xff\xff\xff\xff" + HEAD),
+    "metadata one byte too long": checked(struct.pack(">I", len(HEAD) + 1) + HEAD),
+    "metadata that are none": checked(struct.pack(">I", 4) + b"\xff\xff\xff\xff"),
+    "metadata cut off": checked(struct.pack(">I", len(HEAD) - 1) + HEAD),
+    "metadata without what is required": checked(b"\x00\x00\x00\x00"),
+    "broker metadata cut off": b"\x0e\x02\x00\x00",
+    "broker metadata of 4 GB": b"\x0e\x02\xff\xff\xff\xff" + HEAD,
+    "broker metadata that are none": b"\x0e\x02\x00\x00\x00\x01\xff" + checked(b"\x00\x00\x00\x00"),
+    "nothing behind broker metadata": entry_commands.build_broker_metadata(1, 2),
+}
+
+
+@pytest.mark.parametrize("stored", DAMAGED.values(), ids=DAMAGED.keys())
+def test_damage_gives_one_typed_error(stored: bytes) -> None:
+    with pytest.raises(CorruptMessage):
+        entry_bytes.parse_entry(stored)
+    if not stored.startswith(b"\x0e\x02"):
+        with pytest.raises(CorruptMessage):
+            entry_bytes.metadata_of(stored, 0, len(stored))
+
+
+def test_incomplete_metadata_are_not_written() -> None:
+    with pytest.raises(CorruptMessage):
+        entry_bytes.build_entry(MessageMetadata(producer_name="p"), b"")
+
+
+def test_message_frame() -> None:
+    stored = entry_bytes.build_entry(metadata(), b"hello")
+    frame = frames.payload_frame(entry_commands.message(1, MessageId(7, 3, 2)), stored)
+    command, payload_start = frames.parse_command(b"xx" + frame, 2, 2 + len(frame))
+    assert command.message.message_id.partition == 2
+    assert bytes(entry_bytes.parse_entry(b"xx" + frame, payload_start).payload) == b"hello"
+
+
+@pytest.mark.parametrize("with_checksum", [True, False])
+def test_publish_time_without_reading_the_rest(with_checksum: bool) -> None:
+    full = metadata(partition_key="k" * 300, event_time=5)
+    full.properties.add(key="a", value="b")
+    stored = entry_bytes.build_entry(full, b"payload", with_checksum)
+    assert entry_bytes.publish_time_of(b"xx" + stored, 2, 2 + len(stored)) == 1_700_000_000_000
+    assert entry_bytes.metadata_of(b"xx" + stored, 2, 2 + len(stored)) == full
+
+
+@pytest.mark.parametrize(
+    "head", [b"\x18\x05", b"\x0a\x01p\x10\x01\x18\x05", b"\x61" + bytes(8) + b"\x65" + bytes(4) + b"\x18\x05"]
+)
+def test_publish_time_among_other_fields(head: bytes) -> None:
+    stored = struct.pack(">I", len(head)) + head
+    assert entry_bytes.publish_time_of(stored, 0, len(stored)) == 5
+
+
+@pytest.mark.parametrize("name_bytes", [0, 1, 60, 127, 128, 200, 20_000])
+@pytest.mark.parametrize("sequence_id", [0, 1, 127, 128, 2**35, 2**63 - 1, 2**64 - 1])
+def test_the_short_way_to_the_publish_time_is_the_long_one(name_bytes: int, sequence_id: int) -> None:
+    for time_ms in (0, 5, 2**35 - 1, 2**35, 1_700_000_000_000, 1_795_123_456_789, 2**42 - 1, 2**42, 2**63):
+        for payload in (b"", b"x" * 100):
+            described = MessageMetadata(producer_name="p" * name_bytes, sequence_id=sequence_id, publish_time=time_ms)
+            stored = entry_bytes.build_entry(described, payload)
+            assert entry_bytes.publish_time_of(stored, 0, len(stored)) == time_ms
+
+
+@pytest.mark.parametrize(
+    "head", [b"", b"\x0a\x7f", b"\x18", b"\x18\x80", b"\x0b", b"\x10\x01", b"\x0a\xff\xff\xff\xff\x0fp"]
+)
+def test_no_publish_time(head: bytes) -> None:
+    stored = struct.pack(">I", len(head)) + head + b"\x18\x05"
+    with pytest.raises(CorruptMessage):
+        entry_bytes.publish_time_of(stored, 0, len(stored))
+
+
+def test_text_that_is_none() -> None:
+    parsed = MessageMetadata.FromString(b"\x0a\x02\xc3\x28\x10\x01\x18\x05")
+    stored = entry_bytes.build_entry(parsed, b"")
+    assert entry_bytes.text_of(entry_bytes.parse_entry(stored).metadata.producer_name) == "\ufffd("
+    assert entry_bytes.text_of("plain") == "plain"

@@ -1,0 +1,376 @@
+"""Runs of SENDs: what is gathered, what splits a run, what is visible of a bad entry."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from crc32c import crc32c
+
+from spark_pulsar.model.errors import MalformedFrame
+from spark_pulsar.wire.entries import entry_bytes
+from spark_pulsar.wire.protocol import commands, frames, requests
+from spark_pulsar.wire.protocol.frames import Frame
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageMetadata
+from spark_pulsar.wire.sends import run_splitter, send_runs
+from spark_pulsar.wire.sends.columnar_reading import read_columnar_sends
+from spark_pulsar.wire.sends.run_splitter import RunSplitter
+from spark_pulsar.wire.sends.send_runs import LEAST, STREAK, ColumnarSends, SendRun
+
+PING = frames.command_frame(commands.ping())
+
+
+def entry(payload: bytes = b"x", with_checksum: bool = True) -> bytes:
+    metadata = MessageMetadata(producer_name="p", sequence_id=0, publish_time=1)
+    return entry_bytes.build_entry(metadata, payload, with_checksum)
+
+
+def send(producer_id: int, sequence_id: int, count: int = 1, highest: int | None = None, stored: bytes = b"") -> bytes:
+    return frames.payload_frame(requests.send(producer_id, sequence_id, count, highest), stored or entry())
+
+
+def odd_send(stored: bytes = b"", **fields: object) -> bytes:
+    """A SEND of producer 1, sequence 200, with rare fields."""
+    command = BaseCommand(type=BaseCommand.SEND)
+    command.send.producer_id, command.send.sequence_id = 1, 200
+    for name, value in fields.items():
+        setattr(command.send, name, value)
+    return frames.payload_frame(command, stored or entry())
+
+
+def runs_of(data: bytes) -> list[SendRun]:
+    items = RunSplitter().feed_sends(data)
+    assert all(isinstance(item, SendRun) for item in items)
+    return [item for item in items if isinstance(item, SendRun)]
+
+
+def stored_in(run: SendRun) -> list[bytes]:
+    return [run.buffer[start:end] for start, end in zip(run.starts, run.ends, strict=True)]
+
+
+@pytest.mark.parametrize("first", [0, 1, 126, 127, 128, 16_383, 2**21 - 2, 2**32 - 3, 2**63 - 2])
+@pytest.mark.parametrize("producer_id", [0, 127, 128, 16_384, 2**64 - 1])
+def test_one_run_whatever_the_numbers(first: int, producer_id: int) -> None:
+    ids = list(range(first, first + 300))
+    payloads = [entry(str(sequence_id).encode()) for sequence_id in ids]
+    data = b"".join(send(producer_id, at, stored=stored) for at, stored in zip(ids, payloads, strict=True))
+    (run,) = runs_of(data)
+    assert (run.producer_id, run.flags, run.transaction) == (producer_id, send_runs.PLAIN, None)
+    assert run.sequence_ids == ids
+    assert run.message_counts == [1] * 300
+    assert run.highest_sequence_ids is None
+    assert stored_in(run) == payloads
+    assert run.buffer is data
+    assert len(run) == 300
+    assert repr(run) == f"SendRun(producer_id={producer_id}, entries=300, flags=0)"
+
+
+def test_batches_of_changing_size() -> None:
+    # Go and C++ send the first id of a batch, with its number of messages.
+    ids, counts, at = [], [], 500
+    for size in [100, 100, 100, 7, 1, 1, 130, 20_000, 3]:
+        ids.append(at)
+        counts.append(size)
+        at += size
+    (run,) = runs_of(b"".join(send(3, at, count) for at, count in zip(ids, counts, strict=True)))
+    assert (run.sequence_ids, run.message_counts) == (ids, counts)
+
+
+def test_ids_need_not_count_up() -> None:
+    ids = [200, 201, 150, 150, 128, 255, 256, 129, 2**40, 128]
+    (run,) = runs_of(b"".join(send(3, at) for at in ids))
+    assert run.sequence_ids == ids
+
+
+def test_highest_sequence_ids_make_a_run_of_their_own() -> None:
+    # Java batches have them, its single messages have not.
+    data = send(1, 10, 5, 14) + send(1, 15, 200, 214) + send(1, 215) + send(1, 216) + send(1, 217, 3, 219)
+    first, second, third = runs_of(data)
+    assert (first.sequence_ids, first.highest_sequence_ids, first.message_counts) == ([10, 15], [14, 214], [5, 200])
+    assert (second.sequence_ids, second.highest_sequence_ids) == ([215, 216], None)
+    assert third.highest_sequence_ids == [219]
+
+
+def test_a_run_is_of_one_producer() -> None:
+    turn = list(range(1000, 1000 + STREAK))
+    runs = runs_of(b"".join(send(producer, number) for producer in (1, 200, 1) for number in turn))
+    assert [(run.producer_id, run.sequence_ids) for run in runs] == [(1, turn), (200, turn), (1, turn)]
+
+
+def test_other_commands_end_a_run_and_keep_their_place() -> None:
+    data = send(1, 200) + send(1, 201) + PING + send(1, 202)
+    first, ping, second = RunSplitter().feed_sends(data)
+    assert isinstance(first, SendRun)
+    assert isinstance(second, SendRun)
+    assert ping == Frame(data, first.ends[-1], first.ends[-1] + len(PING))
+    assert (first.sequence_ids, second.sequence_ids) == ([200, 201], [202])
+
+
+class TestColumnarSends:
+    """Producers in turn."""
+
+    @staticmethod
+    def turns(*stretches: tuple[int, int]) -> bytes:
+        """SENDs of (producer, how many in a row)."""
+        return b"".join(send(producer, 300 + i) for producer, count in stretches for i in range(count))
+
+    @staticmethod
+    def kinds(data: bytes, least: int = 2) -> list[tuple[str, int]]:
+        splitter = RunSplitter()
+        splitter.least_columnar_sends = least
+        return [
+            (type(item).__name__, 1 if isinstance(item, Frame) else len(item)) for item in splitter.feed_sends(data)
+        ]
+
+    def test_after_two_producers_comes_one(self) -> None:
+        data = self.turns((1, 1), (2, 1), (1, 2), (300, 7), (1, 1), *[(number, 1) for number in range(9)])
+        splitter = RunSplitter()
+        first, second, columnar_sends = splitter.feed_sends(data)
+        assert isinstance(first, SendRun)
+        assert isinstance(second, SendRun)
+        assert isinstance(columnar_sends, ColumnarSends)
+        assert columnar_sends.buffer is data
+        assert list(columnar_sends.producer_ids) == [1, 1, *[300] * 7, 1, *range(9)]
+        assert list(columnar_sends.sequence_ids) == [300, 301, *range(300, 307), 300, *[300] * 9]
+        assert list(columnar_sends.message_counts) == [1] * 19
+        assert [data[start:end] for start, end in zip(columnar_sends.starts, columnar_sends.ends, strict=True)] == [
+            entry()
+        ] * 19
+        assert repr(columnar_sends) == "ColumnarSends(entries=19)"
+        (columnar_sends,) = splitter.feed_sends(data)  # who took turns does so again
+        assert len(columnar_sends) == 21
+
+    def test_few_stay_runs(self) -> None:
+        for count, kinds in ((LEAST - 1, ["SendRun"] * (LEAST + 1)), (LEAST, ["SendRun", "SendRun", "ColumnarSends"])):
+            data = self.turns((8, 1), (9, 1), *[(number, 1) for number in range(count)])
+            assert [kind for kind, _ in self.kinds(data, LEAST)] == kinds
+
+    def test_one_producer_stays_a_run(self) -> None:
+        assert self.kinds(self.turns((1, 1))) == [("SendRun", 1)]
+        assert self.kinds(self.turns((1, 100))) == [("SendRun", 100)]
+        assert self.kinds(self.turns((1, STREAK), (2, STREAK), (1, STREAK))) == [("SendRun", STREAK)] * 3
+
+    def test_a_streak_ends_it(self) -> None:
+        turns = [(1, 1), (2, 1), (1, 1), (2, STREAK - 1)]
+        data = self.turns(*turns, (3, 50), *turns)
+        runs = [("SendRun", 1)] * 2
+        assert self.kinds(data) == [*runs, ("ColumnarSends", STREAK), ("SendRun", 50), *runs, ("ColumnarSends", STREAK)]
+
+    def test_others_end_it_and_keep_their_place(self) -> None:
+        turns = self.turns((1, 1), (2, 1), (1, 1), (2, 1))
+        found = [("SendRun", 1), ("SendRun", 1), ("ColumnarSends", 2)]
+        assert self.kinds(turns + PING + turns) == [*found, ("Frame", 1), ("ColumnarSends", 4)]
+        bad = bytearray(send(2, 5, stored=entry(b"x")))
+        bad[-1] ^= 1
+        long = send(2, 5, stored=entry(b"x"))
+        long = struct.pack(">I", len(long) - 3) + long[4:] + b"."
+        chunk = odd_send(is_chunk=True)
+        java = send(2, 10, 5, 14)
+        cut = struct.pack(">HII", 0x0E01, crc32c(struct.pack(">I", 3) + b"xx"), 3) + b"xx"
+        for odd in (bytes(bad), long, chunk, java, odd_send(marker=True), send(2, 5, stored=cut)):
+            assert self.kinds(turns + odd + turns) == [*found, ("SendRun", 1), *found]
+
+    def test_numbers_of_every_length(self) -> None:
+        producers = [0, 127, 128, 16_383, 16_384, 2**56 - 1]
+        ids = [0, 127, 128, 129, 16_383, 16_384, 2**35, 2**56 - 1]
+        counts = (1, 200, 2**31 - 1)
+        rows = [(producer, at, count) for _ in range(3) for at in ids for producer in producers for count in counts]
+        stored = [entry(bytes(number * 37 % 200)) for number in range(len(rows))]
+        data = b"".join(send(*row, stored=each) for row, each in zip(rows, stored, strict=True))
+        first, second, *columnar_sends = RunSplitter().feed_sends(data)
+        found: list[tuple[int, int, int]] = []
+        for each in columnar_sends:
+            assert isinstance(each, ColumnarSends)
+            found += zip(each.producer_ids, each.sequence_ids, each.message_counts, strict=True)
+        assert found == rows[len(first) + len(second) :]
+        assert [len(columnar_sends) for columnar_sends in columnar_sends][:2] == [64, 256]  # more of them as they come
+
+    @pytest.mark.parametrize("at", [(2**56, 1), (3, 2**56), (2**64 - 1, 2**64 - 1)])
+    def test_longer_numbers_end_it(self, at: tuple[int, int]) -> None:
+        turns = self.turns((1, 1), (2, 1), (1, 1), (2, 1))
+        found = [("SendRun", 1), ("SendRun", 1), ("ColumnarSends", 2)]
+        assert self.kinds(turns + send(*at) + turns) == [*found, ("SendRun", 1), *found]
+
+    def test_frames_that_are_no_columnar_sends_are_seldom_tried_as_such(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        looked_at: list[int] = []
+
+        def counting(buffer: bytes, position: int, max_total: int, least: int, most: int) -> ColumnarSends | None:
+            looked_at.append(most)
+            return read_columnar_sends(buffer, position, max_total, least, most)
+
+        monkeypatch.setattr("spark_pulsar.wire.sends.columnar_reading.read_columnar_sends", counting)
+        data = self.turns(*[(1, 1), (2, 1), (3, STREAK)] * 300)
+        splitter = RunSplitter()
+        assert sum(len(item) for item in splitter.feed_sends(data)) == 300 * (2 + STREAK)
+        assert len(looked_at) < 20
+        assert set(looked_at) == {64}
+
+    @pytest.mark.parametrize("size", [1, 7, 64, 1000])
+    def test_in_pieces(self, size: int) -> None:
+        data = b"".join(send(number % 3, number, stored=entry(bytes(number % 80))) for number in range(300))
+        splitter = RunSplitter()
+        splitter.least_columnar_sends = 2
+        found: list[tuple[int, int]] = []
+        for at in range(0, len(data), size):
+            for item in splitter.feed_sends(data[at : at + size]):
+                assert isinstance(item, SendRun | ColumnarSends)
+                producers = [item.producer_id] * len(item) if isinstance(item, SendRun) else item.producer_ids
+                found += zip(producers, item.sequence_ids, strict=True)
+        assert found == [(number % 3, number) for number in range(300)]
+
+
+def test_an_unfinished_send_waits_for_the_next_buffer() -> None:
+    data = b"".join(send(1, 200 + i, stored=entry(bytes(i))) for i in range(50))
+    for size in (1, 7, 100, 1000):
+        splitter = RunSplitter()
+        runs = [item for at in range(0, len(data), size) for item in splitter.feed_sends(data[at : at + size])]
+        assert [sequence_id for run in runs for sequence_id in run.sequence_ids] == list(range(200, 250))
+        assert [stored for run in runs for stored in stored_in(run)] == [entry(bytes(i)) for i in range(50)]
+
+
+class TestFlaws:
+    """A SEND that is not plain is visible, and alone."""
+
+    GOOD = send(1, 199)
+
+    def flags_of(self, frame: bytes) -> int:
+        """The flags of a SEND between two good ones."""
+        runs = runs_of(self.GOOD + frame + self.GOOD)
+        assert [len(run) for run in runs] == [1, 1, 1]
+        assert runs[0].flags == runs[2].flags == send_runs.PLAIN
+        return runs[1].flags
+
+    @pytest.mark.parametrize("at", [2, 6, -1])
+    def test_wrong_checksum(self, at: int) -> None:
+        stored = bytearray(entry(b"hello"))
+        stored[at] ^= 1
+        assert self.flags_of(send(1, 200, stored=bytes(stored))) == send_runs.CHECKSUM_WRONG
+
+    def test_absent_checksum(self) -> None:
+        assert self.flags_of(send(1, 200, stored=entry(b"x", with_checksum=False))) == send_runs.CHECKSUM_ABSENT
+
+    @pytest.mark.parametrize("size", [2, 3, 1000, 2**32 - 1])
+    def test_metadata_that_do_not_fit(self, size: int) -> None:
+        body = struct.pack(">I", size) + b"x"
+        checked = b"\x0e\x01" + struct.pack(">I", crc32c(body)) + body
+        assert self.flags_of(send(1, 200, stored=checked)) == send_runs.METADATA_MALFORMED
+        assert self.flags_of(send(1, 200, stored=body)) == send_runs.METADATA_MALFORMED | send_runs.CHECKSUM_ABSENT
+
+    @pytest.mark.parametrize("size", range(2, 10))
+    def test_an_entry_that_ends_in_its_header(self, size: int) -> None:
+        checked = (b"\x0e\x01" + bytes(8))[:size]
+        assert self.flags_of(send(1, 200, stored=checked)) == send_runs.METADATA_MALFORMED
+
+    @pytest.mark.parametrize("size", [1, 3])
+    def test_an_entry_too_short_for_anything(self, size: int) -> None:
+        assert (
+            self.flags_of(send(1, 200, stored=bytes(size))) == send_runs.METADATA_MALFORMED | send_runs.CHECKSUM_ABSENT
+        )
+
+    def test_empty_metadata_fit(self) -> None:
+        # The real broker stores these; whether to refuse them is not a question of framing.
+        body = bytes(4)
+        assert (
+            self.flags_of_last(send(1, 200, stored=b"\x0e\x01" + struct.pack(">I", crc32c(body)) + body))
+            == send_runs.PLAIN
+        )
+
+    def flags_of_last(self, frame: bytes) -> int:
+        return runs_of(self.GOOD + frame)[-1].flags
+
+    def test_transaction(self) -> None:
+        (run,) = runs_of(odd_send(txnid_most_bits=3, txnid_least_bits=8))
+        assert run.flags == send_runs.TRANSACTION
+        assert run.transaction == (3, 8)
+        (plain,) = runs_of(odd_send(txnid_least_bits=8))
+        assert (plain.flags, plain.transaction) == (send_runs.PLAIN, None), "as Apache Pulsar takes it (TX-8)"
+
+    def test_marker_and_shadow(self) -> None:
+        assert self.flags_of(odd_send(marker=True)) == send_runs.MARKER
+        command = BaseCommand(type=BaseCommand.SEND)
+        command.send.producer_id, command.send.sequence_id = 1, 200
+        command.send.message_id.ledgerId, command.send.message_id.entryId = 1, 2
+        assert self.flags_of(frames.payload_frame(command, entry())) == send_runs.SHADOW
+
+    def test_flaws_add_up(self) -> None:
+        assert self.flags_of(odd_send(entry(b"x", False), marker=True)) == send_runs.MARKER | send_runs.CHECKSUM_ABSENT
+
+    def test_chunks_make_a_run(self) -> None:
+        runs = runs_of(self.GOOD + odd_send(is_chunk=True) + odd_send(is_chunk=True) + self.GOOD)
+        assert [(run.flags, len(run)) for run in runs] == [
+            (send_runs.PLAIN, 1),
+            (send_runs.CHUNK, 2),
+            (send_runs.PLAIN, 1),
+        ]
+
+    def test_flags_that_say_no_are_plain(self) -> None:
+        assert self.flags_of_last(odd_send(is_chunk=False, marker=False, highest_sequence_id=5)) == send_runs.PLAIN
+
+    @pytest.mark.parametrize("count", [0, -1, -(2**31)])
+    def test_a_count_below_one_reads_as_one(self, count: int) -> None:
+        (run,) = runs_of(odd_send(num_messages=count))
+        assert run.message_counts == [1]
+
+    def test_no_entry_at_all_ends_the_session(self) -> None:
+        # 1.2: a SEND with no bytes after the command closes the connection.
+        splitter = RunSplitter()
+        assert len(splitter.feed_sends(self.GOOD + frames.command_frame(requests.send(1, 200)) + self.GOOD)) == 1
+        assert isinstance(splitter.failure, MalformedFrame)
+        with pytest.raises(MalformedFrame):
+            splitter.feed_sends(b"")
+
+    def test_a_bad_one_inside_a_long_run_is_found(self) -> None:
+        plain = [send(1, 200 + i, stored=entry(b"x" * 100)) for i in range(40)]
+        bad = bytearray(plain[20])
+        bad[-1] ^= 1
+        plain[20] = bytes(bad)
+        runs = runs_of(b"".join(plain))
+        assert [(len(run), run.flags) for run in runs] == [(20, 0), (1, send_runs.CHECKSUM_WRONG), (19, 0)]
+
+
+def test_unusual_encodings_are_read_by_protobuf() -> None:
+    stored = entry()
+
+    def frame(command: bytes) -> bytes:
+        return struct.pack(">II", len(command) + 4 + len(stored), len(command)) + command + stored
+
+    swapped = frame(b"\x08\x06\x32\x04\x10\x05\x08\x07")
+    unknown_field = frame(b"\x08\x06\x32\x07\x08\x07\x10\x05\xa0\x06\x01")
+    long_number = frame(b"\x08\x06\x32\x06\x08\x87\x80\x00\x10\x05")
+    for data in (swapped, unknown_field, long_number):
+        (run,) = runs_of(data)
+        assert (run.producer_id, run.sequence_ids, run.flags) == (7, [5], send_runs.PLAIN)
+
+
+def test_a_send_whose_type_comes_last_is_left_as_a_frame() -> None:
+    stored = entry()
+    command = b"\x32\x04\x08\x07\x10\x05\x08\x06"
+    data = struct.pack(">II", len(command) + 4 + len(stored), len(command)) + command + stored
+    (item,) = RunSplitter().feed_sends(data)
+    assert isinstance(item, Frame)
+    parsed, payload_start = frames.parse_command(*item)
+    run = run_splitter.send_run(parsed, data, payload_start, item.end)
+    assert (run.producer_id, run.sequence_ids, run.flags, stored_in(run)) == (7, [5], send_runs.PLAIN, [stored])
+    with pytest.raises(MalformedFrame):
+        run_splitter.send_run(parsed, data, item.end, item.end)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        b"\x08\x06\x32",
+        b"\x08\x06\x32\x00",
+        b"\x08\x06\x32\x02\x08\x07",
+        b"\x08\x06\x32\x04\x08\x07\x10\x85",
+        b"\x08\x06\x32\x04\x08\x87\x90\x85",
+        b"\x08\x06\x32\x05\x08\x07\x10\x05\x18",
+        b"\x08\x06\x32\x06\x08\x07\x10\x05\x30\x80",
+        b"\x08\x06\x32\x0d\x08" + b"\xff" * 12,
+        b"\x08\x06\x32\xff\x08\x07\x10\x05",
+    ],
+)
+@pytest.mark.parametrize("stored", [b"", entry()])
+def test_broken_commands_give_one_typed_error(command: bytes, stored: bytes) -> None:
+    data = struct.pack(">II", len(command) + 4 + len(stored), len(command)) + command + stored
+    with pytest.raises(MalformedFrame):
+        RunSplitter().feed_sends(data)
