@@ -1,6 +1,6 @@
 # Every target does its own set-up: `make setup` is quick when nothing has changed.
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test check coverage test-clients test-apache-pulsar test-cluster test-matrix crash-test crash-spark power-cuts simulate soak fuzz bench screenshots docs proto format clean
+.PHONY: help setup java demo test check coverage test-clients test-apache-pulsar test-cluster test-matrix crash-test crash-spark power-cuts simulate soak fuzz bench screenshots docs tables proto format clean
 BIN := .venv/bin
 N ?= 20
 RUNS ?= 20
@@ -26,6 +26,7 @@ check: setup  ## style, types, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	MYPYPATH=jobs $(BIN)/mypy jobs/*.py
+	MYPYPATH=.ci $(BIN)/mypy -p docs_tables
 	MYPYPATH=benchmarks $(BIN)/mypy benchmarks/broker.py benchmarks/canary.py benchmarks/cursor.py benchmarks/delayed.py benchmarks/storage.py benchmarks/transactions.py benchmarks/load
 	$(BIN)/python .ci/import-contracts
 
@@ -94,6 +95,9 @@ screenshots: setup  ## pictures of the page for docs/images, in five minutes
 docs: setup  ## the documentation site, strictly: build/site/index.html
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict -q -f .ci/mkdocs.yml
 	@echo build/site/index.html
+
+tables: setup  ## write the tables of docs/ that are made from the package, and conf/broker.conf
+	$(BIN)/python .ci/tables
 
 proto: setup  ## generate the protobuf module from wire/pulsar_api.proto
 	$(BIN)/python .ci/proto

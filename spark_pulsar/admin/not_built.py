@@ -1,5 +1,5 @@
 """Paths of Apache Pulsar that this broker does not serve, each with the reason: answers of 501 give it, and
-docs/admin.md has this table (`python -m spark_pulsar.cli.tables`) (ADM-8)."""
+docs/admin.md has this table (ADM-8)."""
 
 from __future__ import annotations
 

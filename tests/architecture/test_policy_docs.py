@@ -1,4 +1,4 @@
-"""The table of policies holds together, and docs/admin.md shows it and the commands."""
+"""The table of policies holds together."""
 
 from __future__ import annotations
 
@@ -6,20 +6,8 @@ from dataclasses import fields
 
 from spark_pulsar.admin.app import ROUTES
 from spark_pulsar.broker.turn.config import BrokerConfig
-from spark_pulsar.cli import tables
 from spark_pulsar.model.policies.effective_policies import EffectivePolicies
 from spark_pulsar.model.policies.policy_table import BY_MEMBER, POLICIES
-from tests.architecture.sources import ROOT
-
-
-def test_docs_hold_the_table_of_policies() -> None:
-    page = (ROOT / "docs/admin.md").read_text()
-    assert page == tables.with_tables(page), "run `python -m spark_pulsar.cli.tables`"
-
-
-def test_docs_hold_the_tables_of_metrics() -> None:
-    page = (ROOT / "docs/broker-metrics.md").read_text()
-    assert page == tables.with_metrics(page), "run `python -m spark_pulsar.cli.tables`"
 
 
 def test_a_row_names_fields_that_exist() -> None:

@@ -10,11 +10,11 @@ import json
 from pathlib import Path
 
 import pytest
+from docs_tables.metrics_left_out import LEFT_OUT
 from prometheus_client.parser import text_string_to_metric_families
 
 from spark_pulsar.admin.metrics.coordinator_metrics import COORDINATOR
 from spark_pulsar.admin.metrics.metric_table import BROKER, NAMESPACE, SUBSCRIPTION, TOPIC
-from spark_pulsar.admin.metrics.metrics_left_out import LEFT_OUT
 from tests.brokers import Broker, topic_path
 from tests.conformance.transactions import Transacting
 from tests.eventually import eventually

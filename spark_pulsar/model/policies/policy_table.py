@@ -2,7 +2,7 @@
 meaning and its default (ADM-66, ADM-67).
 
 `broker.policies.documents` reads stored policies with it, `admin.policies` makes REST paths of it, `cli.admin_policies`
-commands, and `cli.tables` prints it for the docs. A new policy is a row here, a field of `EffectivePolicies`, and its
+commands, and `make tables` writes it into the docs. A new policy is a row here, a field of `EffectivePolicies`, and its
 effect in the broker. The two rows whose type has no `store` hold several values each: REST and commands treat them by
 themselves.
 """

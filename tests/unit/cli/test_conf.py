@@ -3,15 +3,15 @@
 from pathlib import Path
 
 import pytest
+from docs_tables.configuration import broker_conf
 
 from spark_pulsar.server.config.reading import KEYS, load_config, parse_properties
-from spark_pulsar.server.config.tables import broker_conf
 
 CONF = Path(__file__).resolve().parents[3] / "conf"
 
 
 def test_broker_conf_is_made_from_the_keys() -> None:
-    made = "run `python -m spark_pulsar.server.config.tables`"
+    made = "run `make tables`"
     assert (CONF / "broker.conf").read_text() == broker_conf(), made
 
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pytest
+from docs_tables.connector import columns_table
 
 from spark_pulsar.connector.columns import METADATA_COLUMNS, READ_COLUMNS, WRITE_COLUMNS
 from spark_pulsar.connector.errors import SchemaError
 from spark_pulsar.connector.reading.projection import READ_DDL, projection_of
-from spark_pulsar.connector.tables import columns_table
 from spark_pulsar.connector.writing.columns import check_writable
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 
 import pytest
+from docs_tables.connector import options_tables
 
 from spark_pulsar.connector.errors import OptionError
 from spark_pulsar.connector.options.options import Options
 from spark_pulsar.connector.options.parsing import parse_options
 from spark_pulsar.connector.options.table import BATCH_READ, BATCH_WRITE, OPTIONS, REQUIRED, STREAM_READ, UNSUPPORTED
 from spark_pulsar.connector.options.topics import split_pattern
-from spark_pulsar.connector.tables import options_tables
 
 URL = {"service.url": "pulsar://localhost:6650"}
 

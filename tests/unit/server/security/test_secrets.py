@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import jwt
 import pytest
+from docs_tables.configuration import broker_conf
 from passlib.hash import bcrypt
 from typer.testing import CliRunner
 
@@ -23,7 +24,6 @@ from spark_pulsar.broker.turn.config_keys import holds_secret
 from spark_pulsar.cli.main import app
 from spark_pulsar.server.config.pulsar_keys import PULSAR_KEYS
 from spark_pulsar.server.config.reading import KEYS, parse_properties
-from spark_pulsar.server.config.tables import broker_conf
 from spark_pulsar.testing.process import BrokerProcess
 from tests.raw import RawConnection
 

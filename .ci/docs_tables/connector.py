@@ -1,14 +1,15 @@
-"""Tables of options and columns in docs/connector-*.md: `python -m spark_pulsar.connector.tables` writes them."""
+"""Tables of options and columns in docs/connector-*.md."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from spark_pulsar.connector.columns import METADATA_COLUMNS, READ_COLUMNS, WRITE_COLUMNS, Column
 from spark_pulsar.connector.options.table import ANY, OPTIONS, READ, WRITE, Option
+
+from .markdown import table
 
 OPTIONS_PAGE: Final = "connector-options.md"
 GROUPS: Final = (
@@ -49,25 +50,34 @@ GROUPS: Final = (
 """Headings of the options' page, with the names of the options under each."""
 
 
-def with_tables(pages: Mapping[str, str]) -> dict[str, str]:
-    """Replaces the tables between their marks, `<!-- NAME -->` and `<!-- /NAME -->`, in pages by their file names.
+def tables(pages: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Returns the tables of the connector's pages, by page and mark.
 
     A link of a meaning names a heading alone, `(#message-ids)`: it leads to the page that has this heading.
     """
-    tables = {
-        "options": (OPTIONS_PAGE, options_tables()),
-        "columns of reads": ("connector-read.md", columns_table(READ_COLUMNS)),
-        "metadata columns": ("connector-read.md", columns_table(METADATA_COLUMNS)),
-        "columns of writes": ("connector-write.md", columns_table(WRITE_COLUMNS)),
+    made = {
+        OPTIONS_PAGE: {"options": options_tables()},
+        "connector-read.md": {
+            "columns of reads": columns_table(READ_COLUMNS),
+            "metadata columns": columns_table(METADATA_COLUMNS),
+        },
+        "connector-write.md": {"columns of writes": columns_table(WRITE_COLUMNS)},
     }
-    written = dict(pages)
-    for mark, (page, table) in tables.items():
-        before, begin, rest = written[page].partition(f"<!-- {mark} -->\n")
-        _, end, after = rest.partition(f"<!-- /{mark} -->")
-        if not (begin and end):
-            raise ValueError(f"docs/{page}: no marks of the table {mark!r}")
-        written[page] = f"{before}{begin}\n{_linked(table, page, pages)}\n\n{end}{after}"
-    return written
+    homes = {
+        re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-"): name
+        for name, text in pages.items()
+        for heading in re.findall(r"^##+ (.+)$", text, re.MULTILINE)
+        if name.startswith("connector") and name != OPTIONS_PAGE
+    }
+
+    def linked(text: str, page: str) -> str:
+        def link(found: re.Match[str]) -> str:
+            home = homes[found[1]]
+            return f"](#{found[1]})" if home == page else f"]({home}#{found[1]})"
+
+        return re.sub(r"\]\(#([\w-]+)\)", link, text)
+
+    return {page: {mark: linked(text, page) for mark, text in of_page.items()} for page, of_page in made.items()}
 
 
 def options_tables() -> str:
@@ -76,7 +86,7 @@ def options_tables() -> str:
     parts = []
     for title, names in GROUPS:
         rows = [_option_row(options.pop(name)) for name in names.split()]
-        parts.append(f"## {title}\n\n{_table(('Option', 'Type', 'Default', 'For', 'Meaning'), rows)}")
+        parts.append(f"## {title}\n\n{table(('Option', 'Type', 'Default', 'For', 'Meaning'), rows)}")
     if options:
         raise ValueError(f"options without a group: {', '.join(options)}")
     return "\n\n".join(parts)
@@ -84,7 +94,7 @@ def options_tables() -> str:
 
 def columns_table(columns: Sequence[Column]) -> str:
     """Returns a row for each column: name, types, meaning."""
-    return _table(("Column", "Type", "Meaning"), [(f"`{c.name}`", " or ".join(c.types), c.meaning) for c in columns])
+    return table(("Column", "Type", "Meaning"), [(f"`{c.name}`", " or ".join(c.types), c.meaning) for c in columns])
 
 
 def _option_row(option: Option) -> tuple[str, ...]:
@@ -93,35 +103,3 @@ def _option_row(option: Option) -> tuple[str, ...]:
 
 def _where(uses: tuple[str, ...]) -> str:
     return {ANY: "all", READ: "read", WRITE: "write"}.get(uses, ", ".join(uses))
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in lines)
-
-
-def _linked(table: str, page: str, pages: Mapping[str, str]) -> str:
-    """Puts the page of each heading into the links of a table."""
-    homes = {
-        re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-"): name
-        for name, text in pages.items()
-        for heading in re.findall(r"^##+ (.+)$", text, re.MULTILINE)
-        if name != OPTIONS_PAGE
-    }
-
-    def link(found: re.Match[str]) -> str:
-        home = homes[found[1]]
-        return f"](#{found[1]})" if home == page else f"]({home}#{found[1]})"
-
-    return re.sub(r"\]\(#([\w-]+)\)", link, table)
-
-
-def read_pages(folder: Path) -> dict[str, str]:
-    """Reads the pages of the connector by their file names."""
-    return {page.name: page.read_text() for page in sorted(folder.glob("connector*.md"))}
-
-
-if __name__ == "__main__":
-    docs = Path("docs")
-    for name, text in with_tables(read_pages(docs)).items():
-        (docs / name).write_text(text)

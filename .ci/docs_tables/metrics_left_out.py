@@ -1,5 +1,5 @@
-"""Metrics of Apache Pulsar 4.0.8 that `/metrics` leaves out, and the reasons; docs/broker-metrics.md has this table
-(`python -m spark_pulsar.cli.tables`), and a test of both brokers holds it complete."""
+"""Metrics of Apache Pulsar 4.0.8 that `/metrics` leaves out, and the reasons: a table of docs/broker-metrics.md,
+which a test of both brokers holds complete."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The tables of docs/admin.md: `python -m spark_pulsar.cli.tables` writes commands, policies and paths
-that are not built into it.
+"""The tables of docs/admin.md (commands, policies, paths that are not built) and of docs/broker-metrics.md.
 
 A policy is a row with its member in Apache Pulsar's documents of policies, its type, meaning, command, REST paths (the
 last segment, with the method that sets it) and the keys of `broker.conf` that hold its default.
@@ -10,18 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import fields
-from pathlib import Path
 from typing import Any, Final
 
 from spark_pulsar.admin.metrics.coordinator_metrics import COORDINATOR
 from spark_pulsar.admin.metrics.metric_table import BROKER, NAMESPACE, SUBSCRIPTION, TOPIC
-from spark_pulsar.admin.metrics.metrics_left_out import LEFT_OUT, LeftOut
 from spark_pulsar.admin.not_built import NO_REASON, NOT_BUILT
 from spark_pulsar.broker.turn.config import BrokerConfig
 from spark_pulsar.cli.admin.command import Command
 from spark_pulsar.cli.admin.table import COMMANDS
 from spark_pulsar.model.policies.policy_columns import Level, Option, Policy, Written
 from spark_pulsar.model.policies.policy_table import POLICIES
+
+from .markdown import table
+from .metrics_left_out import LEFT_OUT, LeftOut
 
 _POLICIES_HEAD: Final = ("Policy", "Type", "Meaning", "Command", "Namespaces", "Topics", "Default")
 _NOT_BUILT_HEAD: Final = ("Paths", "Reason")
@@ -30,22 +30,13 @@ _COMMANDS_HEAD: Final = ("Command", "Does", "Call")
 _KEYS: Final = {each.name: each.metadata["key"].name for each in fields(BrokerConfig) if each.metadata}
 
 
-def with_tables(document: str) -> str:
-    """Replaces the tables between the marks of a document, `<!-- NAME -->` and `<!-- /NAME -->`."""
-    tables = {
-        "commands": _table(_COMMANDS_HEAD, map(_command_row, _listed())),
-        "policies": _table(_POLICIES_HEAD, map(_policy_row, POLICIES)),
-        "not built": _table(_NOT_BUILT_HEAD, _not_built_rows()),
+def admin_tables() -> dict[str, str]:
+    """Returns the tables of docs/admin.md by their marks."""
+    return {
+        "commands": table(_COMMANDS_HEAD, map(_command_row, _listed())),
+        "policies": table(_POLICIES_HEAD, map(_policy_row, POLICIES)),
+        "not built": table(_NOT_BUILT_HEAD, _not_built_rows()),
     }
-    for name, table in tables.items():
-        begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
-        before, _, rest = document.partition(begin)
-        document = f"{before}{begin}\n\n{table}\n{end}{rest.partition(end)[2]}"
-    return document
-
-
-def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    return "".join(f"| {' | '.join(row)} |\n" for row in (head, ("---",) * len(head), *rows))
 
 
 def _not_built_rows() -> Iterable[tuple[str, ...]]:
@@ -119,17 +110,12 @@ def _path(level: Level | None) -> str:
 # ---- metrics ----------------------------------------------------------------------------------------------------
 
 
-def with_metrics(document: str) -> str:
-    """Replaces the tables of metrics between their marks in docs/broker-metrics.md."""
-    tables = {
-        "metrics": _table(_METRICS_HEAD, _metric_rows()),
-        "metrics left out": _table(("Metrics", "Reason"), map(_left_out_row, LEFT_OUT)),
+def metrics_tables() -> dict[str, str]:
+    """Returns the tables of docs/broker-metrics.md by their marks."""
+    return {
+        "metrics": table(_METRICS_HEAD, _metric_rows()),
+        "metrics left out": table(("Metrics", "Reason"), map(_left_out_row, LEFT_OUT)),
     }
-    for name, table in tables.items():
-        begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
-        before, _, rest = document.partition(begin)
-        document = f"{before}{begin}\n\n{table}\n{end}{rest.partition(end)[2]}"
-    return document
 
 
 def _metric_rows() -> Iterable[tuple[str, ...]]:
@@ -152,10 +138,3 @@ def _metric_rows() -> Iterable[tuple[str, ...]]:
 
 def _left_out_row(left_out: LeftOut) -> tuple[str, ...]:
     return ", ".join(f"`{each}`" for each in left_out.names.split()), left_out.reason
-
-
-if __name__ == "__main__":
-    page = Path("docs/admin.md")
-    page.write_text(with_tables(page.read_text()))
-    page = Path("docs/broker-metrics.md")
-    page.write_text(with_metrics(page.read_text()))
