@@ -1,6 +1,6 @@
 # Every target does its own set-up: `make setup` is quick when nothing has changed.
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test check coverage test-clients test-apache-pulsar test-cluster test-matrix crash-test crash-spark power-cuts simulate soak fuzz bench screenshots docs tables proto format clean
+.PHONY: help setup java demo test test-long check coverage test-clients test-apache-pulsar test-cluster test-matrix crash-test crash-spark power-cuts simulate soak fuzz bench screenshots docs tables proto format clean
 BIN := .venv/bin
 N ?= 20
 RUNS ?= 20
@@ -30,9 +30,12 @@ check: setup  ## style, types, import contracts
 	MYPYPATH=benchmarks $(BIN)/mypy benchmarks/broker.py benchmarks/canary.py benchmarks/cursor.py benchmarks/delayed.py benchmarks/storage.py benchmarks/transactions.py benchmarks/load
 	$(BIN)/python .ci/import-contracts
 
-test: $(if $(RULE),setup,check)  ## the whole suite on our broker; the tests of one rule, in seconds: make test RULE=TTL-4
+test: $(if $(RULE),setup,check)  ## the suite on our broker but its long forms; the tests of one rule: make test RULE=TTL-4
 	@$(if $(RULE),:,.ci/setup java browser)
-	$(BIN)/python -m pytest $(if $(RULE),--rule=$(RULE),-n 3 --dist loadfile --no-loadscope-reorder) $(TESTS)
+	$(BIN)/python -m pytest $(if $(RULE),--rule=$(RULE),-m "not long" -n 3 --dist loadfile --no-loadscope-reorder) $(TESTS)
+
+test-long: java  ## the long forms: every job by spark-submit, long simulations, power cuts, crash runs
+	$(BIN)/python -m pytest -m long -n 3 --dist loadfile --no-loadscope-reorder $(TESTS)
 
 coverage: java  ## lines of the package that the suite runs, brokers and Spark's workers included (htmlcov/)
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --cov --cov-report=term --cov-report=html $(TESTS)
