@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import cache
 from importlib import import_module
 from typing import Any, Final, NoReturn
 
@@ -75,9 +76,13 @@ def loaded_from(module: str) -> type[TyperCommand]:
         def admin() -> None: ...
     """
 
+    @cache
+    def whole() -> Any:
+        # Typer builds all 470 commands of `admin` at once, which takes a tenth of a second.
+        return typer.main.get_command(import_module(module).app)
+
     class Loaded(TyperCommand):
         def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-            whole = typer.main.get_command(import_module(module).app)
-            return whole.make_context(info_name, args, parent=parent, **extra)
+            return whole().make_context(info_name, args, parent=parent, **extra)
 
     return Loaded
