@@ -10,10 +10,13 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadFileScheduling
 
 from tests import citations
 from tests.brokers import RUNNING_APACHE_PULSAR, Broker
@@ -105,6 +108,17 @@ THROTTLING: dict[str, object] = {
     "managedLedgerCursorBackloggedThreshold": 10,
     "maxPublishRatePerTopicInMessages": 500,
 }
+OWN = "own_broker"
+CONF_OF: dict[str, dict[str, object]] = {
+    OWN: {},
+    "limited_broker": LIMITS,
+    "rolling_broker": ROLLING,
+    "configured_broker": CONFIGURED,
+    "throttling_broker": THROTTLING,
+}
+"""Pulsar's keys of the brokers beside the one of the session, by the fixture that they are for."""
+SHARED_BY_FILES = ("rolling_broker", "limited_broker", "configured_broker", OWN)
+"""Special brokers that several files use; a file that uses two goes with the first of them."""
 # What our broker logs when an invariant of its core is broken; it checks them after each turn under this variable.
 CHECK_INVARIANTS = "SPARK_PULSAR_CHECK_INVARIANTS"
 CORE_STOPPED = b"core stops"
@@ -155,6 +169,28 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--broker") == "apache-pulsar" and getattr(config.option, "reruns", None) is None:
         config.option.reruns = 1
         config.option.rerun_show_tracebacks = True
+
+
+class _FilesByBroker(LoadFileScheduling):
+    """Sends files to workers of xdist, and all files that use the same special broker to the same one: there is one
+    start of an Apache Pulsar for them, which takes the processors half a minute."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return next((name for name in SHARED_BY_FILES if name in _text_of(self.config.rootpath / file)), file)
+
+
+@cache
+def _text_of(path: Path) -> str:
+    return path.read_text()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _FilesByBroker | None:
+    """Replaces `--dist loadfile` on Apache Pulsar."""
+    if config.getoption("--broker") == "ours" or config.getoption("dist") != "loadfile":
+        return None
+    return _FilesByBroker(config, log)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -247,88 +283,101 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
-class OwnBrokers:
-    """Brokers for `own_broker`, one at a time, each used by one test after the other until it is dropped."""
+class SpecialBrokers:
+    """Brokers beside the one of the session, by the fixture that they are for: started when a test needs one, and used
+    by one module after the other until they are dropped.
+
+    An Apache Pulsar takes a gigabyte: two of them run, which is as many as a module uses.
+    """
 
     def __init__(self, kind: str, tmp_path_factory: pytest.TempPathFactory) -> None:
         self._kind = kind
         self._directories = tmp_path_factory
-        self._running = ExitStack()
-        self._current: Broker | None = None
+        self._most = 2 if kind == "apache-pulsar" else len(CONF_OF)
+        self._running: dict[str, tuple[Broker, ExitStack]] = {}
 
-    def current(self) -> Broker:
+    def current(self, name: str = OWN) -> Broker:
         """The one that is there, else a new one."""
-        if self._current is None:
-            fresh = started(self._kind, self._directories.mktemp("own-broker"))
-            self._current = self._running.enter_context(fresh)
-        return self._current
+        if name not in self._running:
+            while len(self._running) >= self._most:
+                self.drop(next(iter(self._running)))
+            fresh = ExitStack()
+            started_now = started(self._kind, self._directories.mktemp(name.replace("_", "-")), CONF_OF[name])
+            self._running[name] = fresh.enter_context(started_now), fresh
+        self._running[name] = self._running.pop(name)  # the one used last is the last to go
+        return self._running[name][0]
 
-    def drop(self) -> None:
+    def for_module(self, name: str) -> Iterator[Broker]:
+        """Yields the current one; closes what a module has opened there when it is over."""
+        broker = self.current(name)
+        mark = broker.opened()
+        yield broker
+        broker.close_since(mark)
+
+    def drop(self, name: str = OWN) -> None:
         """End it: the next test gets a new one."""
-        self._current = None
-        self._running.close()
+        broker, running = self._running.pop(name, (None, ExitStack()))
+        with running:
+            if broker is not None:
+                broker.close_since(0)
+
+    def close(self) -> None:
+        """Ends all."""
+        for name in list(self._running):
+            self.drop(name)
 
 
-@pytest.fixture(scope="module")
-def own_brokers(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnBrokers]:
-    """Where `own_broker` comes from."""
-    brokers = OwnBrokers(broker_kind, tmp_path_factory)
+@pytest.fixture(scope="session")
+def special_brokers(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SpecialBrokers]:
+    """Where the brokers below come from."""
+    brokers = SpecialBrokers(broker_kind, tmp_path_factory)
     yield brokers
-    brokers.drop()
+    brokers.close()
 
 
 @pytest.fixture
-def own_broker(own_brokers: OwnBrokers, request: pytest.FixtureRequest) -> Iterator[Broker]:
+def own_broker(special_brokers: SpecialBrokers, request: pytest.FixtureRequest) -> Iterator[Broker]:
     """A broker that the test may restart and kill; nobody else talks to it. Leave it running."""
     request.node.stash[FAILED] = False
-    own = own_brokers.current()
+    own = special_brokers.current()
     yield own
     try:
         own.close_since(0)
     finally:
-        # The tests of a module share one, but nobody takes over one that a failed test may have left dead, least of all
-        # the second try of that test.
+        # The tests of a session share one, but nobody takes over one that a failed test may have left dead, least of
+        # all the second try of that test.
         if request.node.stash[FAILED]:
-            own_brokers.drop()
+            special_brokers.drop()
 
 
 @pytest.fixture(scope="module")
-def limited_broker(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+def limited_broker(special_brokers: SpecialBrokers) -> Iterator[Broker]:
     """A broker whose limits are low enough to be reached: see `LIMITS`."""
-    with started(broker_kind, tmp_path_factory.mktemp("limited-broker"), LIMITS) as limited:
-        yield limited
-        limited.close_since(0)
+    yield from special_brokers.for_module("limited_broker")
 
 
 @pytest.fixture(scope="module")
-def rolling_broker(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker whose ledgers are small and whose rules about them are looked at often: see `ROLLING`."""
-    with started(broker_kind, tmp_path_factory.mktemp("rolling-broker"), ROLLING) as rolling:
-        yield rolling
-        rolling.close_since(0)
+def rolling_broker(special_brokers: SpecialBrokers) -> Iterator[Broker]:
+    """A broker whose ledgers are small and whose rules about them are checked often: see `ROLLING`."""
+    yield from special_brokers.for_module("rolling_broker")
 
 
 @pytest.fixture(scope="module")
-def configured_broker(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+def configured_broker(special_brokers: SpecialBrokers) -> Iterator[Broker]:
     """A broker whose configuration sets retention, expiry, quotas and de-duplication: see `CONFIGURED`."""
-    with started(broker_kind, tmp_path_factory.mktemp("configured-broker"), CONFIGURED) as configured:
-        yield configured
-        configured.close_since(0)
+    yield from special_brokers.for_module("configured_broker")
 
 
 @pytest.fixture(scope="module")
-def throttling_broker(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+def throttling_broker(special_brokers: SpecialBrokers) -> Iterator[Broker]:
     """A broker whose rates spare who has no backlog, and count batches: see `THROTTLING`."""
-    with started(broker_kind, tmp_path_factory.mktemp("throttling-broker"), THROTTLING) as throttling:
-        yield throttling
-        throttling.close_since(0)
+    yield from special_brokers.for_module("throttling_broker")
 
 
 @pytest.fixture(autouse=True)
 def _close_what_the_test_opened(request: pytest.FixtureRequest) -> Iterator[None]:
     """And see to it that the core of every broker holds what it promises: who breaks that fails, by name."""
-    known = ("broker", "own_broker", "limited_broker", "rolling_broker", "configured_broker", "throttling_broker")
-    names = [name for name in known if name in request.fixturenames]
+    names = [name for name in ("broker", *CONF_OF) if name in request.fixturenames]
     brokers: list[Broker] = [request.getfixturevalue(name) for name in names]
     marks = [each.opened() for each in brokers]
     yield

@@ -9,7 +9,6 @@ import pytest
 
 from tests.brokers import Broker, topic_path
 from tests.conformance.exchange import receive_texts
-from tests.eventually import eventually
 from tests.raw import Frame, RawConnection
 
 EARLIEST = pulsar.InitialPosition.Earliest
@@ -57,37 +56,6 @@ def test_what_is_said_to_who_may_not_produce(broker: Broker) -> None:
     assert (fenced["error"], busy["error"]) == ("ProducerFenced", "ProducerBusy")
     assert fenced["message"].endswith("Topic has an existing exclusive producer: a")
     assert busy["message"].endswith("Topic has an existing exclusive producer: a")
-
-
-def test_the_epoch_of_a_topic_survives_a_kill(own_broker: Broker) -> None:
-    # covers PR-7
-    topic = own_broker.topic()
-    raw = own_broker.raw()
-    assert ask(raw, topic, "a", "Exclusive")["topic_epoch"] == 0
-    raw.request("CLOSE_PRODUCER", producer_id=1)
-    assert ask(raw, topic, "b", "Exclusive", 2)["topic_epoch"] == 1
-    own_broker.kill()
-    own_broker.restart()
-    raw = own_broker.raw()
-
-    def answer(name: str, producer_id: int, **fields: Any) -> Frame:
-        """A real broker is not ready for a while after its start."""
-        return eventually(
-            lambda: (
-                frame
-                if (frame := ask(raw, topic, name, "Exclusive", producer_id, **fields)).fields.get("error")
-                != "ServiceNotReady"
-                else None
-            ),
-            timeout_s=30,
-        )
-
-    stale = answer("a", 1, topic_epoch=0)
-    assert stale["error"] == "ProducerFenced"
-    assert stale["message"].endswith("Topic epoch has already moved. Current epoch: 1, Producer epoch: 0")
-    assert answer("b", 2, topic_epoch=1)["topic_epoch"] == 1
-    raw.request("CLOSE_PRODUCER", producer_id=2)
-    assert answer("c", 3)["topic_epoch"] == 2
 
 
 def test_waiters_get_the_topic_one_by_one_in_their_order(broker: Broker) -> None:

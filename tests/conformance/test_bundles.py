@@ -165,13 +165,3 @@ def test_what_is_done_to_one_bundle(broker: Broker, namespace: str) -> None:
     assert used > 1
     assert reason(broker.rest("POST", f"{path}/zz/unsubscribe/s")) == (412, "Invalid bundle range: zz")
     assert reason(broker.rest("DELETE", f"{path}/zz")) == (412, "Invalid bundle range: zz")
-
-
-def test_bundles_outlive_a_kill(own_broker: Broker) -> None:
-    # covers ADM-61
-    name = f"public/{fresh('ns')}"
-    assert own_broker.rest("PUT", f"/admin/v2/namespaces/{name}")[0] == 204
-    assert own_broker.rest("PUT", f"/admin/v2/namespaces/{name}/0x00000000_0x40000000/split") == (204, "")
-    own_broker.process.kill()
-    own_broker.process.restart()
-    assert edges(own_broker, name) == ["0x00000000", "0x20000000", *QUARTERS[1:]]

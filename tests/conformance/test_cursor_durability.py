@@ -1,5 +1,5 @@
 """What a subscription knows is there again after kill -9: acks with and without receipt, parts of batches, holes by the
-ten thousand, redelivery counts, properties, and every order of the admin API that was answered."""
+ten thousand, redelivery counts, and every order of the admin API that was answered."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 
 from tests.brokers import Broker, topic_path
 from tests.conformance.exchange import expect_nothing, receive, receive_texts, send_all, send_batched, texts
-from tests.conformance.test_admin_cursors import EARLIEST_ID, backlog, id_of, sub
+from tests.conformance.outliving import Halves, outlives_a_kill
+from tests.conformance.test_admin_cursors import backlog, id_of, sub
 from tests.eventually import eventually
 from tests.raw import RawConnection
 
@@ -30,18 +31,14 @@ def _topic(own_broker: Broker, count: int) -> tuple[str, list[pulsar.MessageId]]
     return topic, send_all(client.create_producer(topic), [str(number) for number in range(count)])
 
 
-def _crash(own_broker: Broker) -> None:
-    own_broker.kill()
-    own_broker.restart()
-
-
 def _subscribe(raw: RawConnection, topic: str) -> None:
     raw.request("LOOKUP", topic=topic)
     raw.request("SUBSCRIBE", topic=topic, subscription="s", subType="Shared", consumer_id=1)
 
 
 @pytest.mark.ours_only("CUR-4: 4.0.8 writes acks once a second at most; a crash brings the last of them back")
-def test_acks_without_a_receipt_are_on_disk_within_100_ms(own_broker: Broker) -> None:
+@outlives_a_kill
+def test_acks_without_a_receipt_are_on_disk_within_100_ms(own_broker: Broker) -> Halves:
     # covers CUR-4, DUR-6
     topic, _ = _topic(own_broker, 50)
     consumer = _client(own_broker).subscribe(topic, "s", SHARED)
@@ -52,14 +49,15 @@ def test_acks_without_a_receipt_are_on_disk_within_100_ms(own_broker: Broker) ->
     eventually(lambda: backlog(own_broker, topic) == 8)
     # A tenth of a second is the promise; the rest is for a machine that is busy with something else.
     expect_nothing(_client(own_broker).create_reader(topic, pulsar.MessageId.latest), quiet_ms=1_000)
-    _crash(own_broker)
+    yield
     again = _client(own_broker).subscribe(topic, "s", SHARED)
     assert receive_texts(again, 8) == [str(number) for number in range(0, 50, 7)]
     expect_nothing(again)
 
 
 @pytest.mark.ours_only("CUR-5, CUR-4: 4.0.8 remembers 10,000 ranges, and none of the last second")
-def test_twenty_thousand_holes_outlive_a_kill(own_broker: Broker) -> None:
+@outlives_a_kill
+def test_twenty_thousand_holes_outlive_a_kill(own_broker: Broker) -> Halves:
     # covers CUR-1, CUR-5, ACK-4
     topic = own_broker.topic()
     client = _client(own_broker)
@@ -75,7 +73,7 @@ def test_twenty_thousand_holes_outlive_a_kill(own_broker: Broker) -> None:
     for start in range(1, 40_000, 4_000):
         ids = [{"ledgerId": ledger, "entryId": entry} for entry in range(start, start + 4_000, 2)]
         assert raw.request("ACK", consumer_id=1, ack_type="Individual", message_id=ids).type == "ACK_RESPONSE"
-    _crash(own_broker)
+    yield
     stats = own_broker.rest("GET", f"{topic_path(topic)}/stats")[1]["subscriptions"]["s"]
     assert (stats["msgBacklog"], stats["nonContiguousDeletedMessagesRanges"]) == (20_000, 20_000)
     consumer = _client(own_broker).subscribe(topic, "s", SHARED, receiver_queue_size=5_000)
@@ -83,7 +81,8 @@ def test_twenty_thousand_holes_outlive_a_kill(own_broker: Broker) -> None:
 
 
 @pytest.mark.ours_only("CUR-6: 4.0.8 forgets acks inside a batch in a crash")
-def test_acks_inside_a_batch_outlive_a_kill(own_broker: Broker) -> None:
+@outlives_a_kill
+def test_acks_inside_a_batch_outlive_a_kill(own_broker: Broker) -> Halves:
     # covers CUR-3, CUR-6
     topic = own_broker.topic()
     client = _client(own_broker)
@@ -96,14 +95,15 @@ def test_acks_inside_a_batch_outlive_a_kill(own_broker: Broker) -> None:
     raw = own_broker.raw()  # the receipt of any later ack says that the ones before it are on disk
     _subscribe(raw, topic)
     assert raw.request("ACK", consumer_id=1, ack_type="Individual", message_id=[]).type == "ACK_RESPONSE"
-    _crash(own_broker)
+    yield
     again = _client(own_broker).subscribe(topic, "s", SHARED, batch_index_ack_enabled=True)
     assert receive_texts(again, 1) == ["30"]
     expect_nothing(again)
 
 
 @pytest.mark.ours_only("RC-3: 4.0.8 keeps redelivery counts in memory, and only while a consumer is connected")
-def test_redelivery_counts_outlive_a_kill(own_broker: Broker) -> None:
+@outlives_a_kill
+def test_redelivery_counts_outlive_a_kill(own_broker: Broker) -> Halves:
     # covers RC-1, RC-3 (better)
     topic, _ = _topic(own_broker, 3)
     raw = own_broker.raw()
@@ -116,7 +116,7 @@ def test_redelivery_counts_outlive_a_kill(own_broker: Broker) -> None:
         raw.send("REDELIVER_UNACKNOWLEDGED_MESSAGES", consumer_id=1, message_ids=ids)
         assert [each["redelivery_count"] for each in raw.expect_messages(2)] == [count, count]
     assert raw.request("ACK", consumer_id=1, ack_type="Individual", message_id=[]).type == "ACK_RESPONSE"
-    _crash(own_broker)
+    yield
     raw = own_broker.raw()
     _subscribe(raw, topic)
     raw.send("FLOW", consumer_id=1, messagePermits=100)
@@ -125,7 +125,8 @@ def test_redelivery_counts_outlive_a_kill(own_broker: Broker) -> None:
 
 
 @pytest.mark.ours_only("RC-3: 4.0.8 loses redelivery counts, so that the dead letter topic is never reached")
-def test_the_dead_letter_topic_is_reached_over_a_kill(own_broker: Broker) -> None:
+@outlives_a_kill
+def test_the_dead_letter_topic_is_reached_over_a_kill(own_broker: Broker) -> Halves:
     # covers RC-3 (better), DLQ-2
     topic, _ = _topic(own_broker, 1)
     policy = pulsar.ConsumerDeadLetterPolicy(2, dead_letter_topic=f"{topic}-dead", initial_subscription_name="d")
@@ -140,23 +141,13 @@ def test_the_dead_letter_topic_is_reached_over_a_kill(own_broker: Broker) -> Non
     assert receive(consumer, 1)[0].redelivery_count() == 2
     consumer.close()
     assert own_broker.rest("PUT", f"{sub(topic)}/properties", {})[0] == 204  # all before it is on disk too
-    _crash(own_broker)
+    yield
     consumer = _client(own_broker).subscribe(topic, "s", **settings)
     last = receive(consumer, 1)[0]
     assert last.redelivery_count() == 2
     consumer.negative_acknowledge(last)
     dead = _client(own_broker).subscribe(f"{topic}-dead", "d", SHARED, initial_position=EARLIEST)
     assert texts(receive(dead, 1)) == ["0"]
-
-
-def test_properties_outlive_a_kill(own_broker: Broker) -> None:
-    # covers CUR-19, CUR-8
-    topic, _ = _topic(own_broker, 1)
-    assert own_broker.rest("PUT", f"{sub(topic)}/properties", {"a": "1", "ü": ""}) == (204, "")
-    assert own_broker.rest("PUT", sub(topic, "t"), {**EARLIEST_ID, "properties": {"k": "v"}})[0] == 204
-    _crash(own_broker)
-    assert own_broker.rest("GET", f"{sub(topic)}/properties") == (200, {"a": "1", "ü": ""})
-    assert own_broker.rest("GET", f"{sub(topic, 't')}/properties") == (200, {"k": "v"})
 
 
 ORDERS: dict[str, tuple[Callable[[list[pulsar.MessageId]], tuple[str, object]], int]] = {
@@ -169,11 +160,14 @@ ORDERS: dict[str, tuple[Callable[[list[pulsar.MessageId]], tuple[str, object]], 
 
 
 @pytest.mark.ours_only("CUR-4: 4.0.8 answers before the cursor is on disk")
-@pytest.mark.parametrize("order", ORDERS)
-def test_an_answered_order_outlives_a_kill(own_broker: Broker, order: str) -> None:
+@outlives_a_kill
+def test_answered_orders_outlive_a_kill(own_broker: Broker) -> Halves:
     # covers CUR-11, CUR-12, CUR-14, TTL-8
-    topic, ids = _topic(own_broker, 10)
-    path, body = ORDERS[order][0](ids)
-    assert own_broker.rest("POST", f"{sub(topic)}/{path}", body) == (204, "")
-    _crash(own_broker)
-    assert backlog(own_broker, topic) == ORDERS[order][1]
+    topics = {}
+    for order, (request, _) in ORDERS.items():
+        topics[order], ids = _topic(own_broker, 10)
+        path, body = request(ids)
+        assert own_broker.rest("POST", f"{sub(topics[order])}/{path}", body) == (204, "")
+    yield
+    found = {order: backlog(own_broker, topic) for order, topic in topics.items()}
+    assert found == {order: left for order, (_, left) in ORDERS.items()}

@@ -21,7 +21,7 @@ ACK_TIMEOUT_MS = 10_000
 """The least that the client takes."""
 
 
-def _backlog(broker: Broker, topic: str, subscription: str) -> int | None:
+def backlog_of(broker: Broker, topic: str, subscription: str) -> int | None:
     status, stats = broker.rest("GET", f"{topic_path(topic)}/stats")
     if status != 200 or subscription not in stats["subscriptions"]:
         return None
@@ -50,8 +50,8 @@ def test_a_message_that_fails_too_often_goes_to_the_dead_letter_topic(broker: Br
         consumer.negative_acknowledge(message)
     assert counts == [0, 1, 2]
     dead_letter_topic = f"{topic}-s-DLQ"
-    eventually(lambda: _backlog(broker, dead_letter_topic, "kept") == 1, timeout_s=60)
-    eventually(lambda: _backlog(broker, topic, "s") == 0)
+    eventually(lambda: backlog_of(broker, dead_letter_topic, "kept") == 1, timeout_s=60)
+    eventually(lambda: backlog_of(broker, topic, "s") == 0)
     (letter,) = receive(client.subscribe(dead_letter_topic, "kept", SHARED), 1)
     assert (letter.data(), letter.partition_key(), letter.properties()["k"]) == (b"bad", "key", "v")
     assert letter.properties()["REAL_TOPIC"] == topic
@@ -91,7 +91,7 @@ def test_a_dead_letter_stays_when_its_subscription_may_not_be_made(broker: Broke
     )
     stats = broker.rest("GET", f"{topic_path(dead_letter_topic)}/stats")[1]
     assert (stats["publishers"], stats["subscriptions"], stats["msgInCounter"]) == ([], {}, 0)
-    assert _backlog(broker, space.topic, "s") == 1
+    assert backlog_of(broker, space.topic, "s") == 1
     consumer.close()
     assert receive_texts(client.subscribe(space.topic, "s", SHARED), 1) == ["bad"]
 
@@ -115,8 +115,8 @@ def test_a_consumer_that_goes_has_not_failed(broker: Broker) -> None:
         holder = following
     (message,) = receive(holder, 1)
     holder.acknowledge(message)
-    eventually(lambda: _backlog(broker, topic, "s") == 0)
-    assert _backlog(broker, f"{topic}-s-DLQ", "kept") is None
+    eventually(lambda: backlog_of(broker, topic, "s") == 0)
+    assert backlog_of(broker, f"{topic}-s-DLQ", "kept") is None
 
 
 def test_good_messages_go_on_beside_one_that_fails(broker: Broker) -> None:
@@ -143,7 +143,7 @@ def test_good_messages_go_on_beside_one_that_fails(broker: Broker) -> None:
             consumer.acknowledge(message)
     assert seen.count("3") == 2
     assert receive_texts(dead, 1) == ["3"]
-    eventually(lambda: _backlog(broker, topic, "s") == 0)
+    eventually(lambda: backlog_of(broker, topic, "s") == 0)
 
 
 def test_what_is_not_acked_in_time_comes_again(broker: Broker) -> None:
@@ -187,7 +187,7 @@ def test_retry_letters(broker: Broker) -> None:
         if number and broker.kind == "ours":  # Apache Pulsar may be a tick too early (DEL-3)
             assert asked - before >= 1.15
         before = asked
-    eventually(lambda: _backlog(broker, letters.dead_letter_topic, "kept") == 1)
+    eventually(lambda: backlog_of(broker, letters.dead_letter_topic, "kept") == 1)
     (dead,) = receive(client.subscribe(letters.dead_letter_topic, "kept", SHARED), 1)
     assert dead.properties() == {
         "k": "v",
@@ -200,23 +200,5 @@ def test_retry_letters(broker: Broker) -> None:
         "DELAY_TIME": "1200",
     }
     for each in letters.topics:
-        eventually(lambda each=each: _backlog(broker, each, "s") == 0)
+        eventually(lambda each=each: backlog_of(broker, each, "s") == 0)
     letters.close()
-
-
-def test_retry_letters_outlive_the_broker(own_broker: Broker) -> None:
-    # covers RLQ-5
-    topic = own_broker.topic()
-    client = own_broker.client()
-    letters = RetryLetters(client, topic, "s")
-    consumer = client.subscribe(letters.topics, "s", SHARED)
-    client.create_producer(topic).send(b"bad")
-    (message,) = receive(consumer, 1)
-    letters.reconsume_later(consumer, message, delay_ms=2_000)
-    eventually(lambda: _backlog(own_broker, topic, "s") == 0)
-    client.close()
-    own_broker.kill()
-    own_broker.restart()
-    consumer = own_broker.client().subscribe(letters.retry_letter_topic, "s", SHARED)
-    (again,) = receive(consumer, 1, timeout_ms=60_000)
-    assert (again.data(), again.properties()["REAL_TOPIC"]) == (b"bad", topic)

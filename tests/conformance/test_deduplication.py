@@ -19,7 +19,7 @@ MINUS_ONE = 2**64 - 1
 AFTER_RESTART_S = 120
 
 
-def _deduplicating(broker: Broker) -> str:
+def deduplicating(broker: Broker) -> str:
     """A topic with de-duplication on and a subscription `keep` that holds everything.
 
     In this order, and without a consumer: Apache Pulsar was seen, once, to keep stored messages from a consumer that
@@ -49,13 +49,13 @@ def _stored(broker: Broker, topic: str) -> list[str]:
     return found
 
 
-def _opened(broker: Broker, topic: str, name: str = "p") -> tuple[RawConnection, Frame]:
+def opened(broker: Broker, topic: str, name: str = "p") -> tuple[RawConnection, Frame]:
     raw = broker.raw()
     raw.request("LOOKUP", topic=topic)
     return raw, raw.request("PRODUCER", topic=topic, producer_id=1, producer_name=name)
 
 
-def _answer(raw: RawConnection, sequence_id: int, payload: bytes = b"x", **fields: Any) -> Frame:
+def answer_to(raw: RawConnection, sequence_id: int, payload: bytes = b"x", **fields: Any) -> Frame:
     """What comes back for one SEND, after nothing is under way any more."""
     raw.send_message(1, sequence_id, payload, **fields)
     frame = raw.next_frame(30)
@@ -63,14 +63,14 @@ def _answer(raw: RawConnection, sequence_id: int, payload: bytes = b"x", **field
     return frame
 
 
-def _is_repeated(frame: Frame) -> bool:
+def is_repeated(frame: Frame) -> bool:
     assert frame.type == "SEND_RECEIPT", frame
     return frame.position == (MINUS_ONE, MINUS_ONE)
 
 
 def test_a_sequence_id_is_stored_once(broker: Broker) -> None:
     # covers DED-2, DED-3, DED-13, X13
-    topic = _deduplicating(broker)
+    topic = deduplicating(broker)
     client = broker.client()
     producer = client.create_producer(topic, producer_name="p")
     stored = producer.send(b"5", sequence_id=5)
@@ -86,7 +86,7 @@ def test_a_sequence_id_is_stored_once(broker: Broker) -> None:
 
 def test_a_producer_goes_on_where_its_name_stopped(broker: Broker) -> None:
     # covers DED-11, PR-3
-    topic = _deduplicating(broker)
+    topic = deduplicating(broker)
     client = broker.client()
     first = client.create_producer(topic, producer_name="p")
     first.send(b"7", sequence_id=7)
@@ -104,7 +104,7 @@ def test_a_producer_goes_on_where_its_name_stopped(broker: Broker) -> None:
 
 def test_a_client_that_starts_again_from_its_journal_stores_each_item_once(broker: Broker) -> None:
     # covers DED-11
-    topic = _deduplicating(broker)
+    topic = deduplicating(broker)
     for upto in (4, 7, 10):
         client = broker.client()
         producer = client.create_producer(topic, producer_name="journal", send_timeout_millis=0)
@@ -117,24 +117,24 @@ def test_a_client_that_starts_again_from_its_journal_stores_each_item_once(broke
 
 def test_receipts_of_what_was_stored_before(broker: Broker) -> None:
     # covers DED-3, DED-7
-    topic = _deduplicating(broker)
-    raw, ready = _opened(broker, topic)
+    topic = deduplicating(broker)
+    raw, ready = opened(broker, topic)
     assert ready["last_sequence_id"] == -1
-    stored = _answer(raw, 4)
-    assert not _is_repeated(stored)
-    again = _answer(raw, 4)
-    assert _is_repeated(again)
+    stored = answer_to(raw, 4)
+    assert not is_repeated(stored)
+    again = answer_to(raw, 4)
+    assert is_repeated(again)
     assert (again["producer_id"], again["sequence_id"]) == (1, 4)
     raw.close()
     eventually(lambda: not broker.rest("GET", f"{topic_path(topic)}/stats")[1]["publishers"])
-    _, ready = _opened(broker, topic)
+    _, ready = opened(broker, topic)
     assert ready["last_sequence_id"] == 4
 
 
 def test_a_repeated_id_is_never_answered_before_its_first_copy(broker: Broker) -> None:
     # covers DED-4
-    topic = _deduplicating(broker)
-    raw, _ = _opened(broker, topic)
+    topic = deduplicating(broker)
+    raw, _ = opened(broker, topic)
     for _ in range(2):
         raw.send_message(1, 7, b"x")
     first, second = raw.next_frame(30), raw.next_frame(30)
@@ -143,46 +143,46 @@ def test_a_repeated_id_is_never_answered_before_its_first_copy(broker: Broker) -
     if broker.kind != "ours" and first.type == "SEND_ERROR":
         # Apache Pulsar cannot tell while the first copy is being written, and says so before the receipt.
         assert first["error"] == "PersistenceError"
-        first, second = second, _answer(raw, 7)
-    assert [_is_repeated(first), _is_repeated(second)] == [False, True]
+        first, second = second, answer_to(raw, 7)
+    assert [is_repeated(first), is_repeated(second)] == [False, True]
     assert _stored(broker, topic) == ["x"]
 
 
 def test_the_name_of_the_producer_counts_and_not_that_in_the_metadata(broker: Broker) -> None:
     # covers DED-2
-    topic = _deduplicating(broker)
-    first, _ = _opened(broker, topic, "a")
-    second, _ = _opened(broker, topic, "b")
-    assert not _is_repeated(_answer(first, 1))
-    assert not _is_repeated(_answer(second, 1, metadata={"producer_name": "a"}))
-    assert _is_repeated(_answer(second, 1, metadata={"producer_name": "c"}))
+    topic = deduplicating(broker)
+    first, _ = opened(broker, topic, "a")
+    second, _ = opened(broker, topic, "b")
+    assert not is_repeated(answer_to(first, 1))
+    assert not is_repeated(answer_to(second, 1, metadata={"producer_name": "a"}))
+    assert is_repeated(answer_to(second, 1, metadata={"producer_name": "c"}))
 
 
 def test_batches(broker: Broker) -> None:
     # covers DED-2: compared by the lowest id, kept by the highest
-    topic = _deduplicating(broker)
-    raw, _ = _opened(broker, topic)
+    topic = deduplicating(broker)
+    raw, _ = opened(broker, topic)
 
     def send(low: int, high: int) -> Frame:
         count = high - low + 1
         values = [str(number).encode() for number in range(low, high + 1)]
         metadata = {"num_messages_in_batch": count, "highest_sequence_id": high}
         payload = batch_payload(values, low)
-        return _answer(raw, low, payload, metadata=metadata, num_messages=count, highest_sequence_id=high)
+        return answer_to(raw, low, payload, metadata=metadata, num_messages=count, highest_sequence_id=high)
 
     first = send(0, 9)
-    assert (_is_repeated(first), first["highest_sequence_id"]) == (False, 9)
-    assert _is_repeated(send(0, 9))
-    assert _is_repeated(send(3, 9))
-    assert _is_repeated(_answer(raw, 5))
-    assert not _is_repeated(send(10, 14))
+    assert (is_repeated(first), first["highest_sequence_id"]) == (False, 9)
+    assert is_repeated(send(0, 9))
+    assert is_repeated(send(3, 9))
+    assert is_repeated(answer_to(raw, 5))
+    assert not is_repeated(send(10, 14))
     assert _stored(broker, topic) == [str(number) for number in range(15)]
 
 
 @pytest.mark.ours_only("DED-13: Apache Pulsar drops the whole batch and answers that it is stored")
 def test_a_batch_of_old_and_new_messages_is_refused(broker: Broker) -> None:
     # covers DED-13
-    topic = _deduplicating(broker)
+    topic = deduplicating(broker)
     client = broker.client()
     client.create_producer(topic, producer_name="p").send(b"14", sequence_id=14)
     client.close()
@@ -209,15 +209,15 @@ def test_a_batch_of_old_and_new_messages_is_refused(broker: Broker) -> None:
 
 def test_a_chunked_message_is_judged_by_its_last_chunk(broker: Broker) -> None:
     # covers DED-8, CHK-8
-    topic = _deduplicating(broker)
-    raw, _ = _opened(broker, topic)
+    topic = deduplicating(broker)
+    raw, _ = opened(broker, topic)
 
     def send(chunk_id: int) -> bool:
         metadata = {"uuid": "u", "chunk_id": chunk_id, "num_chunks_from_msg": 2, "total_chunk_msg_size": 2}
-        return _is_repeated(_answer(raw, 3, b"c", metadata=metadata, is_chunk=True))
+        return is_repeated(answer_to(raw, 3, b"c", metadata=metadata, is_chunk=True))
 
     assert [send(chunk_id) for chunk_id in (0, 1, 0, 1)] == [False, False, False, True]
-    assert _is_repeated(_answer(raw, 3))
+    assert is_repeated(answer_to(raw, 3))
 
 
 def test_it_is_switched_on_and_off_on_a_live_topic(broker: Broker) -> None:
@@ -249,7 +249,7 @@ def test_it_is_switched_on_for_a_namespace(broker: Broker) -> None:
 
 def test_ids_are_known_after_an_unload(broker: Broker) -> None:
     # covers DED-7
-    topic = _deduplicating(broker)
+    topic = deduplicating(broker)
     producer = broker.client().create_producer(topic, producer_name="p")
     producer.send(b"4", sequence_id=4)
     assert broker.rest("PUT", f"{topic_path(topic)}/unload")[0] == 204
@@ -260,7 +260,7 @@ def test_ids_are_known_after_an_unload(broker: Broker) -> None:
 
 def test_internal_statistics_show_what_is_known(broker: Broker) -> None:
     # covers DED-6; better than Apache Pulsar (DED-7): stored with each entry, there after a thousand of them
-    topic = _deduplicating(broker)
+    topic = deduplicating(broker)
     send_all(broker.client().create_producer(topic, producer_name="p"), ["0", "1", "2"])
 
     def cursors() -> dict[str, Any]:
@@ -282,24 +282,9 @@ def test_internal_statistics_show_what_is_known(broker: Broker) -> None:
     eventually(lambda: set(cursors()) == {"keep"})
 
 
-def test_ids_are_known_after_a_kill(own_broker: Broker) -> None:
-    # covers DED-7
-    topic = _deduplicating(own_broker)
-    producer = own_broker.client().create_producer(topic, producer_name="p")
-    send_all(producer, [str(number) for number in range(1_500)])
-    own_broker.kill()
-    own_broker.restart()
-    raw, ready = _opened(own_broker, topic)
-    while ready.type != "PRODUCER_SUCCESS":  # the client above came back with the name first
-        own_broker.close_since(0)
-        raw, ready = _opened(own_broker, topic)
-    assert ready["last_sequence_id"] == 1_499
-    assert [_is_repeated(_answer(raw, number)) for number in (1_400, 1_499, 1_500)] == [True, True, False]
-
-
 def test_a_producer_under_kills_stores_each_message_once(own_broker: Broker) -> None:
     # covers DED-5, DED-7, DED-11
-    topic = _deduplicating(own_broker)
+    topic = deduplicating(own_broker)
     client = own_broker.client(operation_timeout_seconds=60)
     producer = client.create_producer(topic, producer_name="p", send_timeout_millis=0, block_if_queue_full=True)
     kills, burst = (3, 4_000) if own_broker.kind == "ours" else (1, 4_000)

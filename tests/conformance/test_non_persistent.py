@@ -210,23 +210,6 @@ def test_what_moves_a_position_is_refused_with_a_reason(broker: Broker) -> None:
         assert (status, text.endswith("on a non-persistent topic is not allowed")) == (405, True), text
 
 
-def test_a_restart_forgets_it(own_broker: Broker) -> None:
-    # covers NP-7, DUR-8
-    topic = _topic(own_broker)
-    client = own_broker.client()
-    client.subscribe(topic, "s", SHARED)
-    listing = "/admin/v2/non-persistent/public/default"
-    assert topic in own_broker.rest("GET", listing)[1]
-    client.close()
-    own_broker.kill()
-    own_broker.restart()
-    assert topic not in own_broker.rest("GET", listing)[1]
-    client = own_broker.client()
-    consumer = client.subscribe(topic, "s", SHARED)
-    send_all(client.create_producer(topic), ["again"])
-    assert receive_texts(consumer, 1) == ["again"]
-
-
 def test_a_flood_is_answered_in_order_and_what_is_dropped_is_told(broker: Broker) -> None:
     # covers NP-2, NP-4: ours is done with each before it takes the next, so that none has to be dropped
     topic, count = _topic(broker), 3_000

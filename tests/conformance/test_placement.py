@@ -179,14 +179,3 @@ def test_anti_affinity_groups(broker: Broker) -> None:
         path = f"/admin/v2/namespaces/{tenant}/n/antiAffinity"
         assert broker.rest("DELETE", path) == (204, "")
         assert broker.rest("GET", path) == (204, "")
-
-
-def test_placement_outlives_a_kill(own_broker: Broker) -> None:
-    # covers ADM-57
-    path = f"{CLUSTERS}/standalone"
-    assert own_broker.rest("POST", f"{path}/failureDomains/d1", {"brokers": ["b1"]}) == (204, "")
-    assert own_broker.rest("POST", f"{path}/namespaceIsolationPolicies/p1", POLICY) == (204, "")
-    own_broker.process.kill()
-    own_broker.process.restart()
-    assert own_broker.rest("GET", f"{path}/failureDomains") == (200, {"d1": {"brokers": ["b1"]}})
-    assert own_broker.rest("GET", f"{path}/namespaceIsolationPolicies") == (200, {"p1": POLICY})

@@ -8,7 +8,6 @@ import pytest
 
 from tests.brokers import Broker, topic_path
 from tests.conformance.test_namespaces import fresh, reason
-from tests.eventually import eventually
 
 RETENTION = {"retentionTimeInMinutes": 180, "retentionSizeInMB": 10240}
 PERSISTENCE = {
@@ -281,17 +280,3 @@ def test_policies_show_in_the_whole(broker: Broker, namespace: str) -> None:
     assert policies["message_ttl_in_seconds"] == 60
     assert policies["deduplicationEnabled"] is True
     assert policies["backlog_quota_map"] == {"message_age": SHOWN_QUOTA}
-
-
-def test_policies_survive_a_restart(own_broker: Broker) -> None:
-    # covers DUR-7, ADM-66, ADM-67 (durable)
-    namespace = f"/admin/v2/namespaces/public/{fresh('ns')}"
-    topic = topic_path(f"persistent://public/{namespace.rpartition('/')[2]}/t")
-    assert own_broker.rest("PUT", namespace)[0] == 204
-    assert own_broker.rest("PUT", topic)[0] == 204
-    assert own_broker.rest("POST", f"{namespace}/retention", RETENTION)[0] == 204
-    assert own_broker.rest("POST", f"{topic}/messageTTL?messageTTL=9")[0] == 204
-    own_broker.kill()
-    own_broker.restart()
-    assert own_broker.rest("GET", f"{namespace}/retention") == (200, RETENTION)
-    assert eventually(lambda: own_broker.rest("GET", f"{topic}/messageTTL") == (200, 9))

@@ -9,6 +9,7 @@ import pytest
 
 from tests.brokers import Broker
 from tests.conformance.exchange import expect_nothing, position, receive, receive_texts, send_all, send_batched
+from tests.conformance.outliving import Halves, outlives_a_kill, outlives_a_stop
 from tests.conftest import started
 from tests.eventually import eventually
 from tests.raw import command_bytes, entry_bytes, frame_bytes
@@ -30,7 +31,8 @@ def _kept_topic(own_broker: Broker, **kind: int) -> str:
     return topic
 
 
-def test_clients_come_back_after_a_restart(own_broker: Broker) -> None:
+@outlives_a_stop
+def test_clients_come_back_after_a_restart(own_broker: Broker) -> Halves:
     # covers PR-1 (name kept on reconnect), CUR-8, A5, SUB-10
     topic = _kept_topic(own_broker)
     client = _client(own_broker)
@@ -42,7 +44,7 @@ def test_clients_come_back_after_a_restart(own_broker: Broker) -> None:
     consumer.acknowledge(messages[0])
     assert receive_texts(reader, 1) == ["0"]
     name = producer.producer_name()
-    own_broker.restart()
+    yield
     (after,) = send_all(producer, ["3"])
     assert (after.ledger_id(), after.entry_id()) > (before[-1].ledger_id(), before[-1].entry_id())
     assert producer.producer_name() == name
@@ -55,7 +57,8 @@ def test_clients_come_back_after_a_restart(own_broker: Broker) -> None:
     assert [message.data() for message in receive(reader, 3, timeout_ms=AFTER_RESTART_MS)] == [b"1", b"2", b"3"]
 
 
-def test_what_was_acked_in_order_stays_acked_over_a_restart(own_broker: Broker) -> None:
+@outlives_a_stop
+def test_what_was_acked_in_order_stays_acked_over_a_restart(own_broker: Broker) -> Halves:
     # covers CUR-1, CUR-5 (graceful close writes the exact state)
     topic = own_broker.topic()
     client = _client(own_broker)
@@ -68,7 +71,7 @@ def test_what_was_acked_in_order_stays_acked_over_a_restart(own_broker: Broker) 
             plain.acknowledge(message)
     cumulative.acknowledge_cumulative(receive(cumulative, 6)[5])
     client.close()
-    own_broker.restart()
+    yield
     client = _client(own_broker)
     plain = client.subscribe(topic, "plain", SHARED)
     assert receive_texts(plain, 2) == ["3", "7"]
@@ -78,7 +81,8 @@ def test_what_was_acked_in_order_stays_acked_over_a_restart(own_broker: Broker) 
 
 
 @pytest.mark.ours_only("CUR-6: 4.0.8 forgets acks inside a batch when it stops, here even in order")
-def test_acks_inside_a_batch_outlive_a_restart(own_broker: Broker) -> None:
+@outlives_a_stop
+def test_acks_inside_a_batch_outlive_a_restart(own_broker: Broker) -> Halves:
     # covers CUR-3, CUR-6
     topic = own_broker.topic()
     client = _client(own_broker)
@@ -88,20 +92,21 @@ def test_acks_inside_a_batch_outlive_a_restart(own_broker: Broker) -> None:
     consumer.acknowledge(messages[0])
     consumer.acknowledge(messages[2])
     client.close()
-    own_broker.restart()
+    yield
     again = _client(own_broker).subscribe(topic, "s", SHARED, batch_index_ack_enabled=True)
     assert receive_texts(again, 1) == ["b"]
     expect_nothing(again)
 
 
-def test_topics_partitions_and_subscriptions_outlive_a_restart(own_broker: Broker) -> None:
+@outlives_a_stop
+def test_topics_partitions_and_subscriptions_outlive_a_restart(own_broker: Broker) -> Halves:
     # covers TN-8, CUR-8, CUR-9, DUR-7
     parted, plain = _kept_topic(own_broker, partitions=3), own_broker.topic()
     client = _client(own_broker)
     client.subscribe(plain, "s").close()
     sent = send_all(client.create_producer(parted), [str(number) for number in range(30)])
     client.close()
-    own_broker.restart()
+    yield
     raw = own_broker.raw()
     assert raw.request("PARTITIONED_METADATA", topic=parted)["partitions"] == 3
     client = _client(own_broker)
@@ -113,7 +118,8 @@ def test_topics_partitions_and_subscriptions_outlive_a_restart(own_broker: Broke
 
 
 @pytest.mark.ours_only("CUR-4, CUR-6, ACK-4: an ack that was answered is on disk; 4.0.8 loses the last second of them")
-def test_receipts_and_acks_outlive_a_kill(own_broker: Broker) -> None:
+@outlives_a_kill
+def test_receipts_and_acks_outlive_a_kill(own_broker: Broker) -> Halves:
     # covers ACK-4, CUR-4, CUR-6, DUR-6
     topic = own_broker.topic()
     raw = own_broker.raw()
@@ -129,8 +135,7 @@ def test_receipts_and_acks_outlive_a_kill(own_broker: Broker) -> None:
     acked = [dict(message["message_id"]) for message in messages[::3]]
     ids = [{"ledgerId": each["ledgerId"], "entryId": each["entryId"]} for each in acked]
     assert raw.request("ACK", consumer_id=1, ack_type="Individual", message_id=ids).type == "ACK_RESPONSE"
-    own_broker.kill()
-    own_broker.restart()
+    yield
     raw = own_broker.raw()
     raw.request("LOOKUP", topic=topic)
     raw.request("SUBSCRIBE", consumer_id=1, **fields)
@@ -142,16 +147,13 @@ def test_receipts_and_acks_outlive_a_kill(own_broker: Broker) -> None:
     assert [message.position for message in again] == [receipts[number].position for number in expected]
 
 
-@pytest.mark.parametrize("killed", [False, True], ids=["stopped", "killed"])
-def test_a_topic_that_is_loaded_again_begins_a_ledger(own_broker: Broker, killed: bool) -> None:
-    # covers ML-1
+def _begins_a_ledger(own_broker: Broker) -> Halves:
+    """A topic that is loaded again begins a ledger."""
     topic = _kept_topic(own_broker)
     client = _client(own_broker)
     before = send_all(client.create_producer(topic), ["0", "1", "2"])
     client.close()
-    if killed:
-        own_broker.kill()
-    own_broker.restart()
+    yield
     client = _client(own_broker)
     (after,) = send_all(client.create_producer(topic), ["3"])
     assert after.ledger_id() > before[-1].ledger_id()
@@ -159,13 +161,25 @@ def test_a_topic_that_is_loaded_again_begins_a_ledger(own_broker: Broker, killed
     assert receive_texts(client.create_reader(topic, before[0]), 3) == ["1", "2", "3"]
 
 
-def test_receipted_messages_outlive_a_kill(own_broker: Broker) -> None:
+@outlives_a_stop
+def test_a_topic_that_was_closed_begins_a_ledger(own_broker: Broker) -> Halves:
+    # covers ML-1
+    yield from _begins_a_ledger(own_broker)
+
+
+@outlives_a_kill
+def test_a_topic_that_was_not_closed_begins_a_ledger(own_broker: Broker) -> Halves:
+    # covers ML-1
+    yield from _begins_a_ledger(own_broker)
+
+
+@outlives_a_kill
+def test_receipted_messages_outlive_a_kill(own_broker: Broker) -> Halves:
     # covers DUR-1 (a receipt means on disk), A5
     topic = _kept_topic(own_broker)
     client = _client(own_broker)
     sent = send_all(client.create_producer(topic), [str(number) for number in range(200)])
-    own_broker.kill()
-    own_broker.restart()
+    yield
     fresh = _client(own_broker)
     messages = receive(fresh.create_reader(topic, pulsar.MessageId.earliest), 200)
     assert [message.message_id() for message in messages] == sent
@@ -173,7 +187,8 @@ def test_receipted_messages_outlive_a_kill(own_broker: Broker) -> None:
     assert (after.ledger_id(), after.entry_id()) > (sent[-1].ledger_id(), sent[-1].entry_id())
 
 
-def test_what_many_producers_sent_in_turn_outlives_a_kill(own_broker: Broker) -> None:
+@outlives_a_kill
+def test_what_many_producers_sent_in_turn_outlives_a_kill(own_broker: Broker) -> Halves:
     # covers DUR-1, PR-9: a connection that publishes to many topics
     topics = [_kept_topic(own_broker) for _ in range(40)]
     raw = own_broker.raw()
@@ -196,8 +211,7 @@ def test_what_many_producers_sent_in_turn_outlives_a_kill(own_broker: Broker) ->
         found.append(receipt.position)
     for found in positions:
         assert found == [(found[0][0], found[0][1] + index) for index in range(50)]
-    own_broker.kill()
-    own_broker.restart()
+    yield
     client = _client(own_broker)
     for number, topic in list(enumerate(topics))[::5]:
         messages = receive(client.create_reader(topic, pulsar.MessageId.earliest), 50)

@@ -118,18 +118,6 @@ def test_native_protobuf(broker: Broker) -> None:
         client.create_producer(topic, schema=ps.ProtobufNativeSchema(wrappers_pb2.Int64Value))
 
 
-def test_schemas_outlive_a_kill(own_broker: Broker) -> None:
-    # covers SC-1
-    topic = own_broker.topic()
-    asked = Schemas(own_broker.raw())
-    assert [asked.produce(topic, record(A)), asked.produce(topic, record(A, B_WITH_DEFAULT))] == [0, 1]
-    own_broker.kill()
-    own_broker.restart()
-    again = Schemas(own_broker.raw())
-    assert again.get(topic)["schema"]["schema_data"] == record(A, B_WITH_DEFAULT).hex()
-    assert eventually(lambda: again.produce(topic, record(A)) == 0 or None, timeout_s=60)
-
-
 # ---- versions -------------------------------------------------------------------------------------------------------
 
 

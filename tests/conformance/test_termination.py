@@ -75,21 +75,6 @@ def test_a_consumer_that_comes_to_the_end_hears_of_it_at_once(broker: Broker) ->
     assert raw.expect("REACHED_END_OF_TOPIC")["consumer_id"] == 1
 
 
-def test_the_end_of_a_topic_survives_a_kill(own_broker: Broker) -> None:
-    # covers TN-13
-    topic = own_broker.topic()
-    send_all(own_broker.client().create_producer(topic), ["a"])
-    last = last_id(own_broker, topic)
-    own_broker.kill()
-    own_broker.restart()
-    client = own_broker.client(operation_timeout_seconds=30)
-    with pytest.raises(pulsar.TopicTerminated):
-        client.create_producer(topic)
-    assert last_id(own_broker, topic) == last
-    consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
-    assert receive_texts(consumer, 1) == ["a"]
-
-
 def test_an_empty_topic_ends_at_an_entry_that_is_not_there(broker: Broker) -> None:
     # covers TN-13, REST 1.8
     topic = broker.topic()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.brokers import Broker
+from tests.conformance.outliving import Halves, outlives_a_kill
 from tests.conformance.transactions import Transacting, Transaction, refusal
 from tests.eventually import eventually
 
@@ -25,7 +26,8 @@ def _begin(client: Transacting, coordinator: int) -> Transaction:
     return opened[0]
 
 
-def test_more_coordinators_are_made_and_stay(own_broker: Broker) -> None:
+@outlives_a_kill
+def test_more_coordinators_are_made_and_stay(own_broker: Broker) -> Halves:
     # covers TX-2, TX-3, TX-22, TX-17
     client = Transacting(own_broker)
     first = client.begin()
@@ -47,8 +49,7 @@ def test_more_coordinators_are_made_and_stay(own_broker: Broker) -> None:
     client.commit(other)
     assert client.take(1) == [b"other"]
 
-    own_broker.kill()
-    own_broker.restart()
+    yield
     client = Transacting(own_broker)
     assert client.raw.request("PARTITIONED_METADATA", topic=ASSIGN)["partitions"] == 3
     again = _begin(client, 2)

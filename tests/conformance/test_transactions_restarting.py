@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from tests.brokers import Broker
+from tests.conformance.outliving import Halves, outlives_a_kill
 from tests.conformance.transactions import Transacting, filled, refusal
 from tests.eventually import eventually
 
 
 def _back(broker: Broker) -> Transacting:
     """The broker after a kill, and a connection to its coordinator."""
-    broker.kill()
-    broker.restart()
     found: list[Transacting] = []
 
     def connected() -> bool:
@@ -25,7 +24,8 @@ def _back(broker: Broker) -> Transacting:
     return found[0]
 
 
-def test_open_and_ended_transactions_survive(own_broker: Broker) -> None:
+@outlives_a_kill
+def test_open_and_ended_transactions_survive(own_broker: Broker) -> Halves:
     # covers TX-17, TX-3, TX-11
     client = Transacting(own_broker)
     topic, positions = filled(client, count=4)
@@ -47,6 +47,7 @@ def test_open_and_ended_transactions_survive(own_broker: Broker) -> None:
     client.ack(positions[2], opened)
     plain = client.send(b"plain")
 
+    yield
     client = _back(own_broker)
     assert client.begin()[1] > opened[1]
     assert client.end(committed, "COMMIT")["error"] == "TransactionNotFound"
@@ -62,7 +63,8 @@ def test_open_and_ended_transactions_survive(own_broker: Broker) -> None:
     assert client.last_position(3) == plain
 
 
-def test_a_time_out_goes_on(own_broker: Broker) -> None:
+@outlives_a_kill
+def test_a_time_out_goes_on(own_broker: Broker) -> Halves:
     # covers TX-17, TX-7, TX-3
     client = Transacting(own_broker)
     topic, positions = filled(client, count=2)
@@ -70,13 +72,15 @@ def test_a_time_out_goes_on(own_broker: Broker) -> None:
     client.send(b"open", transaction)
     client.send(b"plain")
     client.ack(positions[0], transaction)
+    yield
     client = _back(own_broker)
     assert eventually(lambda: client.add_topics(transaction, topic).fields.get("error") == "TransactionNotFound")
     client.subscribe(topic)
     assert {frame.payload for frame in client.raw.expect_messages(3)} == {b"0", b"1", b"plain"}
 
 
-def test_cumulative_acks_and_those_inside_batches_survive(own_broker: Broker) -> None:
+@outlives_a_kill
+def test_cumulative_acks_and_those_inside_batches_survive(own_broker: Broker) -> Halves:
     # covers TX-17, TX-13, TX-14
     client = Transacting(own_broker)
     ordered, positions = filled(client, "Exclusive", count=4)
@@ -89,6 +93,7 @@ def test_cumulative_acks_and_those_inside_batches_survive(own_broker: Broker) ->
     client.ack(positions[2], transaction, "Cumulative")
     client.ack(batch, transaction, consumer_id=2, ack_set=[0b1010], batch_size=4)
 
+    yield
     client = _back(own_broker)
     client.subscribe(ordered, "Exclusive")
     client.subscribe(topic, consumer_id=2)

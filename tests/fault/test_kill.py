@@ -28,12 +28,13 @@ from tests.fault.crash_load import (
 )
 
 
-def kills(unless_told: int) -> int:
-    """Kills of a test: those that CRASHES tells, if it does."""
-    return int(os.environ.get("CRASHES", unless_told))
+def kills(short: int, long: int) -> pytest.MarkDecorator:
+    """How often a test kills its broker: as CRASHES says, else in a short form and a long one."""
+    chosen = os.environ.get("CRASHES")
+    numbers = [int(chosen)] if chosen else [short, pytest.param(long, marks=pytest.mark.long)]
+    return pytest.mark.parametrize("kills", numbers)
 
 
-CRASHES = kills(unless_told=20)
 SEED = int(os.environ.get("CRASH_SEED", "20261121"))
 BATCH = 20
 
@@ -56,7 +57,8 @@ def crashing(tmp_path: Path) -> Iterator[Broker]:
         yield Broker("ours", process.service_url, process.admin_url, process)
 
 
-def test_no_receipt_and_no_ack_is_lost(crashing: Broker, tmp_path: Path) -> None:
+@kills(short=3, long=20)
+def test_no_receipt_and_no_ack_is_lost(crashing: Broker, tmp_path: Path, kills: int) -> None:
     # covers ACK-4, CUR-3, CUR-4, CUR-6, PR-9, A5
     choices = random.Random(SEED)
     singles, batches = Promises(crashing.topic("singles")), Promises(crashing.topic("batches"))
@@ -66,7 +68,7 @@ def test_no_receipt_and_no_ack_is_lost(crashing: Broker, tmp_path: Path) -> None
         # Never consumed: it keeps every message for the accounts.
         subscribe(raw, promises.topic, "keep", "Shared")
         raw.close()
-    for crash in range(CRASHES):
+    for crash in range(kills):
         with quiet_client(crashing) as client:
             producers = [
                 Producing(client, singles, "a", numbers["a"]),
@@ -108,7 +110,7 @@ def test_no_receipt_and_no_ack_is_lost(crashing: Broker, tmp_path: Path) -> None
         batches.verify_stored(client, from_start=True)
     _settle_accounts(crashing, singles, ["singly", "up-to"])
     _settle_accounts(crashing, batches, ["indexes"])
-    print(f"{CRASHES} crashes: {singles.receipt_count() + batches.receipt_count()} receipted messages, ", end="")
+    print(f"{kills} crashes: {singles.receipt_count() + batches.receipt_count()} receipted messages, ", end="")
     print(f"{singles.ack_count() + batches.ack_count()} answered acknowledgements, seed {SEED}")
 
 

@@ -24,7 +24,6 @@ from tests.fault.test_kill import SEED, SMALL, kills
 
 BURST = 1_500
 KEYS = 40
-KILLS = kills(unless_told=5)
 
 
 @pytest.fixture
@@ -70,14 +69,15 @@ class _Burst(threading.Thread):
         eventually(lambda: len(self.receipts) >= count, timeout_s=120)
 
 
-def test_each_message_is_stored_once(deduplicating: Broker, tmp_path: Path) -> None:
+@kills(short=2, long=5)
+def test_each_message_is_stored_once(deduplicating: Broker, tmp_path: Path, kills: int) -> None:
     # covers DED-5, DED-7, DED-11, CMP-C4
     choices, topic = random.Random(SEED), deduplicating.topic()
     compaction = f"{topic_path(topic)}/compaction"
     with quiet_client(deduplicating) as client:
         client.subscribe(topic, "keep", initial_position=pulsar.InitialPosition.Earliest).close()
         producer = client.create_producer(topic, producer_name="p", send_timeout_millis=0, block_if_queue_full=True)
-        for life in range(KILLS):
+        for life in range(kills):
             burst = _Burst(producer, life * BURST)
             enough, asks_at = choices.randrange(1, BURST), choices.randrange(BURST)
             burst.await_receipts(min(enough, asks_at))

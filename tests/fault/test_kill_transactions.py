@@ -26,7 +26,6 @@ from tests.fault.transaction_account import Account, Visible
 from tests.fault.transaction_load import BATCH, ENOUGH_INPUTS, Findings, Sources, Worker, find_out
 from tests.raw import NoFrame
 
-KILLS = kills(unless_told=10)
 NOTICED_WITHIN = 20
 """Kills until a broker that is broken on purpose must have been noticed."""
 BROKEN = ["half", *(["early", "parts"] if "CRASHES" in os.environ else [])]
@@ -147,21 +146,23 @@ def _lives(kind: type[BrokerProcess], data_dir: Path) -> Iterator[_Lives]:
             broker.close_since(0)
 
 
-def test_each_transaction_is_there_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+@kills(short=2, long=10)
+def test_each_transaction_is_there_as_a_whole_or_not_at_all(tmp_path: Path, kills: int) -> None:
     # covers TX-3, TX-6, TX-7, TX-9, TX-11, TX-12, TX-13, TX-14, TX-15, TX-17, TX-18
     with _lives(BrokerProcess, tmp_path / "data") as lives:
-        lives.run(KILLS, tmp_path / "data")
+        lives.run(kills, tmp_path / "data")
         lives.verify_all()
     intents = lives.account.intents
     assert len({intent.transaction for intent in intents}) == len(intents), "no id is used twice"
     outcomes = Counter("committed" if intent.is_committed else "aborted" for intent in intents)
     receipts = sum(target.receipt_count() for target in lives.targets)
     print(
-        f"{KILLS} kills: {len(intents)} transactions, {dict(outcomes)}, {lives.findings}; {receipts} visible messages "
+        f"{kills} kills: {len(intents)} transactions, {dict(outcomes)}, {lives.findings}; {receipts} visible messages "
     )
     print(f"with a receipt; acks by kind: {dict(lives.account.answered_acks)}; seed {SEED}")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("broken", BROKEN)
 def test_a_broker_whose_transactions_are_broken_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str

@@ -69,6 +69,7 @@ def test_a_repair_that_is_cut_short_can_be_run_again(recording: Path, tmp_path: 
         print(cuts.cut_repair(number))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("unsynced", UNSYNCED)
 def test_a_broker_that_does_not_sync_is_noticed(recording: Path, tmp_path: Path, unsynced: str) -> None:
     cuts = PowerCuts(recording, tmp_path, SEED, RECORDED_BYTES)
@@ -78,6 +79,7 @@ def test_a_broker_that_does_not_sync_is_noticed(recording: Path, tmp_path: Path,
             cuts.cut(number, after=0.8)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("broken", BROKEN)
 def test_a_broker_that_forgets_transactions_is_noticed(
     recording: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str

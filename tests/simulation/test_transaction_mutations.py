@@ -13,7 +13,7 @@ from spark_pulsar.broker.transactions.open_transactions import OpenTransactions
 from spark_pulsar.ledger.apply import transactions as applying
 
 from .profile import NEWEST
-from .test_mutations import MAX_SEEDS, Patch, seeds_until_found
+from .test_mutations import Patch, find_mutation
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
@@ -108,6 +108,4 @@ def test_a_broken_rule_of_transactions_is_found(mutation: Patch, monkeypatch: py
     # covers TX-3, TX-6, TX-7, TX-10, TX-11, TX-12, TX-14, TX-15, TX-17
     mutation(monkeypatch)
     without = NEWEST - {"transactions"}
-    found = seeds_until_found(None, lambda profile: "transactions" in profile.features, without)
-    assert found is not None, f"not found within {MAX_SEEDS} seeds"
-    print(f"{mutation.__name__}: found by seed {found}")
+    find_mutation(mutation, None, lambda profile: "transactions" in profile.features, without)

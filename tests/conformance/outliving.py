@@ -1,0 +1,95 @@
+"""Tests of what outlives the end of a broker: all those of a module are done to one broker, which ends once.
+
+    @outlives_a_kill
+    def test_of_a_policy(broker: Broker) -> Generator[None]:
+        set_policy(broker)
+        yield
+        assert policy_of(broker)
+
+What is before the `yield` of each test is done first, then the broker ends and starts again, and the rest of each test
+is the test that is reported. Twenty restarts of an Apache Pulsar would take five minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from typing import Any
+
+import pytest
+
+from tests.brokers import Broker
+from tests.conftest import SpecialBrokers
+
+Halves = Generator[None, None, None]
+"""What a test does before the end of its broker, and after it."""
+Life = Callable[[Broker], Halves]
+
+
+class Lives:
+    """The tests of a module that share an end of their broker."""
+
+    def __init__(self, broker: Broker, *, is_kill: bool) -> None:
+        self._broker = broker
+        self._is_kill = is_kill
+        self._begun: dict[Life, Halves] = {}
+        self._failed: dict[Life, BaseException] = {}
+
+    def begin(self, lives: list[Life]) -> None:
+        """Does what is before the end, of all tests, and ends the broker."""
+        for life in lives:
+            begun = life(self._broker)
+            try:
+                next(begun)
+            except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - it is raised by `finish`
+                self._failed[life] = error
+            else:
+                self._begun[life] = begun
+        if self._is_kill:
+            self._broker.kill()
+        self._broker.restart()
+
+    def finish(self, life: Life) -> None:
+        """Does what is after the end; the second try of a test has an end of its own."""
+        if life in self._failed:
+            raise self._failed.pop(life)
+        if life not in self._begun:
+            self.begin([life])
+            self.finish(life)
+            return
+        for _ in self._begun.pop(life):
+            pytest.fail(f"{life.__name__} has more than one yield")
+
+
+def lives_of_module(brokers: SpecialBrokers, request: pytest.FixtureRequest, end: str) -> Iterator[Lives]:
+    """Yields the tests of a module that have that end, with their first half done."""
+    broker = brokers.current()
+    lives = Lives(broker, is_kill=end == "kill")
+    functions = [item.function for item in request.session.items if item.path == request.path]  # type: ignore[attr-defined]
+    lives.begin([function.life for function in functions if getattr(function, "end", "") == end])
+    yield lives
+    broker.close_since(0)
+
+
+def _as_test(life: Life, test: Any, end: str) -> Any:
+    test.__name__, test.__doc__, test.__module__ = life.__name__, life.__doc__, life.__module__
+    test.place_as = life  # where pytest says that the test is
+    test.life, test.end = life, end
+    return test
+
+
+def outlives_a_kill(life: Life) -> Callable[[Lives], None]:
+    """Makes a test of a generator that yields where its broker is killed."""
+
+    def test(after_a_kill: Lives) -> None:
+        after_a_kill.finish(life)
+
+    return _as_test(life, test, "kill")
+
+
+def outlives_a_stop(life: Life) -> Callable[[Lives], None]:
+    """Makes a test of a generator that yields where its broker is stopped in order."""
+
+    def test(after_a_stop: Lives) -> None:
+        after_a_stop.finish(life)
+
+    return _as_test(life, test, "stop")
