@@ -33,10 +33,11 @@ os.environ.setdefault("PULSAR_EXTRA_OPTS", "-XX:TieredStopAtLevel=1")
 # Commands of tests take no profile of the developer's.
 os.environ["SPARK_PULSAR_PROFILE"] = ""
 
-# As tests/apache_pulsar/standalone.conf (ACK-9, TX-1).
+# As tests/apache_pulsar/standalone.conf (ACK-9, TX-1, FO-6: the shorter delay spares time).
 CONF_OF_OURS: dict[str, object] = {
     "acknowledgmentAtBatchIndexLevelEnabled": True,
     "transactionCoordinatorEnabled": True,
+    "activeConsumerFailoverDelayTimeMillis": 200,
 }
 # Everything that is rare with a few messages happens all the time: segments fill and settle, ledgers roll and are
 # trimmed, every read goes to a file.

@@ -143,12 +143,14 @@ def test_all_topics_together_are_slowed_down(configured_broker: Broker) -> None:
     assert all(each["publishRateLimitedTimes"] > 0 for each in stats)
 
 
+@pytest.mark.long
 def test_an_idle_subscription_goes(left: Left) -> None:
     # covers CUR-17
     path = f"{topic_path(left.topic)}/subscriptions"
     assert eventually(lambda: left.broker.rest("GET", path) == (200, ["used"]), EXPIRY_S, 0.1)
 
 
+@pytest.mark.long
 def test_names_that_stay_away_are_forgotten(left: Left) -> None:
     # covers DED-9
     names = iter(NAMES)

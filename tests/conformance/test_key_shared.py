@@ -81,7 +81,7 @@ def test_keys_stay_at_one_consumer_and_in_order(broker: Broker) -> None:
     while left:
         for number, consumer in enumerate(consumers):
             try:
-                message = consumer.receive(timeout_millis=100)
+                message = consumer.receive(timeout_millis=10)
             except pulsar.Timeout:
                 continue
             left -= 1
