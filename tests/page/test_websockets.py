@@ -57,7 +57,7 @@ def foreign(tmp_path: Path) -> Iterator[int]:
     (tmp_path / "index.html").write_text("<!doctype html><title>elsewhere</title>")
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(tmp_path))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         yield server.server_port
         server.shutdown()

@@ -69,7 +69,7 @@ class Server:
                 self._server.socket, server_side=True, do_handshake_on_connect=False
             )
             self.url = self.url.replace("http:", "https:")
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     @property
     def headers(self) -> dict[str, str]:

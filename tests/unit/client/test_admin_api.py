@@ -56,7 +56,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 def server() -> Iterator[Server]:
     """A server that runs."""
     with Server() as one:
-        thread = threading.Thread(target=one.serve_forever, daemon=True)
+        thread = threading.Thread(target=one.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         yield one
         one.shutdown()
