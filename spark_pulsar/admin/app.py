@@ -19,11 +19,11 @@ from spark_pulsar.broker.turn.effects import WriteAudit
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.principals import UNAUTHENTICATED, Principal
 
-from . import access, not_built, schemas
+from . import not_built, schemas
 from .brokers import broker_stats, clusters, configuration, disk, isolation, load_report, lookups, owned_namespaces
-from .http import media_types
+from .http import access, media_types
 from .http.answers import MAX_BODY_BYTES
-from .http.calls import Call
+from .http.calls import ADMIN_PATH, Call, routes
 from .http.origins import READING, AllowedHosts
 from .http.path_names import OLD_PATHS, parts_of, segments_of
 from .http.refusals import Refused, Unauthenticated, refusal
@@ -39,7 +39,7 @@ from .transactions import coordinators, transaction_states
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from .http.calls import Handler, Routes
+    from .http.calls import Route, Routes
     from .http.gate import CurrentGate, Gate
 
 DOMAINS: Final = frozenset({"persistent", "non-persistent"})
@@ -70,10 +70,13 @@ async def _metrics(call: Call) -> Response:
 
 
 _BROKER_ROUTES: Final[Routes] = (
-    ("metrics", {"GET": _metrics}),
-    ("admin/v2/brokers/health", {"GET": _health}),
-    ("admin/v2/brokers/ready", {"GET": _ready}),
-    ("admin/v2/brokers/version", {"GET": _version}),
+    *routes("", ("GET /metrics", access.anyone, _metrics)),
+    *routes(
+        ADMIN_PATH,
+        ("GET /brokers/health", access.broker("HEALTH_CHECK"), _health),
+        ("GET /brokers/ready", access.anyone, _ready),
+        ("GET /brokers/version", access.anyone, _version),
+    ),
 )
 _OF_TODAY: Final[Routes] = (
     *_BROKER_ROUTES,
@@ -106,13 +109,17 @@ _OF_TODAY: Final[Routes] = (
     *page_files.ROUTES,
     *bundles.ROUTES,  # behind the others: a name of theirs is no bundle
 )
-"""Paths with their methods; the first that fits serves."""
 
-ROUTES: Final[Routes] = (
-    *_OF_TODAY,
-    *((old, {"GET": dict(_OF_TODAY)[new]["GET"]}) for old, new in OLD_PATHS.items()),
-)
-access.check_complete(ROUTES)
+
+def _by_path() -> dict[str, dict[str, Route]]:
+    found: dict[str, dict[str, Route]] = {}
+    for route in _OF_TODAY:
+        found.setdefault(route.path, {})[route.method] = route
+    return {**found, **{old: {"GET": found[new]["GET"]} for old, new in OLD_PATHS.items()}}
+
+
+ROUTES: Final = tuple(_by_path().items())
+"""Paths with their routes by method; the first path that fits serves."""
 _COMPILED: Final = tuple((tuple(path.split("/")), methods, path) for path, methods in ROUTES)
 
 
@@ -202,10 +209,10 @@ async def _serve(
 ) -> Response:
     method = "GET" if request.method == "HEAD" else request.method
     methods, path = find_route(segments, method)
-    handler = methods.get(method)
+    route = methods.get(method)
     if method == "OPTIONS":
         return _options(methods)
-    if handler is None:
+    if route is None:
         refused = refusal(Refused(405, f"{request.method} is not for this path"))
         refused.headers["Allow"] = ", ".join(sorted(methods))
         return refused
@@ -226,14 +233,16 @@ async def _serve(
         headers=request.headers,
         principal=principal,
     )
-    access.check(call, method, path)
+    if gate.core.config.authorization_enabled:
+        route.rule(gate.core, call)
     schema_bytes = gate.core.config.max_schema_bytes if segments[2:3] == ["schemas"] else 0
     call.body = await _body(request, MAX_BODY_BYTES + 2 * schema_bytes)  # JSON in JSON: each quote is two characters
-    access.check_with_body(call, method, path)
-    return await handler(call)
+    if route.rule_of_body is not None and gate.core.config.authorization_enabled:
+        route.rule_of_body(gate.core, call)
+    return await route.handler(call)
 
 
-def _options(methods: dict[str, Handler]) -> Response:
+def _options(methods: dict[str, Route]) -> Response:
     """Returns the methods of a path. No header lets a page of another origin read them, or use them."""
     allowed = [*(["HEAD"] if "GET" in methods else []), *methods, "OPTIONS"]
     return PlainTextResponse(", ".join(allowed), headers={"Allow": ",".join(allowed)})
@@ -248,7 +257,7 @@ async def _body(request: Request, limit_bytes: int) -> bytes:
     return bytes(body)
 
 
-def find_route(segments: list[str], method: str) -> tuple[dict[str, Handler], str]:
+def find_route(segments: list[str], method: str) -> tuple[dict[str, Route], str]:
     """Returns the methods of a path, and its route. Of several routes that fit, one that serves the method wins."""
     fitting = [(methods, path) for pattern, methods, path in _COMPILED if _fits(pattern, segments)]
     for methods, path in fitting:

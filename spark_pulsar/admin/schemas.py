@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from spark_pulsar.admin.http import access
+from spark_pulsar.admin.http.calls import routes
 from spark_pulsar.broker.schemas import definitions, registry
 from spark_pulsar.broker.schemas.definitions import InvalidSchema, SchemaTooLarge
 from spark_pulsar.model.errors import IncompatibleSchema
@@ -171,11 +173,14 @@ async def _shows_metadata(call: Call) -> Response:
 
 _SCHEMAS: Final = "admin/v2/schemas/{tenant}/{namespace}/{topic}"
 
-ROUTES: Final[Routes] = (
-    (f"{_SCHEMAS}/schema", {"GET": reads(_latest), "POST": shows_change(_post), "DELETE": shows_change(_delete)}),
-    (f"{_SCHEMAS}/schema/{{version}}", {"GET": reads(_at_version)}),
-    (f"{_SCHEMAS}/schemas", {"GET": _all}),
-    (f"{_SCHEMAS}/metadata", {"GET": _shows_metadata}),
-    (f"{_SCHEMAS}/compatibility", {"POST": reads(_compatibility, 202)}),
-    (f"{_SCHEMAS}/version", {"POST": reads(_version)}),
+ROUTES: Final[Routes] = routes(
+    _SCHEMAS,
+    ("GET /schema", access.topic("GET_METADATA"), reads(_latest)),
+    ("POST /schema", access.topic("PRODUCE"), shows_change(_post)),
+    ("DELETE /schema", access.administrator, shows_change(_delete)),
+    ("GET /schema/{version}", access.topic("GET_METADATA"), reads(_at_version)),
+    ("GET /schemas", access.topic("GET_METADATA"), _all),
+    ("GET /metadata", access.topic("GET_METADATA"), _shows_metadata),
+    ("POST /compatibility", access.administrator, reads(_compatibility, 202)),
+    ("POST /version", access.topic("GET_METADATA"), reads(_version)),
 )

@@ -6,7 +6,9 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from spark_pulsar.admin.http import access
 from spark_pulsar.admin.http.answers import Piecewise, json_pieces
+from spark_pulsar.admin.http.calls import ADMIN_PATH, routes
 from spark_pulsar.admin.namespaces.bundle_edges import bundle_of
 from spark_pulsar.admin.namespaces.namespace_life import bundle_edges
 from spark_pulsar.admin.topics.topic_stats import topic_stats_in_steps
@@ -138,4 +140,4 @@ def _shortened(stats: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-ROUTES: Final[Routes] = (("admin/v2/broker-stats/topics", {"GET": _topics}),)
+ROUTES: Final[Routes] = routes(ADMIN_PATH, ("GET /broker-stats/topics", access.super_user, _topics))

@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_pulsar.admin.http.calls import changes, reads, value_or_empty
+from spark_pulsar.admin.http import access
+from spark_pulsar.admin.http.calls import ADMIN_PATH, changes, reads, routes, value_or_empty
 from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.admin.namespaces import namespace_life
 from spark_pulsar.admin.namespaces.namespace_life import namespaces_of
@@ -219,30 +220,20 @@ def _delete_tenant(core: Core, call: Call) -> Steps[None]:
     core.append(DocumentDeleted(TENANTS, name))
 
 
-ROUTES: Final[Routes] = (
-    ("admin/v2/clusters", {"GET": reads(lambda core, _: sorted(core.state.documents[CLUSTERS]))}),
-    (
-        "admin/v2/clusters/{cluster}",
-        {
-            "GET": reads(_get_cluster),
-            "PUT": changes(_create_cluster, 200),
-            "POST": changes(_update_cluster, 200),
-            "DELETE": changes(_delete_cluster),
-        },
-    ),
-    ("admin/v2/clusters/{cluster}/peers", {"GET": _get_peers, "POST": changes(_set_peers)}),
-    (
-        "admin/v2/clusters/{cluster}/migrate",
-        {"GET": reads(_get_migration), "POST": changes(_set_migration, 200)},
-    ),
-    ("admin/v2/tenants", {"GET": reads(lambda core, _: sorted(core.state.documents[TENANTS]))}),
-    (
-        "admin/v2/tenants/{tenant}",
-        {
-            "GET": reads(_get_tenant),
-            "PUT": changes(_create_tenant),
-            "POST": changes(_update_tenant),
-            "DELETE": changes(_delete_tenant),
-        },
-    ),
+ROUTES: Final[Routes] = routes(
+    ADMIN_PATH,
+    ("GET /clusters", access.anyone, reads(lambda core, _: sorted(core.state.documents[CLUSTERS]))),
+    ("GET /clusters/{cluster}", access.cluster("GET_CLUSTER"), reads(_get_cluster)),
+    ("PUT /clusters/{cluster}", access.cluster("CREATE_CLUSTER"), changes(_create_cluster, 200)),
+    ("POST /clusters/{cluster}", access.cluster("UPDATE_CLUSTER"), changes(_update_cluster, 200)),
+    ("DELETE /clusters/{cluster}", access.cluster("DELETE_CLUSTER"), changes(_delete_cluster)),
+    ("GET /clusters/{cluster}/peers", access.cluster("GET_PEER_CLUSTER"), _get_peers),
+    ("POST /clusters/{cluster}/peers", access.cluster("UPDATE_PEER_CLUSTER"), changes(_set_peers)),
+    ("GET /clusters/{cluster}/migrate", access.cluster_policy("READ"), reads(_get_migration)),
+    ("POST /clusters/{cluster}/migrate", access.cluster_policy("WRITE"), changes(_set_migration, 200)),
+    ("GET /tenants", access.all_tenants, reads(lambda core, _: sorted(core.state.documents[TENANTS]))),
+    ("GET /tenants/{tenant}", access.tenant("GET_TENANT"), reads(_get_tenant)),
+    ("PUT /tenants/{tenant}", access.tenant("CREATE_TENANT"), changes(_create_tenant)),
+    ("POST /tenants/{tenant}", access.tenant("UPDATE_TENANT"), changes(_update_tenant)),
+    ("DELETE /tenants/{tenant}", access.tenant("DELETE_TENANT"), changes(_delete_tenant)),
 )

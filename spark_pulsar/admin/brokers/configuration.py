@@ -6,8 +6,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from spark_pulsar.admin.http import access
 from spark_pulsar.admin.http.answers import warned
-from spark_pulsar.admin.http.calls import changes, reads
+from spark_pulsar.admin.http.calls import ADMIN_PATH, changes, reads, routes
 from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.broker.turn import dynamic_config
 from spark_pulsar.broker.turn.dynamic_config import DYNAMIC_KEYS
@@ -76,13 +77,12 @@ def _delete(core: Core, call: Call) -> None:
     configuring.delete_key(core, _name(core, call, "delete"))
 
 
-_PATH: Final = "admin/v2/brokers/configuration"
-
-ROUTES: Final[Routes] = (
-    (_PATH, {"GET": reads(_names)}),
-    (f"{_PATH}/values", {"GET": reads(_values)}),
-    (f"{_PATH}/runtime", {"GET": reads(_runtime)}),
-    ("admin/v2/brokers/internal-configuration", {"GET": reads(_internal)}),
-    (f"{_PATH}/{{name}}/{{value}}", {"POST": _set_or_warn}),
-    (f"{_PATH}/{{name}}", {"DELETE": changes(_delete, 200)}),
+ROUTES: Final[Routes] = routes(
+    f"{ADMIN_PATH}/brokers",
+    ("GET /configuration", access.broker("LIST_DYNAMIC_CONFIGURATIONS"), reads(_names)),
+    ("GET /configuration/values", access.broker("LIST_DYNAMIC_CONFIGURATIONS"), reads(_values)),
+    ("GET /configuration/runtime", access.broker("LIST_RUNTIME_CONFIGURATIONS"), reads(_runtime)),
+    ("GET /internal-configuration", access.broker("GET_INTERNAL_CONFIGURATION_DATA"), reads(_internal)),
+    ("POST /configuration/{name}/{value}", access.broker("UPDATE_DYNAMIC_CONFIGURATION"), _set_or_warn),
+    ("DELETE /configuration/{name}", access.broker("DELETE_DYNAMIC_CONFIGURATION"), changes(_delete, 200)),
 )

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.responses import JSONResponse
 
+from spark_pulsar.admin.http import access
+from spark_pulsar.admin.http.calls import ADMIN_PATH, routes
 from spark_pulsar.admin.http.refusals import Refused
 
 if TYPE_CHECKING:
@@ -52,4 +54,4 @@ async def _disk(call: Call) -> Response:
     return JSONResponse({"sizeBytes": space[0], "freeBytes": space[1], "fullReason": call.core.disk_reason or None})
 
 
-ROUTES: Final[Routes] = (("admin/v2/broker-stats/disk", {"GET": _disk}),)
+ROUTES: Final[Routes] = routes(ADMIN_PATH, ("GET /broker-stats/disk", access.super_user, _disk))

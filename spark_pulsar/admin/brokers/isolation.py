@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import PlainTextResponse, Response
 
-from spark_pulsar.admin.http.calls import NAMESPACE_PATH, changes, reads
+from spark_pulsar.admin.http import access
+from spark_pulsar.admin.http.calls import ADMIN_PATH, NAMESPACE_PATH, changes, reads, routes
 from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.admin.namespaces.namespace_life import ANTI_AFFINITY, existing, namespaces_of
 from spark_pulsar.broker.topics import policy_changes
@@ -210,29 +211,42 @@ _DOMAINS: Final = f"{_CLUSTER}/failureDomains"
 _POLICIES: Final = f"{_CLUSTER}/namespaceIsolationPolicies"
 
 ROUTES: Final[Routes] = (
-    (_DOMAINS, {"GET": reads(_domains)}),
-    (
-        f"{_DOMAINS}/{{name}}",
-        {"GET": reads(_domain), "POST": changes(_set_domain), "DELETE": changes(_delete_domain, 200)},
+    *routes(
+        _DOMAINS,
+        ("GET", access.cluster("GET_FAILURE_DOMAIN"), reads(_domains)),
+        ("GET /{name}", access.cluster("GET_FAILURE_DOMAIN"), reads(_domain)),
+        ("POST /{name}", access.cluster("UPDATE_FAILURE_DOMAIN"), changes(_set_domain)),
+        ("DELETE /{name}", access.cluster("DELETE_FAILURE_DOMAIN"), changes(_delete_domain, 200)),
     ),
-    (_POLICIES, {"GET": reads(_isolation_policies)}),
-    (f"{_POLICIES}/brokers", {"GET": reads(_isolated_brokers)}),
-    (f"{_POLICIES}/brokers/{{broker}}", {"GET": reads(_isolated_broker)}),
-    (
-        f"{_POLICIES}/{{name}}",
-        {
-            "GET": reads(_isolation_policy),
-            "POST": changes(_set_isolation_policy),
-            "DELETE": changes(_delete_isolation_policy),
-        },
+    *routes(
+        _POLICIES,
+        ("GET", access.cluster_policy("READ"), reads(_isolation_policies)),
+        ("GET /brokers", access.cluster_policy("READ"), reads(_isolated_brokers)),
+        ("GET /brokers/{broker}", access.cluster_policy("READ"), reads(_isolated_broker)),
+        ("GET /{name}", access.cluster_policy("READ"), reads(_isolation_policy)),
+        ("POST /{name}", access.cluster_policy("WRITE"), changes(_set_isolation_policy)),
+        ("DELETE /{name}", access.cluster_policy("WRITE"), changes(_delete_isolation_policy)),
     ),
-    (
-        f"{NAMESPACE_PATH}/antiAffinity",
-        {"GET": _get_group, "POST": changes(_set_group), "DELETE": changes(_delete_group)},
+    *routes(
+        NAMESPACE_PATH,
+        ("GET /antiAffinity", access.namespace_policy("ANTI_AFFINITY", "READ"), _get_group),
+        ("POST /antiAffinity", access.namespace_policy("ANTI_AFFINITY", "WRITE"), changes(_set_group)),
+        ("DELETE /antiAffinity", access.namespace_policy("ANTI_AFFINITY", "WRITE"), changes(_delete_group)),
     ),
-    ("admin/v2/namespaces/{cluster}/antiAffinity/{group}", {"GET": reads(_namespaces_of_group)}),
-    (
-        "admin/namespaces/{cluster}/antiAffinity/{group}",  # the older path, which pulsar-admin uses
-        {"GET": reads(partial(_namespaces_of_group, parameter="property"))},
+    *routes(
+        ADMIN_PATH,
+        (
+            "GET /namespaces/{cluster}/antiAffinity/{group}",
+            access.administrator_in_query("tenant"),
+            reads(_namespaces_of_group),
+        ),
+    ),
+    *routes(
+        "",
+        (
+            "GET /admin/namespaces/{cluster}/antiAffinity/{group}",
+            access.administrator_in_query("property"),
+            reads(partial(_namespaces_of_group, parameter="property")),
+        ),
     ),
 )

@@ -9,7 +9,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_pulsar.admin.http.calls import reads
+from spark_pulsar.admin.http import access
+from spark_pulsar.admin.http.calls import ADMIN_PATH, reads, routes
 from spark_pulsar.admin.namespaces.bundle_edges import bundle_of
 from spark_pulsar.admin.namespaces.namespace_life import bundle_edges
 from spark_pulsar.broker.connections.handshake import SERVER_VERSION
@@ -140,4 +141,4 @@ def _report(core: Core, call: Call) -> Steps[dict[str, Any]]:
     }
 
 
-ROUTES: Final[Routes] = (("admin/v2/broker-stats/load-report", {"GET": reads(_report)}),)
+ROUTES: Final[Routes] = routes(ADMIN_PATH, ("GET /broker-stats/load-report", access.super_user, reads(_report)))

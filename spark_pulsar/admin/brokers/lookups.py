@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.responses import PlainTextResponse
 
-from spark_pulsar.admin.http.calls import reads
+from spark_pulsar.admin.http import access
+from spark_pulsar.admin.http.calls import reads, routes
 from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.admin.namespaces.bundle_edges import bundle_of
 from spark_pulsar.admin.namespaces.namespace_life import bundle_edges
@@ -48,7 +49,8 @@ async def _bundle(call: Call) -> Response:
 
 _TOPIC: Final = "lookup/v2/topic/{domain}/{tenant}/{namespace}/{topic}"
 
-ROUTES: Final[Routes] = (
-    (_TOPIC, {"GET": reads(_lookup)}),
-    (f"{_TOPIC}/bundle", {"GET": _bundle}),
+ROUTES: Final[Routes] = routes(
+    _TOPIC,
+    ("GET", access.topic("LOOKUP"), reads(_lookup)),
+    ("GET /bundle", access.namespace("GET_BUNDLE"), _bundle),
 )

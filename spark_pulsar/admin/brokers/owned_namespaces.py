@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.admin.http.calls import reads
+from spark_pulsar.admin.http import access
+from spark_pulsar.admin.http.calls import ADMIN_PATH, reads, routes
 from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.admin.namespaces.bundle_edges import bundle_of
 from spark_pulsar.admin.namespaces.namespace_life import bundle_edges
@@ -41,13 +42,15 @@ def _owned(core: Core, call: Call) -> Steps[dict[str, dict[str, object]]]:
     return owned
 
 
-ROUTES: Final[Routes] = (
-    ("admin/v2/brokers", {"GET": reads(_brokers)}),
+ROUTES: Final[Routes] = routes(
+    ADMIN_PATH,
+    ("GET /brokers", access.broker("LIST_BROKERS"), reads(_brokers)),
     (
-        "admin/v2/brokers/leaderBroker",
-        {"GET": reads(lambda _, call: {"serviceUrl": call.admin_url, "brokerId": call.broker_id})},
+        "GET /brokers/leaderBroker",
+        access.broker("GET_LEADER_BROKER"),
+        reads(lambda _, call: {"serviceUrl": call.admin_url, "brokerId": call.broker_id}),
     ),
-    ("admin/v2/brokers/{cluster}/{broker}/ownedNamespaces", {"GET": reads(_owned)}),
-    ("admin/v2/brokers/{cluster}", {"GET": reads(_brokers)}),
+    ("GET /brokers/{cluster}/{broker}/ownedNamespaces", access.broker("LIST_OWNED_NAMESPACES"), reads(_owned)),
+    ("GET /brokers/{cluster}", access.broker("LIST_BROKERS"), reads(_brokers)),
 )
 """Paths that stand behind those of other modules: their names under `brokers/` are no clusters."""

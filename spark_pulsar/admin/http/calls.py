@@ -1,11 +1,11 @@
 """A request of the admin API, and the forms of handlers: of values read, and of changes. Each module of handlers has a
-table `ROUTES`."""
+table `ROUTES`, with the rule of each route for roles (SEC-60)."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from starlette.responses import JSONResponse, Response
 
@@ -112,12 +112,33 @@ class Call:
 Change = Callable[["Core", Call], object]
 """A change of the core that a request contains."""
 Handler = Callable[[Call], Awaitable[Response]]
-Routes = tuple[tuple[str, dict[str, Handler]], ...]
-"""Paths with their methods; `{name}` is a named part."""
+Rule = Callable[["Core", Call], None]
+"""Refuses a call that its role may not make (`access`)."""
 
+
+class Route(NamedTuple):
+    """A method of a path, in which `{name}` is a named part: who may call it, and what answers."""
+
+    method: str
+    path: str
+    rule: Rule
+    handler: Handler
+    rule_of_body: Rule | None = None
+    """A second rule, where the body alone names the resource."""
+
+
+Routes = tuple[Route, ...]
+
+ADMIN_PATH: Final = "admin/v2"
 NAMESPACE_PATH: Final = "admin/v2/namespaces/{tenant}/{namespace}"
 TRANSACTIONS_PATH: Final = "admin/v3/transactions"
 TOPIC_PATH: Final = "admin/v2/{domain}/{tenant}/{namespace}/{topic}"
+
+
+def routes(base: str, *rows: tuple[str, Rule, Handler]) -> Routes:
+    """Makes the routes of paths below `base`; a row begins with the method and the rest of the path, `GET /stats`."""
+    split = [(*row[0].partition(" "), *row[1:]) for row in rows]
+    return tuple(Route(method, (base + rest).strip("/"), rule, handler) for method, _, rest, rule, handler in split)
 
 
 def reads(read: Callable[[Core, Call], object], status: int = 200) -> Handler:

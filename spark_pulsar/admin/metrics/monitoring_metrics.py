@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_pulsar.admin.http.calls import reads
+from spark_pulsar.admin.http import access
+from spark_pulsar.admin.http.calls import ADMIN_PATH, reads, routes
 from spark_pulsar.broker.entities import meters
 from spark_pulsar.broker.topic_log import backlog_size
 
@@ -86,4 +87,4 @@ def _metrics(core: Core, call: Call) -> Steps[list[dict[str, Any]]]:
     return metrics
 
 
-ROUTES: Final[Routes] = (("admin/v2/broker-stats/metrics", {"GET": reads(_metrics)}),)
+ROUTES: Final[Routes] = routes(ADMIN_PATH, ("GET /broker-stats/metrics", access.super_user, reads(_metrics)))

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_pulsar.admin.http.calls import NAMESPACE_PATH, changes, reads
+from spark_pulsar.admin.http import access
+from spark_pulsar.admin.http.calls import ADMIN_PATH, NAMESPACE_PATH, changes, reads, routes
 from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.broker.entities import registry as topic_names
 from spark_pulsar.broker.subscriptions import cursor_moves, subscribing
@@ -165,17 +166,27 @@ def _non_persistent_in(core: Core, call: Call) -> Steps[object]:
 
 
 ROUTES: Final[Routes] = (
-    (f"{NAMESPACE_PATH}/bundles", {"GET": reads(_get)}),
-    (f"{NAMESPACE_PATH}/unload", {"PUT": changes(_unload)}),
-    (f"{NAMESPACE_PATH}/{{bundle}}/unload", {"PUT": changes(_unload)}),
-    (f"{NAMESPACE_PATH}/{{bundle}}/split", {"PUT": changes(_split)}),
-    (f"{NAMESPACE_PATH}/{{bundle}}/topicHashPositions", {"GET": reads(_hash_positions)}),
-    (f"{NAMESPACE_PATH}/{{bundle}}", {"DELETE": changes(_delete)}),
-    (f"{NAMESPACE_PATH}/clearBacklog", {"POST": changes(_clear_backlog)}),
-    (f"{NAMESPACE_PATH}/clearBacklog/{{subscription}}", {"POST": changes(_clear_backlog)}),
-    (f"{NAMESPACE_PATH}/{{bundle}}/clearBacklog", {"POST": changes(_clear_backlog)}),
-    (f"{NAMESPACE_PATH}/{{bundle}}/clearBacklog/{{subscription}}", {"POST": changes(_clear_backlog)}),
-    (f"{NAMESPACE_PATH}/unsubscribe/{{subscription}}", {"POST": changes(_unsubscribe)}),
-    (f"{NAMESPACE_PATH}/{{bundle}}/unsubscribe/{{subscription}}", {"POST": changes(_unsubscribe)}),
-    ("admin/v2/non-persistent/{tenant}/{namespace}/{bundle}", {"GET": reads(_non_persistent_in)}),
+    *routes(
+        NAMESPACE_PATH,
+        ("GET /bundles", access.namespace("GET_BUNDLE"), reads(_get)),
+        ("PUT /unload", access.super_user, changes(_unload)),
+        ("PUT /{bundle}/unload", access.super_user, changes(_unload)),
+        ("PUT /{bundle}/split", access.super_user, changes(_split)),
+        ("GET /{bundle}/topicHashPositions", access.namespace_policy("PERSISTENCE", "READ"), reads(_hash_positions)),
+        ("DELETE /{bundle}", access.namespace("DELETE_BUNDLE"), changes(_delete)),
+        ("POST /clearBacklog", access.namespace("CLEAR_BACKLOG"), changes(_clear_backlog)),
+        ("POST /clearBacklog/{subscription}", access.namespace("CLEAR_BACKLOG"), changes(_clear_backlog)),
+        ("POST /{bundle}/clearBacklog", access.namespace("CLEAR_BACKLOG"), changes(_clear_backlog)),
+        ("POST /{bundle}/clearBacklog/{subscription}", access.namespace("CLEAR_BACKLOG"), changes(_clear_backlog)),
+        ("POST /unsubscribe/{subscription}", access.namespace("UNSUBSCRIBE"), changes(_unsubscribe)),
+        ("POST /{bundle}/unsubscribe/{subscription}", access.namespace("UNSUBSCRIBE"), changes(_unsubscribe)),
+    ),
+    *routes(
+        ADMIN_PATH,
+        (
+            "GET /non-persistent/{tenant}/{namespace}/{bundle}",
+            access.namespace("GET_BUNDLE"),
+            reads(_non_persistent_in),
+        ),
+    ),
 )

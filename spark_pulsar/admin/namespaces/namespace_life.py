@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import PlainTextResponse
 
+from spark_pulsar.admin.http import access
 from spark_pulsar.admin.http.answers import text_map
-from spark_pulsar.admin.http.calls import NAMESPACE_PATH, changes, reads
+from spark_pulsar.admin.http.calls import ADMIN_PATH, NAMESPACE_PATH, changes, reads, routes
 from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.admin.topics.topic_life import list_topics
 from spark_pulsar.broker.entities import registry as topic_names
@@ -357,21 +358,23 @@ def _migrate(core: Core, call: Call) -> None:
 
 
 ROUTES: Final[Routes] = (
-    ("admin/v2/namespaces/{tenant}", {"GET": reads(_list)}),
-    (
+    *routes(ADMIN_PATH, ("GET /namespaces/{tenant}", access.in_tenant("LIST_NAMESPACES"), reads(_list))),
+    *routes(
         NAMESPACE_PATH,
-        {
-            "GET": reads(lambda core, call: _shown(core, existing(core, call.namespace))),
-            "PUT": changes(_create),
-            "DELETE": changes(_delete),
-        },
+        (
+            "GET",
+            access.namespace_policy("ALL", "READ"),
+            reads(lambda core, call: _shown(core, existing(core, call.namespace))),
+        ),
+        ("PUT", access.in_tenant("CREATE_NAMESPACE"), changes(_create)),
+        ("DELETE", access.in_tenant("DELETE_NAMESPACE"), changes(_delete)),
+        ("GET /topics", access.namespace("GET_TOPICS"), reads(_topics)),
+        ("GET /properties", access.administrator, reads(_properties)),
+        ("PUT /properties", access.administrator, changes(_put_properties)),
+        ("DELETE /properties", access.administrator, changes(_delete_properties)),
+        ("GET /property/{key}", access.administrator, _get_property),
+        ("DELETE /property/{key}", access.administrator, _delete_property),
+        ("PUT /property/{key}/{value}", access.administrator, changes(_put_property)),
+        ("POST /migration", access.super_user, changes(_migrate)),
     ),
-    (f"{NAMESPACE_PATH}/topics", {"GET": reads(_topics)}),
-    (
-        f"{NAMESPACE_PATH}/properties",
-        {"GET": reads(_properties), "PUT": changes(_put_properties), "DELETE": changes(_delete_properties)},
-    ),
-    (f"{NAMESPACE_PATH}/property/{{key}}", {"GET": _get_property, "DELETE": _delete_property}),
-    (f"{NAMESPACE_PATH}/property/{{key}}/{{value}}", {"PUT": changes(_put_property)}),
-    (f"{NAMESPACE_PATH}/migration", {"POST": changes(_migrate)}),
 )

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from spark_pulsar.admin.http.calls import NAMESPACE_PATH, TOPIC_PATH, changes, reads
+from spark_pulsar.admin.http import access
+from spark_pulsar.admin.http.calls import NAMESPACE_PATH, TOPIC_PATH, changes, reads, routes
 from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.admin.topics.topic_life import is_known
 from spark_pulsar.broker.security import authorization
@@ -156,12 +157,33 @@ def _set_auth_mode(core: Core, call: Call) -> None:
 
 
 ROUTES: Final[Routes] = (
-    (f"{NAMESPACE_PATH}/permissions", {"GET": reads(_of_namespace)}),
-    (f"{NAMESPACE_PATH}/permissions/subscription", {"GET": reads(_of_subscriptions)}),
-    (f"{NAMESPACE_PATH}/permissions/{{role}}", {"POST": changes(_grant), "DELETE": changes(_revoke)}),
-    (f"{NAMESPACE_PATH}/permissions/subscription/{{subscription}}", {"POST": changes(_grant_subscription)}),
-    (f"{NAMESPACE_PATH}/permissions/{{subscription}}/{{role}}", {"DELETE": changes(_revoke_subscription)}),
-    (f"{NAMESPACE_PATH}/subscriptionAuthMode", {"GET": reads(_auth_mode), "POST": changes(_set_auth_mode)}),
-    (f"{TOPIC_PATH}/permissions", {"GET": reads(_of_topic)}),
-    (f"{TOPIC_PATH}/permissions/{{role}}", {"POST": changes(_grant_topic), "DELETE": changes(_revoke_topic)}),
+    *routes(
+        NAMESPACE_PATH,
+        ("GET /permissions", access.namespace("GET_PERMISSION"), reads(_of_namespace)),
+        ("GET /permissions/subscription", access.namespace("GET_PERMISSION"), reads(_of_subscriptions)),
+        ("POST /permissions/{role}", access.namespace("GRANT_PERMISSION"), changes(_grant)),
+        ("DELETE /permissions/{role}", access.namespace("REVOKE_PERMISSION"), changes(_revoke)),
+        (
+            "POST /permissions/subscription/{subscription}",
+            access.namespace("GRANT_PERMISSION"),
+            changes(_grant_subscription),
+        ),
+        (
+            "DELETE /permissions/{subscription}/{role}",
+            access.namespace("REVOKE_PERMISSION"),
+            changes(_revoke_subscription),
+        ),
+        ("GET /subscriptionAuthMode", access.namespace_policy("SUBSCRIPTION_AUTH_MODE", "READ"), reads(_auth_mode)),
+        (
+            "POST /subscriptionAuthMode",
+            access.namespace_policy("SUBSCRIPTION_AUTH_MODE", "WRITE"),
+            changes(_set_auth_mode),
+        ),
+    ),
+    *routes(
+        TOPIC_PATH,
+        ("GET /permissions", access.administrator, reads(_of_topic)),
+        ("POST /permissions/{role}", access.administrator, changes(_grant_topic)),
+        ("DELETE /permissions/{role}", access.administrator, changes(_revoke_topic)),
+    ),
 )

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_pulsar.admin.http.calls import changes
+from spark_pulsar.admin.http import access
+from spark_pulsar.admin.http.calls import Route, changes
 from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.broker.security import authorization
 from spark_pulsar.model.errors import InvalidTopicName
@@ -78,7 +79,12 @@ def _known_grants(core: Core, topics: Sequence[TopicName]) -> dict[str, Grants]:
     return {name.full: own.get(name.full, {}) for name in topics}
 
 
+def _administrator(core: Core, call: Call) -> None:
+    """Refuses those who do not administrate the tenant of the topics, which the body names."""
+    access.administrator(core, call, topics_asked(call)[0][0].tenant)
+
+
 ROUTES: Final[Routes] = (
-    (GRANT_PATH, {"POST": changes(_grant)}),
-    (REVOKE_PATH, {"POST": changes(_revoke)}),
+    Route("POST", GRANT_PATH, access.anyone, changes(_grant), _administrator),
+    Route("POST", REVOKE_PATH, access.anyone, changes(_revoke), _administrator),
 )

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from starlette.responses import Response
 
+from spark_pulsar.admin.http import access
+from spark_pulsar.admin.http.calls import routes
 from spark_pulsar.admin.http.refusals import Refused
 
 from .policy_list import policy_list
@@ -81,4 +83,8 @@ async def _page_file(call: Call) -> Response:
     return _answer(call, call.parts["file"])
 
 
-ROUTES: Final[Routes] = (("", {"GET": _index}), ("page/{file}", {"GET": _page_file}))
+ROUTES: Final[Routes] = routes(
+    "",
+    ("GET /", access.anyone, _index),
+    ("GET /page/{file}", access.anyone, _page_file),
+)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_pulsar.admin.http.calls import NAMESPACE_PATH, TOPIC_PATH, reads
+from spark_pulsar.admin.http import access
+from spark_pulsar.admin.http.calls import NAMESPACE_PATH, TOPIC_PATH, reads, routes
 from spark_pulsar.admin.http.path_names import topic_name
 from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.admin.namespaces.namespace_life import existing
@@ -101,6 +102,6 @@ def _shown_member(value: Any) -> Any:
 
 
 ROUTES: Final[Routes] = (
-    (f"{NAMESPACE_PATH}/appliedPolicies", {"GET": reads(_of_namespace)}),
-    (f"{TOPIC_PATH}/appliedPolicies", {"GET": reads(_of_topic)}),
+    *routes(NAMESPACE_PATH, ("GET /appliedPolicies", access.namespace_policy("ALL", "READ"), reads(_of_namespace))),
+    *routes(TOPIC_PATH, ("GET /appliedPolicies", access.topic_policy("ALL", "READ"), reads(_of_topic))),
 )

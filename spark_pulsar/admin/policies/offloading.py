@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_pulsar.admin.http.calls import NAMESPACE_PATH, TOPIC_PATH, changes, reads, value_or_empty
+from spark_pulsar.admin.http import access
+from spark_pulsar.admin.http.calls import NAMESPACE_PATH, TOPIC_PATH, changes, reads, routes, value_or_empty
 from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.admin.namespaces.namespace_life import OLD_OFFLOAD_MEMBERS, existing
 from spark_pulsar.admin.topics import topic_life
@@ -26,13 +27,17 @@ from .policy_routes import noting
 if TYPE_CHECKING:
     from starlette.responses import Response
 
-    from spark_pulsar.admin.http.calls import Call, Handler, Routes
+    from spark_pulsar.admin.http.calls import Call, Routes
     from spark_pulsar.broker.entities.core import Core
 
 _NO_MESSAGE: Final = {"ledgerId": -1, "entryId": -1, "partitionIndex": -1, "batchIndex": -1, "batchSize": 0}
 
 
-def _threshold(member: str, unset: int | None, status: int) -> dict[str, Handler]:
+_READ: Final = access.namespace_policy("OFFLOAD", "READ")
+_WRITE: Final = access.namespace_policy("OFFLOAD", "WRITE")
+
+
+def _threshold(path: str, member: str, unset: int | None, status: int) -> Routes:
     async def get(call: Call) -> Response:
         stored = existing(call.core, call.namespace)
         found = stored.get(OFFLOAD_POLICIES, {}).get(member)
@@ -43,7 +48,8 @@ def _threshold(member: str, unset: int | None, status: int) -> dict[str, Handler
         value = number(0 if body is None and call.body else body, member, LONG)
         _set(core, call, member, value)
 
-    return {"GET": get, "PUT": noting(BY_MEMBER[OFFLOAD_POLICIES], changes(put, status))}
+    noted = noting(BY_MEMBER[OFFLOAD_POLICIES], changes(put, status))
+    return routes(NAMESPACE_PATH, (f"GET {path}", _READ, get), (f"PUT {path}", _WRITE, noted))
 
 
 def _set(core: Core, call: Call, member: str, value: int | None) -> None:
@@ -52,6 +58,10 @@ def _set(core: Core, call: Call, member: str, value: int | None) -> None:
     if value is not None:
         offload[member] = value
     policy_changes.set_of_namespace(core, call.namespace, OFFLOAD_POLICIES, shown_offload_policies(offload))
+
+
+def _delete_lag(core: Core, call: Call) -> None:
+    _set(core, call, DELETION_LAG_MS, None)
 
 
 def _offload(core: Core, call: Call) -> None:
@@ -67,14 +77,13 @@ def _status(core: Core, call: Call) -> object:
 
 
 ROUTES: Final[Routes] = (
-    (f"{NAMESPACE_PATH}/offloadThreshold", _threshold(THRESHOLD_BYTES, -1, 204)),
-    (f"{NAMESPACE_PATH}/offloadThresholdInSeconds", _threshold(THRESHOLD_S, -1, 200)),
-    (
-        f"{NAMESPACE_PATH}/offloadDeletionLagMs",
-        {
-            **_threshold(DELETION_LAG_MS, None, 204),
-            "DELETE": changes(lambda core, call: _set(core, call, DELETION_LAG_MS, None)),
-        },
+    *_threshold("/offloadThreshold", THRESHOLD_BYTES, -1, 204),
+    *_threshold("/offloadThresholdInSeconds", THRESHOLD_S, -1, 200),
+    *_threshold("/offloadDeletionLagMs", DELETION_LAG_MS, None, 204),
+    *routes(NAMESPACE_PATH, ("DELETE /offloadDeletionLagMs", _WRITE, changes(_delete_lag))),
+    *routes(
+        TOPIC_PATH,
+        ("GET /offload", access.topic("OFFLOAD"), reads(_status)),
+        ("PUT /offload", access.topic("OFFLOAD"), changes(_offload)),
     ),
-    (f"{TOPIC_PATH}/offload", {"GET": reads(_status), "PUT": changes(_offload)}),
 )

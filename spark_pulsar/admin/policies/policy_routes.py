@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from starlette.responses import Response
 
+from spark_pulsar.admin.http import access
 from spark_pulsar.admin.http.answers import warned
 from spark_pulsar.admin.http.calls import (
     NAMESPACE_PATH,
     TOPIC_PATH,
     changes,
     reads,
+    routes,
     value_or_empty,
     whole_number_in_path,
 )
@@ -36,12 +38,18 @@ from spark_pulsar.model.policies.effective_policies import (
     check_quota_fits,
 )
 from spark_pulsar.model.policies.json_values import InvalidPolicy
-from spark_pulsar.model.policies.policies_without_effect import ALLOWED_CLUSTERS, REPLICATION_CLUSTERS, SHADOW_TOPICS
+from spark_pulsar.model.policies.policies_without_effect import (
+    ALLOWED_CLUSTERS,
+    BOOKIE_AFFINITY,
+    REPLICATION_CLUSTERS,
+    SHADOW_TOPICS,
+)
 from spark_pulsar.model.policies.policy_columns import Null
 from spark_pulsar.model.policies.policy_table import (
     AUTO_TOPIC_CREATION,
     BACKLOG_QUOTAS,
     BY_MEMBER,
+    DELAYED_DELIVERY,
     MAX_MESSAGE_SIZE,
     MAX_TOPICS,
     POLICIES,
@@ -50,7 +58,7 @@ from spark_pulsar.model.policies.policy_table import (
 )
 
 if TYPE_CHECKING:
-    from spark_pulsar.admin.http.calls import Call, Handler, Routes
+    from spark_pulsar.admin.http.calls import Call, Handler, Route, Routes, Rule
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.model.policies.policy_columns import Level, Policy
 
@@ -181,7 +189,7 @@ _CHECKS: Final[Mapping[str, Callable[[Place, Any], None]]] = {
 # ---- policies with one value ------------------------------------------------------------------------------------
 
 
-def _methods(policy: Policy, level: Level, store: Callable[[Any, Level], Any], find: Find) -> dict[str, Handler]:
+def _methods(policy: Policy, level: Level, store: Callable[[Any, Level], Any], find: Find) -> tuple[Handler, Handler]:
     member = policy.member
 
     async def get(call: Call) -> Response:
@@ -211,7 +219,7 @@ def _methods(policy: Policy, level: Level, store: Callable[[Any, Level], Any], f
             check(place, value)
         place.set(member, value)
 
-    return {"GET": get, level.method: noting(policy, changes(set_, level.set_status))}
+    return get, noting(policy, changes(set_, level.set_status))
 
 
 def _removing(policy: Policy, find: Find) -> Handler:
@@ -260,8 +268,8 @@ def _store_rate(_place: Place, _name: str, body: Any) -> Any:
 
 def _changes_by_name(
     policy: Policy, find: Find, name_of: Callable[[Call], str], store: Callable[[Place, str, Any], Any]
-) -> dict[str, Handler]:
-    """Returns the methods that set and remove the value of one name, and leave the others."""
+) -> tuple[Handler, Handler]:
+    """Returns the handlers that set and remove the value of one name, and leave the others."""
     member, keeps = policy.member, policy.topic is not None and policy.topic.null is Null.KEEPS
 
     def set_(core: Core, call: Call) -> None:
@@ -279,7 +287,11 @@ def _changes_by_name(
         rest = {each: value for each, value in place.stored().get(member, {}).items() if each != name}
         place.set(member, rest or None)
 
-    return {"POST": changes(set_), "DELETE": changes(delete)}
+    return changes(set_), changes(delete)
+
+
+def _namespace_quotas(core: Core, call: Call) -> object:
+    return _namespace(call, core).stored().get(BACKLOG_QUOTAS, {})
 
 
 def _topic_quotas(core: Core, call: Call) -> object:
@@ -309,31 +321,63 @@ def _forget(core: Core, call: Call) -> None:
 # ---- paths ------------------------------------------------------------------------------------------------------
 
 
+def _namespace_rule(policy: Policy, operation: str) -> Rule:
+    if policy.member == BOOKIE_AFFINITY or (policy.member == DELAYED_DELIVERY and operation == "WRITE"):
+        return access.super_user
+    return access.namespace_policy(policy.policy_name, operation)
+
+
+def _topic_rule(policy: Policy, operation: str) -> Rule:
+    return (
+        access.administrator
+        if policy.member == MAX_MESSAGE_SIZE
+        else access.topic_policy(policy.policy_name, operation)
+    )
+
+
+def _policy_routes(policy: Policy, level: Level, base: str, find: Find, rule: Callable[[Policy, str], Rule]) -> Routes:
+    if policy.kind.store is None:
+        return ()
+    get, set_ = _methods(policy, level, policy.kind.store, find)
+    path, read, write = f" /{level.path}", rule(policy, "READ"), rule(policy, "WRITE")
+    removal = (f"DELETE /{level.removal or level.path}", write, _removing(policy, find))
+    rows = ((f"GET{path}", read, get), (f"{level.method}{path}", write, set_))
+    if level.removal:
+        return routes(base, removal, *rows)
+    return routes(base, *rows, removal) if level.can_delete else routes(base, *rows)
+
+
+def _quota_routes(base: str, find: Find, rule: Callable[[Policy, str], Rule], read: Handler) -> Routes:
+    quotas = BY_MEMBER[BACKLOG_QUOTAS]
+    set_, delete = _changes_by_name(quotas, find, _quota_type, _store_quota)
+    write = rule(quotas, "WRITE")
+    return routes(
+        base,
+        ("GET /backlogQuotaMap", rule(quotas, "READ"), read),
+        ("POST /backlogQuota", write, set_),
+        ("DELETE /backlogQuota", write, delete),
+    )
+
+
 def _routes() -> Routes:
-    found: list[tuple[str, dict[str, Handler]]] = []
+    found: list[Route] = []
     for policy in POLICIES:
-        for level, base, find in ((policy.namespace, NAMESPACE_PATH, _namespace), (policy.topic, TOPIC_PATH, _topic)):
-            if level is not None and policy.kind.store is not None:
-                methods = _methods(policy, level, policy.kind.store, find)
-                if level.removal:
-                    found.append((f"{base}/{level.removal}", {"DELETE": _removing(policy, find)}))
-                elif level.can_delete:
-                    methods["DELETE"] = _removing(policy, find)
-                found.append((f"{base}/{level.path}", methods))
-    quotas, rates = BY_MEMBER[BACKLOG_QUOTAS], BY_MEMBER[SUBSCRIPTION_POLICIES]
+        if policy.namespace is not None:
+            found += _policy_routes(policy, policy.namespace, NAMESPACE_PATH, _namespace, _namespace_rule)
+        if policy.topic is not None:
+            found += _policy_routes(policy, policy.topic, TOPIC_PATH, _topic, _topic_rule)
+    rates = BY_MEMBER[SUBSCRIPTION_POLICIES]
+    set_rate, delete_rate = _changes_by_name(rates, _topic, _subscription, _store_rate)
     return (
         *found,
-        (f"{TOPIC_PATH}/policies", {"DELETE": changes(_forget)}),
-        (
-            f"{NAMESPACE_PATH}/backlogQuotaMap",
-            {"GET": reads(lambda core, call: _namespace(call, core).stored().get(BACKLOG_QUOTAS, {}))},
-        ),
-        (f"{NAMESPACE_PATH}/backlogQuota", _changes_by_name(quotas, _namespace, _quota_type, _store_quota)),
-        (f"{TOPIC_PATH}/backlogQuotaMap", {"GET": reads(_topic_quotas)}),
-        (f"{TOPIC_PATH}/backlogQuota", _changes_by_name(quotas, _topic, _quota_type, _store_quota)),
-        (
+        *routes(TOPIC_PATH, ("DELETE /policies", access.topic_policy("MAX_PRODUCERS", "WRITE"), changes(_forget))),
+        *_quota_routes(NAMESPACE_PATH, _namespace, _namespace_rule, reads(_namespace_quotas)),
+        *_quota_routes(TOPIC_PATH, _topic, _topic_rule, reads(_topic_quotas)),
+        *routes(
             f"{TOPIC_PATH}/{{subscription}}/dispatchRate",
-            {"GET": _get_subscription_rate, **_changes_by_name(rates, _topic, _subscription, _store_rate)},
+            ("GET", _topic_rule(rates, "READ"), _get_subscription_rate),
+            ("POST", _topic_rule(rates, "WRITE"), set_rate),
+            ("DELETE", _topic_rule(rates, "WRITE"), delete_rate),
         ),
     )
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.responses import Response
 
+from spark_pulsar.admin.http import access
 from spark_pulsar.admin.http.answers import warned
-from spark_pulsar.admin.http.calls import NAMESPACE_PATH, changes, reads
+from spark_pulsar.admin.http.calls import ADMIN_PATH, NAMESPACE_PATH, changes, reads, routes
 from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.admin.namespaces.namespace_life import existing
 from spark_pulsar.broker.topics import policy_changes
@@ -83,15 +84,25 @@ def _delete_of_namespace(core: Core, call: Call) -> None:
 
 
 ROUTES: Final[Routes] = (
-    ("admin/v2/resourcegroups", {"GET": reads(lambda core, _: sorted(core.state.documents[RESOURCE_GROUPS]))}),
-    (
-        "admin/v2/resourcegroups/{group}",
-        {
-            "GET": reads(lambda core, call: _stored(core, call.parts["group"]).to_json()),
-            "PUT": _put,
-            "DELETE": changes(_delete),
-        },
+    *routes(
+        ADMIN_PATH,
+        (
+            "GET /resourcegroups",
+            access.super_user,
+            reads(lambda core, _: sorted(core.state.documents[RESOURCE_GROUPS])),
+        ),
+        (
+            "GET /resourcegroups/{group}",
+            access.super_user,
+            reads(lambda core, call: _stored(core, call.parts["group"]).to_json()),
+        ),
+        ("PUT /resourcegroups/{group}", access.super_user, _put),
+        ("DELETE /resourcegroups/{group}", access.super_user, changes(_delete)),
     ),
-    (f"{NAMESPACE_PATH}/resourcegroup", {"GET": _get_of_namespace, "DELETE": changes(_delete_of_namespace)}),
-    (f"{NAMESPACE_PATH}/resourcegroup/{{group}}", {"POST": changes(_set_of_namespace)}),
+    *routes(
+        NAMESPACE_PATH,
+        ("GET /resourcegroup", access.namespace_policy("RESOURCEGROUP", "READ"), _get_of_namespace),
+        ("DELETE /resourcegroup", access.namespace_policy("RESOURCEGROUP", "WRITE"), changes(_delete_of_namespace)),
+        ("POST /resourcegroup/{group}", access.namespace_policy("RESOURCEGROUP", "WRITE"), changes(_set_of_namespace)),
+    ),
 )

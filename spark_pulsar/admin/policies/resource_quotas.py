@@ -9,8 +9,9 @@ import json
 import re
 from typing import TYPE_CHECKING, Final
 
+from spark_pulsar.admin.http import access
 from spark_pulsar.admin.http.answers import warned
-from spark_pulsar.admin.http.calls import changes, reads
+from spark_pulsar.admin.http.calls import ADMIN_PATH, changes, reads, routes
 from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.admin.namespaces.namespace_life import bundle_edges
 from spark_pulsar.ledger.records.documents import RESOURCE_QUOTAS, DocumentDeleted, DocumentSet
@@ -74,10 +75,11 @@ def _noted(change: Handler) -> Handler:
     return handler
 
 
-ROUTES: Final[Routes] = (
-    ("admin/v2/resource-quotas", {"GET": reads(_get), "POST": _noted(changes(_set))}),
-    (
-        "admin/v2/resource-quotas/{tenant}/{namespace}/{bundle}",
-        {"GET": reads(_get), "POST": _noted(changes(_set)), "DELETE": changes(_delete)},
-    ),
+ROUTES: Final[Routes] = routes(
+    ADMIN_PATH,
+    ("GET /resource-quotas", access.super_user, reads(_get)),
+    ("POST /resource-quotas", access.super_user, _noted(changes(_set))),
+    ("GET /resource-quotas/{tenant}/{namespace}/{bundle}", access.super_user, reads(_get)),
+    ("POST /resource-quotas/{tenant}/{namespace}/{bundle}", access.super_user, _noted(changes(_set))),
+    ("DELETE /resource-quotas/{tenant}/{namespace}/{bundle}", access.super_user, changes(_delete)),
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.admin.http.calls import TOPIC_PATH, changes, shows_later
+from spark_pulsar.admin.http import access
+from spark_pulsar.admin.http.calls import ADMIN_PATH, TOPIC_PATH, changes, routes, shows_later
 from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.admin.topics.messages import stored_topic
 from spark_pulsar.broker.publishing import backlog_quota
@@ -56,6 +57,8 @@ def _check_quotas(core: Core, _call: Call) -> Steps[None]:
 
 
 ROUTES: Final[Routes] = (
-    (f"{TOPIC_PATH}/backlogSize", {"PUT": shows_later(_size)}),
-    ("admin/v2/brokers/backlog-quota-check", {"GET": changes(_check_quotas)}),
+    *routes(TOPIC_PATH, ("PUT /backlogSize", access.topic("GET_BACKLOG_SIZE"), shows_later(_size))),
+    *routes(
+        ADMIN_PATH, ("GET /brokers/backlog-quota-check", access.broker("CHECK_BACKLOG_QUOTA"), changes(_check_quotas))
+    ),
 )

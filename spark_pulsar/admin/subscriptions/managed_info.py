@@ -10,7 +10,8 @@ from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_pulsar.admin.http.calls import TOPIC_PATH, reads, shows_later
+from spark_pulsar.admin.http import access
+from spark_pulsar.admin.http.calls import TOPIC_PATH, reads, routes, shows_later
 from spark_pulsar.admin.topics.internal_stats import MAX_RANGES
 from spark_pulsar.admin.topics.topic_life import check_namespace, check_stored, existing, is_known, partitions_in_steps
 from spark_pulsar.broker.entities import registry
@@ -164,8 +165,9 @@ def _counted(scan: BacklogScan) -> dict[str, Any]:
     return counted
 
 
-ROUTES: Final[Routes] = (
-    (f"{TOPIC_PATH}/internal-info", {"GET": reads(_internal_info)}),
-    (f"{TOPIC_PATH}/backlog", {"GET": reads(_backlog)}),
-    (f"{TOPIC_PATH}/subscription/{{subscription}}/analyzeBacklog", {"POST": shows_later(_analyze)}),
+ROUTES: Final[Routes] = routes(
+    TOPIC_PATH,
+    ("GET /internal-info", access.topic("GET_STATS"), reads(_internal_info)),
+    ("GET /backlog", access.topic("GET_BACKLOG_SIZE"), reads(_backlog)),
+    ("POST /subscription/{subscription}/analyzeBacklog", access.topic("CONSUME"), shows_later(_analyze)),
 )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.admin.http.calls import TOPIC_PATH, changes, reads
+from spark_pulsar.admin.http import access
+from spark_pulsar.admin.http.calls import TOPIC_PATH, changes, reads, routes
 from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.admin.topics.topic_life import partitions_in_steps
 from spark_pulsar.model.policies.json_values import truth
@@ -41,9 +42,16 @@ def _names(core: Core, call: Call, verb: str) -> Steps[list[str]]:
     return found
 
 
-ROUTES: Final[Routes] = (
+ROUTES: Final[Routes] = routes(
+    TOPIC_PATH,
     (
-        f"{TOPIC_PATH}/subscription/{{subscription}}/replicatedSubscriptionStatus",
-        {"GET": reads(_get), "POST": changes(_set)},
+        "GET /subscription/{subscription}/replicatedSubscriptionStatus",
+        access.topic("GET_REPLICATED_SUBSCRIPTION_STATUS"),
+        reads(_get),
+    ),
+    (
+        "POST /subscription/{subscription}/replicatedSubscriptionStatus",
+        access.topic("SET_REPLICATED_SUBSCRIPTION_STATUS"),
+        changes(_set),
     ),
 )

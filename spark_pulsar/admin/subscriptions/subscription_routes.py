@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.responses import Response
 
+from spark_pulsar.admin.http import access
 from spark_pulsar.admin.http.answers import text_map
-from spark_pulsar.admin.http.calls import TOPIC_PATH, changes, reads, whole_number_in_path
+from spark_pulsar.admin.http.calls import TOPIC_PATH, changes, reads, routes, whole_number_in_path
 from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.admin.http.slices import ask_later
 from spark_pulsar.admin.topics.topic_life import check_stored
@@ -33,6 +34,10 @@ def _age_s(call: Call) -> int:
     """Reads the age from which on entries expire; 405 for a topic that stores nothing."""
     check_stored(call.topic, "Expire messages")
     return whole_number_in_path(call.parts["seconds"])
+
+
+def _names(core: Core, call: Call) -> object:
+    return cursors.names_of(core, call.topic)
 
 
 def _later(begin: Callable[[Core, Call, cursors.Answer], object]) -> Handler:
@@ -71,23 +76,33 @@ def _delete(core: Core, call: Call) -> object:
     return cursors.delete_in_steps(core, call.topic, call.parts["subscription"], force=call.flag("force"))
 
 
-_SUBSCRIPTION: Final = f"{TOPIC_PATH}/subscription/{{subscription}}"
 _CREATE: Final = _of_one(cursors.create_in_steps, lambda call: cursors.place_in(call.json()))
 _SET_PROPERTIES: Final = _of_one(cursors.set_properties, lambda call: text_map(call.json(), "properties"))
 _SKIP: Final = _of_one(cursors.skip, lambda call: whole_number_in_path(call.parts["count"]))
+_EXPIRE_BY_TIME: Final = _of_one(cursors.expire_by_time_in_steps, _age_s)
+
+
+def _expire_all(core: Core, call: Call, answer: cursors.Answer) -> object:
+    return cursors.expire_all_by_time(core, call.topic, _age_s(call), answer)
+
 
 ROUTES: Final[Routes] = (
-    (f"{TOPIC_PATH}/subscriptions", {"GET": reads(lambda core, call: cursors.names_of(core, call.topic))}),
-    (_SUBSCRIPTION, {"PUT": _later(_CREATE), "DELETE": changes(_delete)}),
-    (f"{_SUBSCRIPTION}/properties", {"GET": reads(_of_one(cursors.properties_of)), "PUT": changes(_SET_PROPERTIES)}),
-    (f"{_SUBSCRIPTION}/skip_all", {"POST": changes(_of_one(cursors.clear_backlog_in_steps))}),
-    (f"{_SUBSCRIPTION}/skip/{{count}}", {"POST": changes(_SKIP)}),
-    (f"{_SUBSCRIPTION}/resetcursor", {"POST": _later(_of_one(cursors.reset_to_place, wanted_place))}),
-    (f"{_SUBSCRIPTION}/resetcursor/{{time}}", {"POST": _later(_reset_to_time)}),
-    (f"{_SUBSCRIPTION}/expireMessages", {"POST": changes(_expire)}),
-    (f"{_SUBSCRIPTION}/expireMessages/{{seconds}}", {"POST": _later(_of_one(cursors.expire_by_time_in_steps, _age_s))}),
-    (
-        f"{TOPIC_PATH}/all_subscription/expireMessages/{{seconds}}",
-        {"POST": _later(lambda core, call, answer: cursors.expire_all_by_time(core, call.topic, _age_s(call), answer))},
+    *routes(TOPIC_PATH, ("GET /subscriptions", access.topic("GET_SUBSCRIPTIONS"), reads(_names))),
+    *routes(
+        f"{TOPIC_PATH}/subscription/{{subscription}}",
+        ("PUT", access.topic("SUBSCRIBE"), _later(_CREATE)),
+        ("DELETE", access.topic("UNSUBSCRIBE"), changes(_delete)),
+        ("GET /properties", access.topic("CONSUME"), reads(_of_one(cursors.properties_of))),
+        ("PUT /properties", access.topic("SUBSCRIBE"), changes(_SET_PROPERTIES)),
+        ("POST /skip_all", access.topic("SKIP"), changes(_of_one(cursors.clear_backlog_in_steps))),
+        ("POST /skip/{count}", access.topic("SKIP"), changes(_SKIP)),
+        ("POST /resetcursor", access.topic("RESET_CURSOR"), _later(_of_one(cursors.reset_to_place, wanted_place))),
+        ("POST /resetcursor/{time}", access.topic("RESET_CURSOR"), _later(_reset_to_time)),
+        ("POST /expireMessages", access.topic("EXPIRE_MESSAGES"), changes(_expire)),
+        ("POST /expireMessages/{seconds}", access.topic("EXPIRE_MESSAGES"), _later(_EXPIRE_BY_TIME)),
+    ),
+    *routes(
+        f"{TOPIC_PATH}/all_subscription",
+        ("POST /expireMessages/{seconds}", access.topic("EXPIRE_MESSAGES"), _later(_expire_all)),
     ),
 )

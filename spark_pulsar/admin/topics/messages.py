@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from starlette.responses import JSONResponse, Response
 
-from spark_pulsar.admin.http.calls import TOPIC_PATH, shows_later, whole_number_in_path
+from spark_pulsar.admin.http import access
+from spark_pulsar.admin.http.calls import TOPIC_PATH, routes, shows_later, whole_number_in_path
 from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.admin.http.slices import ask_later
 from spark_pulsar.broker.entities import registry
@@ -263,10 +264,11 @@ def id_json(position: Position, partition: int, batch_index: int = -1) -> dict[s
     }
 
 
-ROUTES: Final[Routes] = (
-    (f"{TOPIC_PATH}/subscription/{{subscription}}/position/{{number}}", {"GET": _shows(_peek)}),
-    (f"{TOPIC_PATH}/ledger/{{ledger}}/entry/{{entry}}", {"GET": _shows(_by_id)}),
-    (f"{TOPIC_PATH}/examinemessage", {"GET": _shows(_examine)}),
-    (f"{TOPIC_PATH}/messageid/{{time}}", {"GET": _id_at_time}),
-    (f"{TOPIC_PATH}/lastMessageId", {"GET": shows_later(_last_id)}),
+ROUTES: Final[Routes] = routes(
+    TOPIC_PATH,
+    ("GET /subscription/{subscription}/position/{number}", access.topic("PEEK_MESSAGES"), _shows(_peek)),
+    ("GET /ledger/{ledger}/entry/{entry}", access.topic("PEEK_MESSAGES"), _shows(_by_id)),
+    ("GET /examinemessage", access.topic("PEEK_MESSAGES"), _shows(_examine)),
+    ("GET /messageid/{time}", access.topic("PEEK_MESSAGES"), _id_at_time),
+    ("GET /lastMessageId", access.topic("PEEK_MESSAGES"), shows_later(_last_id)),
 )

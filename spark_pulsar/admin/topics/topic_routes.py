@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+from spark_pulsar.admin.http import access
 from spark_pulsar.admin.http.answers import json_answer, text_map, whole_number
-from spark_pulsar.admin.http.calls import TOPIC_PATH, changes, reads, shows_change
+from spark_pulsar.admin.http.calls import TOPIC_PATH, changes, reads, routes, shows_change
 from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.admin.http.slices import ask_later, read_in_slices
 from spark_pulsar.broker.entities import registry
@@ -215,53 +216,73 @@ def _check_persistent(name: TopicName) -> None:
 _DOMAIN: Final = "admin/v2/{domain}/{tenant}/{namespace}"
 
 ROUTES: Final[Routes] = (
-    (_DOMAIN, {"GET": reads(_list)}),
-    (f"{_DOMAIN}/partitioned", {"GET": reads(_list_partitioned)}),
-    (
-        TOPIC_PATH,
-        {
-            "PUT": changes(lambda core, call: topic_life.create(core, call.topic, text_map(call.json(), "properties"))),
-            "DELETE": changes(lambda core, call: topic_life.delete(core, call.topic, force=call.flag("force"))),
-        },
+    *routes(
+        _DOMAIN,
+        ("GET", access.namespace("GET_TOPICS"), reads(_list)),
+        ("GET /partitioned", access.namespace("GET_TOPICS"), reads(_list_partitioned)),
     ),
-    (
-        f"{TOPIC_PATH}/partitions",
-        {
-            "GET": shows_change(_get_partitions),
-            "PUT": changes(
-                lambda core, call: topic_life.create_partitioned_in_steps(core, call.topic, *_partitions_in(call))
-            ),
-            "POST": changes(lambda core, call: topic_life.grow_in_steps(core, call.topic, _partitions_in(call)[0])),
-            "DELETE": changes(
+    *routes(
+        TOPIC_PATH,
+        (
+            "PUT",
+            access.namespace("CREATE_TOPIC"),
+            changes(lambda core, call: topic_life.create(core, call.topic, text_map(call.json(), "properties"))),
+        ),
+        (
+            "DELETE",
+            access.namespace("DELETE_TOPIC"),
+            changes(lambda core, call: topic_life.delete(core, call.topic, force=call.flag("force"))),
+        ),
+        ("GET /partitions", access.topic("LOOKUP"), shows_change(_get_partitions)),
+        (
+            "PUT /partitions",
+            access.topic_policy("PARTITION", "WRITE"),
+            changes(lambda core, call: topic_life.create_partitioned_in_steps(core, call.topic, *_partitions_in(call))),
+        ),
+        (
+            "POST /partitions",
+            access.topic_policy("PARTITION", "WRITE"),
+            changes(lambda core, call: topic_life.grow_in_steps(core, call.topic, _partitions_in(call)[0])),
+        ),
+        (
+            "DELETE /partitions",
+            access.namespace("DELETE_TOPIC"),
+            changes(
                 lambda core, call: topic_life.delete_partitioned_in_steps(core, call.topic, force=call.flag("force"))
             ),
-        },
-    ),
-    (f"{TOPIC_PATH}/stats", {"GET": _stats}),
-    (f"{TOPIC_PATH}/partitioned-stats", {"GET": _partitioned_stats}),
-    (
-        f"{TOPIC_PATH}/internalStats",
-        {"GET": reads(_internal_stats)},
-    ),
-    (f"{TOPIC_PATH}/partitioned-internalStats", {"GET": reads(_partitioned_internal_stats)}),
-    (
-        f"{TOPIC_PATH}/properties",
-        {
-            "GET": reads(lambda core, call: topic_life.properties(core, call.topic)),
-            "PUT": changes(
+        ),
+        ("GET /stats", access.topic("GET_STATS"), _stats),
+        ("GET /partitioned-stats", access.topic("GET_STATS"), _partitioned_stats),
+        ("GET /internalStats", access.topic("GET_STATS"), reads(_internal_stats)),
+        ("GET /partitioned-internalStats", access.topic("GET_STATS"), reads(_partitioned_internal_stats)),
+        (
+            "GET /properties",
+            access.topic("GET_METADATA"),
+            reads(lambda core, call: topic_life.properties(core, call.topic)),
+        ),
+        (
+            "PUT /properties",
+            access.topic("UPDATE_METADATA"),
+            changes(
                 lambda core, call: topic_life.change_properties(core, call.topic, text_map(call.json(), "properties"))
             ),
-            "DELETE": changes(_delete_property),
-        },
-    ),
-    (f"{TOPIC_PATH}/unload", {"PUT": changes(_of_each(lifecycle.unload))}),
-    (f"{TOPIC_PATH}/terminate", {"POST": shows_change(_terminate)}),
-    (f"{TOPIC_PATH}/terminate/partitions", {"POST": shows_change(_terminate_partitions)}),
-    (f"{TOPIC_PATH}/truncate", {"DELETE": changes(_of_each(cursor_moves.truncate, _check_truncatable))}),
-    (f"{TOPIC_PATH}/trim", {"POST": changes(_of_each(_trim), 200)}),
-    (f"{TOPIC_PATH}/createMissedPartitions", {"POST": changes(_create_missed)}),
-    (
-        f"{TOPIC_PATH}/compaction",
-        {"PUT": changes(_of_each(compaction.request, _check_compactable)), "GET": reads(_compaction_status)},
+        ),
+        ("DELETE /properties", access.topic("DELETE_METADATA"), changes(_delete_property)),
+        ("PUT /unload", access.topic("UNLOAD"), changes(_of_each(lifecycle.unload))),
+        ("POST /terminate", access.topic("TERMINATE"), shows_change(_terminate)),
+        ("POST /terminate/partitions", access.topic("TERMINATE"), shows_change(_terminate_partitions)),
+        (
+            "DELETE /truncate",
+            access.both(access.topic("LOOKUP"), access.administrator),
+            changes(_of_each(cursor_moves.truncate, _check_truncatable)),
+        ),
+        ("POST /trim", access.topic("TRIM_TOPIC"), changes(_of_each(_trim), 200)),
+        (
+            "POST /createMissedPartitions",
+            access.both(access.topic("LOOKUP"), access.namespace("CREATE_TOPIC")),
+            changes(_create_missed),
+        ),
+        ("PUT /compaction", access.topic("COMPACT"), changes(_of_each(compaction.request, _check_compactable))),
+        ("GET /compaction", access.topic("COMPACT"), reads(_compaction_status)),
     ),
 )

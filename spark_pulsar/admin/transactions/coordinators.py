@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from spark_pulsar.admin.http import access
 from spark_pulsar.admin.http.answers import whole_number
-from spark_pulsar.admin.http.calls import TRANSACTIONS_PATH, changes, reads, whole_number_in_path
+from spark_pulsar.admin.http.calls import TRANSACTIONS_PATH, changes, reads, routes, whole_number_in_path
 from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.broker.transactions import coordinator
 from spark_pulsar.model.errors import PulsarError
@@ -190,11 +191,12 @@ def _abort(core: Core, call: Call) -> None:
     coordinator.abort(core, open_transaction(core, txn_id))
 
 
-ROUTES: Final[Routes] = (
-    (f"{TRANSACTIONS_PATH}/coordinators", {"GET": reads(_coordinators)}),
-    (f"{TRANSACTIONS_PATH}/coordinatorStats", {"GET": reads(_coordinator_stats)}),
-    (f"{TRANSACTIONS_PATH}/transactionCoordinator/replicas", {"POST": changes(_make_coordinators)}),
-    (f"{TRANSACTIONS_PATH}/transactionMetadata/{{most}}/{{least}}", {"GET": reads(_metadata)}),
-    (f"{TRANSACTIONS_PATH}/slowTransactions/{{timeout}}", {"GET": reads(_slow)}),
-    (f"{TRANSACTIONS_PATH}/abortTransaction/{{most}}/{{least}}", {"POST": changes(_abort)}),
+ROUTES: Final[Routes] = routes(
+    TRANSACTIONS_PATH,
+    ("GET /coordinators", access.anyone, reads(_coordinators)),
+    ("GET /coordinatorStats", access.coordinators, reads(_coordinator_stats)),
+    ("POST /transactionCoordinator/replicas", access.super_user, changes(_make_coordinators)),
+    ("GET /transactionMetadata/{most}/{least}", access.owner, reads(_metadata)),
+    ("GET /slowTransactions/{timeout}", access.coordinators, reads(_slow)),
+    ("POST /abortTransaction/{most}/{least}", access.super_user, changes(_abort)),
 )

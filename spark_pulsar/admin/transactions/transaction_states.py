@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_pulsar.admin.http.calls import TRANSACTIONS_PATH, reads, shows_later, whole_number_in_path
+from spark_pulsar.admin.http import access
+from spark_pulsar.admin.http.calls import TRANSACTIONS_PATH, reads, routes, shows_later, whole_number_in_path
 from spark_pulsar.admin.http.path_names import topic_name
 from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.broker.entities import registry
@@ -134,16 +135,12 @@ def _is_pending(pending: PendingAcks, position: Position, batch_index: int | Non
     return 0 <= batch_index < parts.bit_length() and bool(parts >> batch_index & 1)
 
 
-ROUTES: Final[Routes] = (
-    (f"{TRANSACTIONS_PATH}/transactionBufferStats/{_TOPIC}", {"GET": reads(_buffer)}),
-    (f"{TRANSACTIONS_PATH}/transactionInBufferStats/{_TOPIC}/{{most}}/{{least}}", {"GET": shows_later(_in_buffer)}),
-    (f"{TRANSACTIONS_PATH}/pendingAckStats/{_SUBSCRIPTION}", {"GET": reads(_pending_acks)}),
-    (
-        f"{TRANSACTIONS_PATH}/transactionInPendingAckStats/{_SUBSCRIPTION}/{{most}}/{{least}}",
-        {"GET": reads(_in_pending_acks)},
-    ),
-    (
-        f"{TRANSACTIONS_PATH}/positionStatsInPendingAck/{_SUBSCRIPTION}/{{ledger}}/{{entry}}",
-        {"GET": reads(_position)},
-    ),
+_STATS: Final = access.topic("GET_STATS")
+ROUTES: Final[Routes] = routes(
+    TRANSACTIONS_PATH,
+    (f"GET /transactionBufferStats/{_TOPIC}", _STATS, reads(_buffer)),
+    (f"GET /transactionInBufferStats/{_TOPIC}/{{most}}/{{least}}", _STATS, shows_later(_in_buffer)),
+    (f"GET /pendingAckStats/{_SUBSCRIPTION}", _STATS, reads(_pending_acks)),
+    (f"GET /transactionInPendingAckStats/{_SUBSCRIPTION}/{{most}}/{{least}}", _STATS, reads(_in_pending_acks)),
+    (f"GET /positionStatsInPendingAck/{_SUBSCRIPTION}/{{ledger}}/{{entry}}", _STATS, reads(_position)),
 )

@@ -118,6 +118,8 @@ class Policy:
     """One sentence that continues "Set"."""
     namespace: Level | None
     topic: Level | None
+    policy_name: str = ""
+    """Apache Pulsar's name of the policy where roles are refused (AU-8)."""
     field: str = ""
     """Field of `EffectivePolicies`; empty where the broker computes it of several rows."""
     word: str = ""

@@ -58,6 +58,7 @@ def dispatch_rate_policy(
     word: str,
     defaults: tuple[str, ...] = (),
     *,
+    policy_name: str = "RATE",
     without_effect: str = "",
 ) -> Policy:
     """Makes the row of a dispatch rate."""
@@ -67,6 +68,7 @@ def dispatch_rate_policy(
         meaning,
         Level(path, null=Null.REMOVES),
         Level(path, null=Null.KEEPS),
+        policy_name=policy_name,
         field=effective,
         word=word,
         options=(

@@ -121,7 +121,13 @@ def _default_creation(is_allowed: bool, is_partitioned: bool, partitions: int) -
 
 
 def _limit(
-    member: str, effective: str, default: str, meaning: str, namespace: tuple[str, str], topic: Level | None
+    member: str,
+    policy_name: str,
+    effective: str,
+    default: str,
+    meaning: str,
+    namespace: tuple[str, str],
+    topic: Level | None,
 ) -> Policy:
     """A limit; `namespace` is its path and the names of its option there."""
     path, names = namespace
@@ -131,6 +137,7 @@ def _limit(
         f"{meaning}; 0 is no limit.",
         Level(path, unset=0 if topic is None else None),
         topic,
+        policy_name=policy_name,
         field=effective,
         word=member.replace("_", "-"),
         options=(Option("", names, help="0 is no limit."),),
@@ -149,6 +156,7 @@ POLICIES: Final = (
         "how much of acknowledged messages is kept. Both limits or none may be 0.",
         Level("retention"),
         Level("retention"),
+        policy_name="RETENTION",
         field="retention",
         word="retention",
         options=(
@@ -175,6 +183,7 @@ POLICIES: Final = (
         Level(
             "messageTTL", "Invalid value for message TTL", parameter="messageTTL", null=Null.REMOVES, names="--ttl -t"
         ),
+        policy_name="TTL",
         field="message_ttl_s",
         word="message-ttl",
         options=(Option("", "--messageTTL -ttl", Written.SECONDS, "120, 2m, 1h."),),
@@ -193,6 +202,7 @@ POLICIES: Final = (
         "what happens when a backlog gets too large or too old.",
         Level("backlogQuota"),
         Level("backlogQuota"),
+        policy_name="BACKLOG",
         word="backlog-quota",
         options=(
             Option("policy", "--policy -p", Written.TEXT, f"{', '.join(QUOTA_POLICIES)}."),
@@ -209,6 +219,7 @@ POLICIES: Final = (
         "how many bookies Apache Pulsar uses; this broker keeps the numbers and uses its one disk.",
         Level("persistence"),
         Level("persistence"),
+        policy_name="PERSISTENCE",
         field="persistence",
         word="persistence",
         options=(
@@ -225,6 +236,7 @@ POLICIES: Final = (
         "whether a message that its producer sends again is stored once.",
         Level("deduplication"),
         Level("deduplicationEnabled", "deduplication"),
+        policy_name="DEDUPLICATION",
         field="deduplication",
         word="deduplication",
         options=(SWITCH,),
@@ -242,6 +254,7 @@ POLICIES: Final = (
             null=Null.REMOVES,
         ),
         Level("deduplicationSnapshotInterval", "interval must be 0 or more", applied=False),
+        policy_name="DEDUPLICATION_SNAPSHOT",
         word="deduplication-snapshot-interval",
         options=(Option("", "--interval -i", help="Seconds."),),
         without_effect="sequence ids are stored with their messages",
@@ -252,6 +265,7 @@ POLICIES: Final = (
         "how large a topic's uncompacted part gets before it is compacted by itself.",
         Level("compactionThreshold", method="PUT"),
         Level("compactionThreshold", "Invalid value for compactionThreshold"),
+        policy_name="COMPACTION",
         field="compaction_threshold_bytes",
         word="compaction-threshold",
         options=(Option("", "--threshold -t", Written.BYTES, "Size: 100M; 0 is never."),),
@@ -263,6 +277,7 @@ POLICIES: Final = (
         "after how many minutes a subscription without consumers is deleted.",
         Level("subscriptionExpirationTime", "Invalid value for subscription expiration time"),
         None,
+        policy_name="SUBSCRIPTION_EXPIRATION_TIME",
         field="subscription_expiration_minutes",
         word="subscription-expiration-time",
         options=(Option("", "--time -t", help="Minutes; 0 is never."),),
@@ -270,6 +285,7 @@ POLICIES: Final = (
     ),
     _limit(
         MAX_PRODUCERS,
+        "MAX_PRODUCERS",
         "max_producers",
         "max_producers_per_topic",
         "how many producers a topic may have",
@@ -278,6 +294,7 @@ POLICIES: Final = (
     ),
     _limit(
         MAX_CONSUMERS,
+        "MAX_CONSUMERS",
         "max_consumers",
         "max_consumers_per_topic",
         "how many consumers a topic may have",
@@ -286,6 +303,7 @@ POLICIES: Final = (
     ),
     _limit(
         MAX_CONSUMERS_PER_SUBSCRIPTION,
+        "MAX_CONSUMERS",
         "max_consumers_per_subscription",
         "max_consumers_per_subscription",
         "how many consumers a subscription may have",
@@ -299,6 +317,7 @@ POLICIES: Final = (
     ),
     _limit(
         MAX_SUBSCRIPTIONS,
+        "MAX_SUBSCRIPTIONS",
         "max_subscriptions",
         "max_subscriptions_per_topic",
         "how many subscriptions a topic may have",
@@ -307,6 +326,7 @@ POLICIES: Final = (
     ),
     _limit(
         MAX_UNACKED_PER_CONSUMER,
+        "MAX_UNACKED",
         "max_unacked_per_consumer",
         "max_unacked_per_consumer",
         "how many unacknowledged messages a consumer of a Shared subscription may have",
@@ -315,6 +335,7 @@ POLICIES: Final = (
     ),
     _limit(
         MAX_UNACKED_PER_SUBSCRIPTION,
+        "MAX_UNACKED",
         "max_unacked_per_subscription",
         "max_unacked_per_subscription",
         "how many unacknowledged messages a Shared subscription may have",
@@ -323,6 +344,7 @@ POLICIES: Final = (
     ),
     _limit(
         MAX_TOPICS,
+        "MAX_TOPICS",
         "max_topics",
         "max_topics_per_namespace",
         "how many topics and partitions a namespace may have",
@@ -335,6 +357,7 @@ POLICIES: Final = (
         "how large an entry of a producer, a message or a batch, may be; 0 is what the broker allows.",
         None,
         Level("maxMessageSize", _TOO_LARGE, unset_status=204, applied=False),
+        policy_name="MAX_MESSAGE_SIZE",
         field="max_message_size_bytes",
         word="max-message-size",
         options=(Option("", "--max-message-size -m", help="Bytes; 0 is what the broker allows."),),
@@ -345,6 +368,7 @@ POLICIES: Final = (
         "which types of subscriptions may be used.",
         Level("subscriptionTypesEnabled", unset=[]),
         Level("subscriptionTypesEnabled", unset_status=204, applied=False),
+        policy_name="SUBSCRIPTION_AUTH_MODE",
         field="subscription_types",
         word="subscription-types-enabled",
         options=(Option("", "--types -t", Written.WORDS, "Exclusive, Shared, Failover, Key_Shared, by commas."),),
@@ -356,6 +380,7 @@ POLICIES: Final = (
         "when a topic without producers and consumers is deleted.",
         Level("inactiveTopicPolicies"),
         Level("inactiveTopicPolicies"),
+        policy_name="INACTIVE_TOPIC",
         field="inactive_topic",
         word="inactive-topic-policies",
         options=(
@@ -373,6 +398,7 @@ POLICIES: Final = (
         "whether messages wait for the time that their producers gave them.",
         Level("delayedDelivery"),
         Level("delayedDelivery"),
+        policy_name="DELAYED_DELIVERY",
         field="delayed_delivery",
         word="delayed-delivery",
         options=(
@@ -390,6 +416,7 @@ POLICIES: Final = (
         "how fast a topic may be published to.",
         Level("publishRate", null=Null.REMOVES),
         Level("publishRate", null=Null.KEEPS, unset_status=204, applied=False),
+        policy_name="RATE",
         field="publish_rate",
         word="publish-rate",
         options=(
@@ -420,6 +447,7 @@ POLICIES: Final = (
         "how fast one subscription is sent messages: `--subscription` of the command above.",
         None,
         Level("{subscription}/dispatchRate", null=Null.KEEPS),
+        policy_name="RATE",
         field="dispatch_rates_by_name",
     ),
     Policy(
@@ -428,6 +456,7 @@ POLICIES: Final = (
         "how often one consumer may subscribe to a topic.",
         Level("subscribeRate", null=Null.REMOVES),
         Level("subscribeRate", null=Null.KEEPS),
+        policy_name="RATE",
         field="subscribe_rate",
         word="subscribe-rate",
         options=(
@@ -442,6 +471,7 @@ POLICIES: Final = (
         "whether using a topic creates it, and with how many partitions.",
         Level("autoTopicCreation"),
         None,
+        policy_name="AUTO_TOPIC_CREATION",
         field="auto_topic_creation",
         word="auto-topic-creation",
         options=(
@@ -462,6 +492,7 @@ POLICIES: Final = (
         "whether subscribing creates a subscription; without --enable it does not.",
         Level("autoSubscriptionCreation"),
         Level("autoSubscriptionCreation"),
+        policy_name="AUTO_SUBSCRIPTION_CREATION",
         field="allow_auto_subscription_creation",
         word="auto-subscription-creation",
         options=(Option(_ALLOW_SUBSCRIPTIONS, "--enable -e", Written.FLAG, default=False),),
@@ -473,6 +504,7 @@ POLICIES: Final = (
         "which schemas may follow those that a topic has.",
         Level("schemaCompatibilityStrategy", method="PUT", unset=Compatibility.UNDEFINED),
         Level("schemaCompatibilityStrategy", method="PUT", names="--strategy -s"),
+        policy_name="SCHEMA_COMPATIBILITY_STRATEGY",
         field="schema_compatibility",
         word="schema-compatibility-strategy",
         options=(Option("", "--compatibility -c", Written.UPPER_CASE, f"One of {', '.join(Compatibility)}."),),
@@ -484,6 +516,7 @@ POLICIES: Final = (
         "the strategy under its old name; that of set-schema-compatibility-strategy goes before it.",
         Level("schemaAutoUpdateCompatibilityStrategy", method="PUT", unset_status=204),
         None,
+        policy_name="SCHEMA_COMPATIBILITY_STRATEGY",
         word="schema-autoupdate-strategy",
         options=(Option("", "--compatibility -c", Written.TEXT, f"One of {', '.join(AUTO_UPDATE_STRATEGIES)}."),),
         shows="the strategy under its old name; null when it is not set.",
@@ -494,6 +527,7 @@ POLICIES: Final = (
         "whether producers and consumers may bring new schemas.",
         Level("isAllowAutoUpdateSchema", unset_is_default=True),
         None,
+        policy_name="SCHEMA_COMPATIBILITY_STRATEGY",
         field="allow_schema_updates",
         word="is-allow-auto-update-schema",
         options=(SWITCH,),
@@ -506,6 +540,7 @@ POLICIES: Final = (
         "whether producers without schema are refused where there is one.",
         Level("schemaValidationEnforced", unset=False),
         Level("schemaValidationEnforced", unset=False),
+        policy_name="SCHEMA_COMPATIBILITY_STRATEGY",
         field="enforce_schemas",
         word="schema-validation-enforce",
         options=(SWITCH,),
@@ -518,6 +553,7 @@ POLICIES: Final = (
         "whether topics take encrypted messages only.",
         Level("encryptionRequired", can_delete=False, unset=False),
         None,
+        policy_name="ENCRYPTION",
         field="encryption_required",
         word="encryption-required",
         options=(SWITCH,),
