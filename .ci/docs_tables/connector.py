@@ -1,105 +1,57 @@
-"""Tables of options and columns in docs/connector-*.md."""
+"""Tables of options and columns in docs/connector-*.md, whose pages hold the meanings, the order and the headings."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from spark_pulsar.connector.columns import METADATA_COLUMNS, READ_COLUMNS, WRITE_COLUMNS, Column
-from spark_pulsar.connector.options.table import ANY, OPTIONS, READ, WRITE, Option
+from spark_pulsar.connector.options.options import OPTIONS
+from spark_pulsar.connector.options.table import ANY, READ, WRITE, Option, Use
 
-from .markdown import table
-
-OPTIONS_PAGE: Final = "connector-options.md"
-GROUPS: Final = (
-    ("Connection", "service.url admin.url operationTimeoutMs connectionTimeoutMs pollTimeoutMs sendTimeoutMs"),
-    ("Topics", "topic topics topicsPattern waitingForNonExistedTopic failOnDataLoss"),
-    ("Start and end of a read", "startingOffsets endingOffsets startingTime endingTime"),
-    ("Columns and rows of a read", "metadataColumns keys keysHashingScheme readCompacted"),
-    ("Subscriptions", "subscriptionName predefinedSubscription subscriptionPrefix enableRetry retryLetterTopic"),
-    (
-        "Micro-batches and tasks",
-        "maxMessagesPerTrigger maxBytesPerTrigger minMessagesPerTrigger maxTriggerDelay minPartitions"
-        " maxRecordsPerPartition smallBatchMaxMessages",
-    ),
-    (
-        "Schemas of a read",
-        "useTopicSchema allowDifferentTopicSchemas unsupportedFields jsonBytes mode columnNameOfCorruptRecord"
-        " deadLetterTopic",
-    ),
-    ("Schemas of a write", "schemaType jsonTimes keySchemaType valueSchemaType keyValueEncodingType"),
-    (
-        "Partitions and batches of a write",
-        "messageRoutingMode hashingScheme compressionType batchingMaxMessages batchingMaxBytes batcherBuilder"
-        " chunkingEnabled chunkMaxMessageSize producerProperties",
-    ),
-    (
-        "Guarantees of a write",
-        "deliveryGuarantee producerName repeatableRowOrder transactionTimeoutMs transactionTopic",
-    ),
-    (
-        "TLS, authentication and proxies",
-        "pulsar.client.useTls pulsar.client.tlsTrustCertsFilePath pulsar.client.tlsHostnameVerificationEnable"
-        " pulsar.client.tlsAllowInsecureConnection pulsar.client.tlsCertificateFilePath"
-        " pulsar.client.tlsKeyFilePath pulsar.client.authPluginClassName pulsar.client.authParams"
-        " pulsar.client.listenerName pulsar.client.proxyServiceUrl pulsar.client.proxyProtocol",
-    ),
-    ("End-to-end encryption", "encryptionKeys encryptionPublicKeys encryptionPrivateKeys cryptoFailureAction"),
-)
-"""Headings of the options' page, with the names of the options under each."""
+_NAME: Final = re.compile(r"\| `([^`]+)` \|")
+_BAR: Final = re.compile(r"(?<!\\)\|")
 
 
 def tables(pages: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Returns the tables of the connector's pages, by page and mark.
-
-    A link of a meaning names a heading alone, `(#message-ids)`: it leads to the page that has this heading.
-    """
-    made = {
-        OPTIONS_PAGE: {"options": options_tables()},
+    """Returns the tables of the connector's pages, by page and mark. Raises ValueError for a row without a meaning, for
+    one that names nothing of the package, and for one that is not there."""
+    options = {option.name: _option_cells(option) for option in OPTIONS}
+    made: dict[str, dict[str, dict[str, tuple[str, ...]]]] = {
+        "connector-options.md": {"options": options},
         "connector-read.md": {
-            "columns of reads": columns_table(READ_COLUMNS),
-            "metadata columns": columns_table(METADATA_COLUMNS),
+            "columns of reads": _column_cells(READ_COLUMNS),
+            "metadata columns": _column_cells(METADATA_COLUMNS),
         },
-        "connector-write.md": {"columns of writes": columns_table(WRITE_COLUMNS)},
+        "connector-write.md": {"columns of writes": _column_cells(WRITE_COLUMNS)},
     }
-    homes = {
-        re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-"): name
-        for name, text in pages.items()
-        for heading in re.findall(r"^##+ (.+)$", text, re.MULTILINE)
-        if name.startswith("connector") and name != OPTIONS_PAGE
-    }
-
-    def linked(text: str, page: str) -> str:
-        def link(found: re.Match[str]) -> str:
-            home = homes[found[1]]
-            return f"](#{found[1]})" if home == page else f"]({home}#{found[1]})"
-
-        return re.sub(r"\]\(#([\w-]+)\)", link, text)
-
-    return {page: {mark: linked(text, page) for mark, text in of_page.items()} for page, of_page in made.items()}
+    return {page: {mark: _current(pages[page], mark, cells) for mark, cells in of.items()} for page, of in made.items()}
 
 
-def options_tables() -> str:
-    """Returns a heading and a table for each group of options: name, type, default, where it is valid, meaning."""
-    options = {option.name: option for option in OPTIONS}
-    parts = []
-    for title, names in GROUPS:
-        rows = [_option_row(options.pop(name)) for name in names.split()]
-        parts.append(f"## {title}\n\n{table(('Option', 'Type', 'Default', 'For', 'Meaning'), rows)}")
-    if options:
-        raise ValueError(f"options without a group: {', '.join(options)}")
-    return "\n\n".join(parts)
+def _current(page: str, mark: str, cells: Mapping[str, tuple[str, ...]]) -> str:
+    """Returns the text between the marks of a page with the cells, by name, that come before the meanings."""
+    text = page.partition(f"<!-- {mark} -->")[2].partition(f"<!-- /{mark} -->")[0].strip()
+    missing, lines = dict(cells), []
+    for line in text.splitlines():
+        if (named := _NAME.match(line)) is not None:
+            meaning = _BAR.split(line)[-2].strip()
+            if named[1] not in missing or not meaning:
+                raise ValueError(f"{mark}: {named[1]} is no name of the package, is there twice or has no meaning")
+            line = f"| `{named[1]}` | {' | '.join(missing.pop(named[1]))} | {meaning} |"
+        lines.append(line)
+    if missing:
+        raise ValueError(f"{mark}: no row for {', '.join(missing)}")
+    return "\n".join(lines)
 
 
-def columns_table(columns: Sequence[Column]) -> str:
-    """Returns a row for each column: name, types, meaning."""
-    return table(("Column", "Type", "Meaning"), [(f"`{c.name}`", " or ".join(c.types), c.meaning) for c in columns])
+def _option_cells(option: Option) -> tuple[str, ...]:
+    return option.kind, option.default or "–", _where(option.uses)
 
 
-def _option_row(option: Option) -> tuple[str, ...]:
-    return f"`{option.name}`", option.kind, option.default or "–", _where(option.uses), option.meaning
+def _column_cells(columns: Iterable[Column]) -> dict[str, tuple[str, ...]]:
+    return {column.name: (" or ".join(column.types),) for column in columns}
 
 
-def _where(uses: tuple[str, ...]) -> str:
+def _where(uses: tuple[Use, ...]) -> str:
     return {ANY: "all", READ: "read", WRITE: "write"}.get(uses, ", ".join(uses))

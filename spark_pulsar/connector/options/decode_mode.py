@@ -41,11 +41,8 @@ class DecodeMode:
     unsupported_fields: str = FAIL
     """Columns of a read without schema for fields that Spark has no type for: an error, JSON text or binary."""
 
-    def columns(self) -> tuple[tuple[str, str, str], ...]:
-        """Columns that the mode adds: name, Spark type, meaning."""
+    def columns(self) -> tuple[tuple[str, str], ...]:
+        """Columns that the mode adds: name and Spark type."""
         if self.mode != PERMISSIVE:
             return ()
-        return (
-            (self.corrupt_record, "binary", "Payload of a message that does not decode; null for all others."),
-            (ERROR_COLUMN, "string", "Reason why a message does not decode; null for all others."),
-        )
+        return (self.corrupt_record, "binary"), (ERROR_COLUMN, "string")

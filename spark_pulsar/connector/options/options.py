@@ -7,19 +7,62 @@ depends on the kind of work (batch or stream, read or write) is checked by `for_
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final, NamedTuple
 
+from spark_pulsar.client.connections.config import DEFAULT_SUBSCRIPTION_PREFIX
 from spark_pulsar.client.encryption.key_files import KeyFiles
 from spark_pulsar.client.retry_letters import retry_letter_topic_of
+from spark_pulsar.connector.columns import metadata_columns
 from spark_pulsar.connector.errors import OptionError
-from spark_pulsar.connector.options.decode_mode import DEADLETTER, FAILFAST, PERMISSIVE, DecodeMode
-from spark_pulsar.connector.options.encryption import check_decryption, check_encryption
-from spark_pulsar.connector.options.endpoints import Endpoint, Time
-from spark_pulsar.connector.options.keys import Keys
-from spark_pulsar.connector.options.security import SecurityOptions
-from spark_pulsar.connector.options.table import BATCH_READ, BY_LOWER, Use
-from spark_pulsar.connector.options.topics import split_pattern
+from spark_pulsar.connector.options.decode_mode import (
+    CORRUPT_RECORD,
+    DEADLETTER,
+    FAILFAST,
+    JSON_BYTES,
+    JSON_TIMES,
+    MODES,
+    PERMISSIVE,
+    UNSUPPORTED_FIELDS,
+    DecodeMode,
+)
+from spark_pulsar.connector.options.encryption import (
+    ACTION,
+    FAILURE_ACTIONS,
+    PRIVATE_KEYS,
+    PUBLIC_KEYS,
+    check_decryption,
+    check_encryption,
+    key_names,
+    private_key_files,
+    public_key_files,
+)
+from spark_pulsar.connector.options.endpoints import Endpoint, Time, ending_endpoint, endpoint, publish_time
+from spark_pulsar.connector.options.keys import Keys, read_keys
+from spark_pulsar.connector.options.security import ROWS, SecurityOptions
+from spark_pulsar.connector.options.subscriptions import prefix, subscription
+from spark_pulsar.connector.options.table import (
+    ANY,
+    BATCH_READ,
+    ONLY_BATCH,
+    ONLY_STREAM,
+    READ,
+    REQUIRED,
+    WRITE,
+    Option,
+    Use,
+    choice,
+    option,
+    switch,
+)
+from spark_pulsar.connector.options.topics import (
+    persistent_topic_name,
+    split_pattern,
+    topic_name,
+    topic_names,
+    topic_pattern,
+)
+from spark_pulsar.connector.options.values import duration_ms, integer, one_of, texts_by_name, web_url
 from spark_pulsar.model.names import TopicName
 
 ROUTING_MODES: Final = ("RoundRobinPartition", "SinglePartition")
@@ -44,6 +87,28 @@ DELIVERY_GUARANTEES: Final = (AT_LEAST_ONCE, EFFECTIVELY_ONCE, TRANSACTIONAL)
 DEFAULT_PRODUCER_NAME: Final = "spark-pulsar"
 DEFAULT_ROUND_ROBIN_ROWS: Final = 1_000
 COMPRESSION_TYPES: Final = ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")
+_HASHES: Final = ", ".join(f"`{scheme}`" for scheme in HASHING_SCHEMES)
+_SCHEMA_TYPES: Final = "`NONE`, `AUTO`, `AVRO`, `JSON`, `KEY_VALUE`, `AUTO_PRODUCE_BYTES` or a primitive"
+_ROWS: Final = integer(1, 2**62)
+_INT: Final = integer(1, 2**31 - 1)
+_TIMEOUT: Final = integer(1, 24 * 60 * 60 * 1000)
+_MOST_NAME: Final = 200
+
+
+def _bytes_or_no_limit(text: str) -> int | None:
+    return integer(0, 2**62)(text) or None
+
+
+def _column(text: str) -> str:
+    if not text or text.startswith("__"):
+        raise ValueError("expected the name of a column, and names that begin with __ are the connector's own")
+    return text
+
+
+def _producer_name(text: str) -> str:
+    if not 0 < len(text) <= _MOST_NAME:
+        raise ValueError(f"expected a name of 1 to {_MOST_NAME} characters")
+    return text
 
 
 class Split(NamedTuple):
@@ -57,70 +122,77 @@ class Split(NamedTuple):
 class Options:
     """All options of one DataFrame, checked. Picklable; the same object goes to planners and tasks."""
 
+    given: frozenset[str]
+    """Names of the options that were given."""
     service_url: str
     security: SecurityOptions
-    admin_url: str | None
-    topic: str | None
-    topics: tuple[str, ...]
-    topics_pattern: str | None
-    starting_offsets: Endpoint | None
-    ending_offsets: Endpoint | None
-    starting_time: Time | None
-    ending_time: Time | None
-    keys: Keys | None
-    keys_hashing_scheme: str | None
-    subscription_name: str | None
+    admin_url: str | None = option("admin.url", "URL", ANY, web_url)
+    topic: str | None = option("topic", "topic name", ANY, topic_name)
+    topics: tuple[str, ...] = option("topics", "topic names", READ, topic_names, ())
+    topics_pattern: str | None = option("topicsPattern", "regex", READ, topic_pattern)
+    starting_offsets: Endpoint | None = option(
+        "startingOffsets", "`earliest`, `latest` or JSON", READ, endpoint, shown="`latest` (stream), `earliest` (batch)"
+    )
+    ending_offsets: Endpoint | None = option(
+        "endingOffsets", "`latest` or JSON", ONLY_BATCH, ending_endpoint, shown="`latest`"
+    )
+    starting_time: Time | None = option("startingTime", "milliseconds or JSON", READ, publish_time)
+    ending_time: Time | None = option("endingTime", "milliseconds or JSON", ONLY_BATCH, publish_time)
+    keys: Keys | None = option("keys", "texts or JSON", READ, read_keys)
+    keys_hashing_scheme: str | None = option("keysHashingScheme", _HASHES, READ, one_of(*HASHING_SCHEMES))
+    subscription_name: str | None = option("subscriptionName", "name", ONLY_STREAM, subscription)
     """Subscription that mirrors the progress of a query, the predefined one too."""
-    predefined_subscription: str | None
-    subscription_prefix: str
-    enable_retry: bool
-    retry_letter_topic: str | None
-    max_messages_per_trigger: int | None
-    max_bytes_per_trigger: int | None
-    min_messages_per_trigger: int | None
-    max_trigger_delay_ms: int
-    min_partitions: int | None
-    max_records_per_partition: int | None
-    small_batch_max_messages: int
-    read_compacted: bool
-    fail_on_data_loss: bool
-    use_topic_schema: bool
-    allow_different_topic_schemas: bool
-    mode: str
-    column_name_of_corrupt_record: str
-    dead_letter_topic: str | None
-    json_bytes: str
-    json_times: str
-    unsupported_fields: str
-    metadata_columns: tuple[str, ...]
-    waiting_for_non_existed_topic: bool
-    poll_timeout_ms: int
-    operation_timeout_ms: int
-    connection_timeout_ms: int
-    message_routing_mode: str
-    hashing_scheme: str
-    compression_type: str
-    batching_max_messages: int
-    batching_max_bytes: int
-    batcher_builder: str
-    chunking_enabled: bool
-    chunk_max_message_size: int | None
-    producer_properties: tuple[tuple[str, str], ...]
-    encryption_keys: tuple[str, ...]
-    encryption_public_keys: KeyFiles | None
-    encryption_private_keys: KeyFiles | None
-    crypto_failure_action: str
-    send_timeout_ms: int
-    delivery_guarantee: str
-    producer_name: str | None
-    repeatable_row_order: bool
-    transaction_timeout_ms: int
-    transaction_topic: str | None
-    schema_type: str
-    key_schema_type: str
-    value_schema_type: str
-    key_value_encoding_type: str
-    given: frozenset[str]
+    predefined_subscription: str | None = option("predefinedSubscription", "name", READ, subscription)
+    subscription_prefix: str = option("subscriptionPrefix", "text", ANY, prefix, DEFAULT_SUBSCRIPTION_PREFIX)
+    enable_retry: bool = switch("enableRetry", ONLY_STREAM)
+    retry_letter_topic: str | None = option("retryLetterTopic", "topic name", ONLY_STREAM, persistent_topic_name)
+    max_messages_per_trigger: int | None = option("maxMessagesPerTrigger", "integer", ONLY_STREAM, _ROWS)
+    max_bytes_per_trigger: int | None = option("maxBytesPerTrigger", "bytes", ONLY_STREAM, _bytes_or_no_limit)
+    min_messages_per_trigger: int | None = option("minMessagesPerTrigger", "integer", ONLY_STREAM, _ROWS)
+    max_trigger_delay_ms: int = option("maxTriggerDelay", "duration", ONLY_STREAM, duration_ms, 15 * 60 * 1000, "`15m`")
+    min_partitions: int | None = option("minPartitions", "integer", READ, _INT)
+    max_records_per_partition: int | None = option("maxRecordsPerPartition", "integer", READ, _ROWS)
+    small_batch_max_messages: int = option("smallBatchMaxMessages", "integer", ONLY_STREAM, integer(0, 100_000), 5_000)
+    """0 by default where a read has several tasks: then it does not want its rows in one, unless it says so."""
+    read_compacted: bool = switch("readCompacted", ONLY_BATCH)
+    fail_on_data_loss: bool = switch("failOnDataLoss", READ, True)
+    use_topic_schema: bool = switch("useTopicSchema", READ, True)
+    allow_different_topic_schemas: bool = switch("allowDifferentTopicSchemas", READ)
+    mode: str = choice("mode", MODES, READ)
+    column_name_of_corrupt_record: str = option("columnNameOfCorruptRecord", "name", READ, _column, CORRUPT_RECORD)
+    dead_letter_topic: str | None = option("deadLetterTopic", "topic name", READ, persistent_topic_name)
+    json_bytes: str = choice("jsonBytes", JSON_BYTES, ANY)
+    json_times: str = choice("jsonTimes", JSON_TIMES, WRITE)
+    unsupported_fields: str = choice("unsupportedFields", UNSUPPORTED_FIELDS, READ)
+    metadata_columns: tuple[str, ...] = option("metadataColumns", "column names or `all`", READ, metadata_columns, ())
+    waiting_for_non_existed_topic: bool = switch("waitingForNonExistedTopic", READ)
+    poll_timeout_ms: int = option("pollTimeoutMs", "milliseconds", READ, _TIMEOUT, 120_000)
+    operation_timeout_ms: int = option("operationTimeoutMs", "milliseconds", ANY, _TIMEOUT, 30_000)
+    connection_timeout_ms: int = option("connectionTimeoutMs", "milliseconds", ANY, _TIMEOUT, 10_000)
+    message_routing_mode: str = choice("messageRoutingMode", ROUTING_MODES, WRITE)
+    hashing_scheme: str = choice("hashingScheme", HASHING_SCHEMES, WRITE)
+    compression_type: str = choice("compressionType", COMPRESSION_TYPES, WRITE)
+    batching_max_messages: int = option("batchingMaxMessages", "integer", WRITE, integer(1, 100_000), 1_000)
+    """10,000, and 1 MiB, by default where one batch is on its way at a time."""
+    batching_max_bytes: int = option("batchingMaxBytes", "bytes", WRITE, integer(1, 5 * 1024 * 1024), 128 * 1024)
+    batcher_builder: str = choice("batcherBuilder", BATCHER_BUILDERS, WRITE)
+    chunking_enabled: bool = switch("chunkingEnabled", WRITE)
+    chunk_max_message_size: int | None = option("chunkMaxMessageSize", "bytes", WRITE, _INT)
+    producer_properties: tuple[tuple[str, str], ...] = option("producerProperties", "JSON", WRITE, texts_by_name, ())
+    encryption_keys: tuple[str, ...] = option("encryptionKeys", "names", WRITE, key_names, ())
+    encryption_public_keys: KeyFiles | None = option(PUBLIC_KEYS, "place or JSON", WRITE, public_key_files)
+    encryption_private_keys: KeyFiles | None = option(PRIVATE_KEYS, "place or JSON", READ, private_key_files)
+    crypto_failure_action: str = choice(ACTION, FAILURE_ACTIONS, ANY, "`FAIL`, `SEND`; `FAIL`, `DISCARD`, `CONSUME`")
+    send_timeout_ms: int = option("sendTimeoutMs", "milliseconds", WRITE, _TIMEOUT, 30_000)
+    delivery_guarantee: str = choice("deliveryGuarantee", DELIVERY_GUARANTEES, WRITE)
+    producer_name: str | None = option("producerName", "name", WRITE, _producer_name)
+    repeatable_row_order: bool = switch("repeatableRowOrder", WRITE)
+    transaction_timeout_ms: int = option("transactionTimeoutMs", "milliseconds", WRITE, _TIMEOUT, 15 * 60 * 1000)
+    transaction_topic: str | None = option("transactionTopic", "topic name", WRITE, persistent_topic_name)
+    schema_type: str = choice("schemaType", SCHEMA_TYPES, WRITE, _SCHEMA_TYPES)
+    key_schema_type: str = choice("keySchemaType", PART_SCHEMA_TYPES, WRITE, "as `schemaType`")
+    value_schema_type: str = choice("valueSchemaType", PART_SCHEMA_TYPES, WRITE, "as `schemaType`")
+    key_value_encoding_type: str = choice("keyValueEncodingType", KEY_VALUE_ENCODINGS, WRITE)
 
     def for_read(self, use: Use) -> Options:
         """Checks what only makes sense for reading (batch or stream); returns self. Raises OptionError."""
@@ -292,3 +364,10 @@ class Options:
             option = BY_LOWER[name.lower()]
             if use not in option.uses:
                 raise OptionError(f"option {option.name} is for {' and '.join(option.uses)} only, not for {use}")
+
+
+BY_FIELD: Final[Mapping[str, Option]] = {
+    each.name: each.metadata["option"] for each in fields(Options) if "option" in each.metadata
+}
+OPTIONS: Final = (Option("service.url", "URL", ANY, REQUIRED), *BY_FIELD.values(), *ROWS)
+BY_LOWER: Final = {each.name.lower(): each for each in OPTIONS}

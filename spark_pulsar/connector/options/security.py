@@ -13,6 +13,7 @@ from spark_pulsar.client.connections.service_url import PLAIN_SCHEME, TLS_SCHEME
 from spark_pulsar.client.connections.tls import TlsConfig
 from spark_pulsar.client.secret import Secret
 from spark_pulsar.connector.errors import OptionError
+from spark_pulsar.connector.options.table import ANY, Option
 from spark_pulsar.connector.options.values import boolean, read
 from spark_pulsar.model.errors import PulsarError
 
@@ -28,6 +29,20 @@ KEY: Final = f"{_CLIENT}tlsKeyFilePath"
 LISTENER: Final = f"{_CLIENT}listenerName"
 PROXY: Final = f"{_CLIENT}proxyServiceUrl"
 PROXY_PROTOCOL: Final = f"{_CLIENT}proxyProtocol"
+ROWS: Final = (
+    Option(USE_TLS, "boolean", ANY, "as `service.url` says"),
+    Option(TRUST, "path", ANY, "the system's authorities"),
+    Option(VERIFY_HOST, "boolean", ANY, "`true`"),
+    Option(INSECURE, "boolean", ANY, "`false`"),
+    Option(CERTIFICATE, "path", ANY),
+    Option(KEY, "path", ANY),
+    Option(PLUGIN, "class name", ANY),
+    Option(PARAMS, "text, `file:///path` or `env:NAME`", ANY),
+    Option(LISTENER, "name", ANY),
+    Option(PROXY, "URL", ANY),
+    Option(PROXY_PROTOCOL, "`SNI`", ANY),
+)
+"""Options that are read together, by `read_security`."""
 _HIDDEN_BY_SPARK: Final = re.compile(r"token|url|^(?:file|env):", re.IGNORECASE)
 _OF_TLS: Final = (TRUST, INSECURE, VERIFY_HOST, CERTIFICATE, KEY, PROXY)
 

@@ -8,14 +8,14 @@ _MOST_CHARACTERS: Final = 200
 _RESERVED: Final = "pulsar.repl"
 
 
-def subscription_name(text: str) -> str:
+def subscription(text: str) -> str:
     """Returns the name of a subscription. Raises ValueError."""
     if not text:
         raise ValueError("empty name")
     return text
 
 
-def subscription_prefix(text: str) -> str:
+def prefix(text: str) -> str:
     """Returns the begin of subscription names. Raises ValueError.
 
     Roles may hold almost any character (`spiffe://…`, `CN=…`), and a namespace may demand that names begin with one.

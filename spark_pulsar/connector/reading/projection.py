@@ -142,7 +142,7 @@ def _decoded_projection(schema: Any, definition: Definition | None, mode: Decode
 
     there = _columns_there(schema, definition, mode)
     plain = {name: column for name, column in _READ.items() if name not in there}
-    plain |= {name: Column(name, (kind,), meaning) for name, kind, meaning in mode.columns()}
+    plain |= {name: Column(name, (kind,)) for name, kind in mode.columns()}
     known = dict.fromkeys([*there, *plain])
     wanted, as_string = [], []
     for field in schema.fields:
@@ -178,7 +178,7 @@ def _columns_there(schema: Any, definition: Definition | None, mode: DecodeMode)
     try:
         return {each.name: each.type for each in value_columns(definition)}
     except SchemaError:
-        raw = {name for name, _, _ in mode.columns()} | set(_READ)
+        raw = {name for name, _ in mode.columns()} | set(_READ)
         if all(name in raw and (name != "value" or kind == "binary") for name, kind, _ in fields_of(schema)):
             return {}
         raise
@@ -194,7 +194,7 @@ def read_schema(
     from spark_pulsar.connector.schemas.types.spark_types import json_field
 
     there = _without_odd(value_columns(definition), mode.unsupported_fields)
-    added = [(name, kind) for name, kind, _ in mode.columns()]
+    added = list(mode.columns())
     added += [(column.name, column.types[0]) for column in READ_COLUMNS[1:]]
     added += [(name, ON_REQUEST[name].types[0]) for name in metadata]
     for name, _ in added:

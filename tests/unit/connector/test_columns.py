@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pytest
-from docs_tables.connector import columns_table
 
-from spark_pulsar.connector.columns import METADATA_COLUMNS, READ_COLUMNS, WRITE_COLUMNS
+from spark_pulsar.connector.columns import READ_COLUMNS
 from spark_pulsar.connector.errors import SchemaError
 from spark_pulsar.connector.reading.projection import READ_DDL, projection_of
 from spark_pulsar.connector.writing.columns import check_writable
@@ -111,12 +110,6 @@ def test_right_columns_to_write() -> None:
         schema("value struct<a:int>; __key binary; __eventTime bigint; __messageProperties map<string,string>"), "t"
     )
     check_writable(schema("__topic string; value binary"), None)
-
-
-def test_markdown_tables() -> None:
-    for columns in (READ_COLUMNS, METADATA_COLUMNS, WRITE_COLUMNS):
-        for column in columns:
-            assert columns_table(columns).count(f"| `{column.name}` |") == 1
 
 
 def test_a_value_that_is_bytes_by_the_topics_schema_is_that_and_not_the_payload() -> None:

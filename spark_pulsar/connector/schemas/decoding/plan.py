@@ -39,7 +39,7 @@ class Decoding:
 
     def needed(self, names: Iterable[str]) -> tuple[str, ...]:
         """Returns the columns that the kernels must make for a read of these columns."""
-        made = {name for name, _ in self.wanted} | {name for name, _, _ in self.mode.columns()}
+        made = {name for name, _ in self.wanted} | {name for name, _ in self.mode.columns()}
         found = [name for name in names if name not in made]
         found += ["value", SCHEMA_VERSION, "__messageId"]
         if self.has_separate_keys or self.publishes:
