@@ -109,6 +109,19 @@ THROTTLING: dict[str, object] = {
     "managedLedgerCursorBackloggedThreshold": 10,
     "maxPublishRatePerTopicInMessages": 500,
 }
+# Pulsar's keys, for both brokers: switches the other way round, each for a file or two.
+SWITCHED: dict[str, object] = {
+    # With transactions Apache Pulsar remembers bit sets for redelivery all the same (ACK-9).
+    "acknowledgmentAtBatchIndexLevelEnabled": False,
+    "transactionCoordinatorEnabled": False,
+    "subscriptionKeySharedUseConsistentHashing": False,
+    "forceDeleteNamespaceAllowed": True,
+    "forceDeleteTenantAllowed": True,
+    "journalSyncData": False,
+    "journalMaxSizeMB": 1,
+    "statsUpdateInitialDelayInSecs": 1,
+    "statsUpdateFrequencyInSecs": 1,
+}
 OWN = "own_broker"
 CONF_OF: dict[str, dict[str, object]] = {
     OWN: {},
@@ -116,9 +129,10 @@ CONF_OF: dict[str, dict[str, object]] = {
     "rolling_broker": ROLLING,
     "configured_broker": CONFIGURED,
     "throttling_broker": THROTTLING,
+    "switched_broker": SWITCHED,
 }
 """Pulsar's keys of the brokers beside the one of the session, by the fixture that they are for."""
-SHARED_BY_FILES = ("rolling_broker", "limited_broker", "configured_broker", OWN)
+SHARED_BY_FILES = ("rolling_broker", "limited_broker", "configured_broker", "switched_broker", OWN)
 """Special brokers that several files use; a file that uses two goes with the first of them."""
 # What our broker logs when an invariant of its core is broken; it checks them after each turn under this variable.
 CHECK_INVARIANTS = "SPARK_PULSAR_CHECK_INVARIANTS"
@@ -373,6 +387,12 @@ def configured_broker(special_brokers: SpecialBrokers) -> Iterator[Broker]:
 def throttling_broker(special_brokers: SpecialBrokers) -> Iterator[Broker]:
     """A broker whose rates spare who has no backlog, and count batches: see `THROTTLING`."""
     yield from special_brokers.for_module("throttling_broker")
+
+
+@pytest.fixture(scope="module")
+def switched_broker(special_brokers: SpecialBrokers) -> Iterator[Broker]:
+    """A broker whose switches stand the other way round, with statistics of the last second: see `SWITCHED`."""
+    yield from special_brokers.for_module("switched_broker")
 
 
 @pytest.fixture(autouse=True)

@@ -15,6 +15,7 @@ from tests.conformance.schemas import B_WITH_DEFAULT, A, Schemas, record
 from tests.conformance.test_access_modes import ask
 from tests.conformance.test_admin_cursors import EARLIEST_ID, sub
 from tests.conformance.test_bundles import QUARTERS, edges
+from tests.conformance.test_compaction import compact, compacted_view, kept_topic, values_of
 from tests.conformance.test_dead_letters import backlog_of
 from tests.conformance.test_deduplication import answer_to, deduplicating, is_repeated, opened
 from tests.conformance.test_delayed_delivery import earliest_ms, now_ms
@@ -201,3 +202,25 @@ def test_times_survive_a_crash(own_broker: Broker) -> Halves:
     assert now_ms() >= earliest_ms(own_broker, deliver_at_ms)
     assert [first.data().decode(), *receive_texts(again, 9)] == [str(number) for number in range(10)]
     expect_nothing(again)
+
+
+# The last to begin: the broker is killed in the middle of it.
+@outlives_a_kill
+def test_a_kill_in_the_middle_leaves_one_view_or_the_other(own_broker: Broker) -> Halves:
+    # covers CMP-C4
+    topic, client = kept_topic(own_broker), own_broker.client(operation_timeout_seconds=60)
+    producer = client.create_producer(topic, block_if_queue_full=True)
+    for number in range(3_000):
+        producer.send_async(str(number).encode(), None, partition_key=f"k{number % 100}")
+    producer.flush()
+    compact(own_broker, topic)
+    for number in range(3_000, 6_000):
+        producer.send_async(str(number).encode(), None, partition_key=f"k{number % 50}")
+    producer.flush()
+    assert own_broker.rest("PUT", f"{topic_path(topic)}/compaction")[0] == 204
+    yield
+    last = {f"k{number % (100 if number < 3_000 else 50)}": str(number) for number in range(6_000)}
+    view = eventually(lambda: compacted_view(client, topic), timeout_s=60)
+    assert {message.partition_key(): message.data().decode() for message in view} == last
+    compact(own_broker, topic)
+    assert sorted(values_of(compacted_view(client, topic))) == sorted(last.values())

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
 from typer.testing import CliRunner, Result
 
 from spark_pulsar.cli.main import app
 from tests.brokers import Broker
 from tests.conformance.schemas import fresh_namespace
-from tests.conftest import started
 from tests.eventually import eventually
 
 
@@ -58,20 +54,8 @@ def test_a_tree_of_what_is_not_there(broker: Broker) -> None:
     assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
 
 
-@pytest.fixture
-def counting(broker: Broker, broker_kind: str, tmp_path: Path) -> Iterator[Broker]:
-    """A broker that renews its statistics at once: Apache Pulsar does so once a minute."""
-    if broker_kind == "ours":
-        yield broker
-        return
-    often = {"statsUpdateInitialDelayInSecs": 1, "statsUpdateFrequencyInSecs": 1}
-    with started(broker_kind, tmp_path, often) as other:
-        yield other
-        other.close_since(0)
-
-
-def test_the_table_has_each_topic_once(counting: Broker) -> None:
-    broker = counting
+def test_the_table_has_each_topic_once(switched_broker: Broker) -> None:
+    broker = switched_broker  # Apache Pulsar renews its statistics once a minute elsewhere
     namespace = namespace_with_topics(broker)
 
     def rows() -> list[dict[str, object]]:

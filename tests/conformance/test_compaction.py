@@ -43,7 +43,7 @@ def _send_batch(client: pulsar.Client, topic: str, *pairs: Pair, **settings: obj
     producer.close()
 
 
-def _compact(broker: Broker, topic: str) -> None:
+def compact(broker: Broker, topic: str) -> None:
     status, answer = broker.rest("PUT", f"{topic_path(topic)}/compaction")
     assert status == 204, answer
     _await_success(broker, topic)
@@ -55,7 +55,7 @@ def _await_success(broker: Broker, topic: str) -> None:
     assert broker.rest("GET", path)[1] == {"status": "SUCCESS", "lastError": ""}
 
 
-def _view(client: pulsar.Client, topic: str, start: pulsar.MessageId = pulsar.MessageId.earliest) -> list[Any]:
+def compacted_view(client: pulsar.Client, topic: str, start: pulsar.MessageId = pulsar.MessageId.earliest) -> list[Any]:
     """All messages of the compacted view."""
     reader = client.create_reader(topic, start, is_read_compacted=True)
     found = []
@@ -65,12 +65,12 @@ def _view(client: pulsar.Client, topic: str, start: pulsar.MessageId = pulsar.Me
     return found
 
 
-def _values(messages: list[Any]) -> list[str]:
+def values_of(messages: list[Any]) -> list[str]:
     """Their values, without those of deleted keys: a broker may keep them or not (X16)."""
     return [text for text in texts(messages) if text]
 
 
-def _topic(broker: Broker) -> str:
+def kept_topic(broker: Broker) -> str:
     """A topic with a subscription `keep` that holds everything."""
     topic = broker.topic()
     broker.client().subscribe(topic, "keep", initial_position=EARLIEST).close()
@@ -79,12 +79,12 @@ def _topic(broker: Broker) -> str:
 
 def test_readers_get_the_last_message_of_each_key(broker: Broker) -> None:
     # covers CMP-C1, CMP-C2, CMP-C4
-    topic, client = _topic(broker), broker.client()
+    topic, client = kept_topic(broker), broker.client()
     producer = client.create_producer(topic)
     sent = _send(producer, ("a", "a1"), ("b", "b1"), ("a", "a2"), (None, "no key"), ("c", "c1"), ("c", ""))
-    _compact(broker, topic)
-    view = _view(client, topic)
-    assert _values(view) == ["b1", "a2"]
+    compact(broker, topic)
+    view = compacted_view(client, topic)
+    assert values_of(view) == ["b1", "a2"]
     assert [message.message_id() for message in view if message.data()] == [sent[1], sent[2]]
     assert [message.partition_key() for message in view if message.data()] == ["b", "a"]
     assert len(receive(client.create_reader(topic, pulsar.MessageId.earliest), 6)) == 6
@@ -92,36 +92,36 @@ def test_readers_get_the_last_message_of_each_key(broker: Broker) -> None:
 
 def test_behind_the_horizon_everything_comes(broker: Broker) -> None:
     # covers CMP-C4
-    topic, client = _topic(broker), broker.client()
+    topic, client = kept_topic(broker), broker.client()
     producer = client.create_producer(topic)
     _send(producer, ("a", "a1"), ("a", "a2"))
-    _compact(broker, topic)
+    compact(broker, topic)
     reader = client.create_reader(topic, pulsar.MessageId.earliest, is_read_compacted=True)
     assert receive_texts(reader, 1) == ["a2"]
     _send(producer, ("a", "a3"), ("a", "a4"))
     assert receive_texts(reader, 2) == ["a3", "a4"]
-    _compact(broker, topic)
+    compact(broker, topic)
     _send(producer, ("b", "b1"))
     assert receive_texts(reader, 1) == ["b1"]
-    assert _values(_view(client, topic)) == ["a4", "b1"]
+    assert values_of(compacted_view(client, topic)) == ["a4", "b1"]
 
 
 def test_a_deleted_key_is_gone_and_a_reader_does_not_wait_for_it(broker: Broker) -> None:
     # covers CMP-C1, RD-4, X16
-    topic, client = _topic(broker), broker.client()
+    topic, client = kept_topic(broker), broker.client()
     producer = client.create_producer(topic)
     _send(producer, ("k", "old"))
     producer.send(None, partition_key="k")
-    _compact(broker, topic)
-    assert _values(_view(client, topic)) == []
+    compact(broker, topic)
+    assert values_of(compacted_view(client, topic)) == []
     _send(producer, ("k", "new"))
-    _compact(broker, topic)
-    assert _values(_view(client, topic)) == ["new"]
+    compact(broker, topic)
+    assert values_of(compacted_view(client, topic)) == ["new"]
 
 
 def test_a_tombstone_of_its_own_goes_when_its_size_is_told(broker: Broker) -> None:
     # covers CMP-C1, X16: the Java client tells the size, the Python client does not
-    topic, raw = _topic(broker), broker.raw()
+    topic, raw = kept_topic(broker), broker.raw()
     raw.request("LOOKUP", topic=topic)
     assert raw.request("PRODUCER", topic=topic, producer_id=1, producer_name="p").type == "PRODUCER_SUCCESS"
     sizes: dict[str, dict[str, Any]] = {
@@ -136,8 +136,8 @@ def test_a_tombstone_of_its_own_goes_when_its_size_is_told(broker: Broker) -> No
         raw.send_message(1, number, value, metadata=metadata | {"partition_key": key})
         raw.expect("SEND_RECEIPT")
     for _ in range(2):
-        _compact(broker, topic)
-        found = [(message.partition_key(), message.data()) for message in _view(broker.client(), topic)]
+        compact(broker, topic)
+        found = [(message.partition_key(), message.data()) for message in compacted_view(broker.client(), topic)]
         assert [key for key, value in found if value] == ["last"]
         reader = broker.raw()
         reader.request("LOOKUP", topic=topic)
@@ -154,17 +154,17 @@ def test_a_tombstone_of_its_own_goes_when_its_size_is_told(broker: Broker) -> No
 @pytest.mark.parametrize("compression", [pulsar.CompressionType.NONE, pulsar.CompressionType.ZSTD])
 def test_batches_are_opened_and_keep_their_indexes(broker: Broker, compression: pulsar.CompressionType) -> None:
     # covers CMP-C3
-    topic, client = _topic(broker), broker.client()
+    topic, client = kept_topic(broker), broker.client()
     more = {"compression_type": compression}
     _send_batch(client, topic, ("a", "a1"), ("b", "b1"), ("a", "a2"), (None, "no key"), ("c", "c1"), **more)
     _send_batch(client, topic, ("b", "b2"), ("d", "d1"), ("d", ""), **more)
-    _compact(broker, topic)
-    view = _view(client, topic)
-    assert _values(view) == ["a2", "c1", "b2"]
+    compact(broker, topic)
+    view = compacted_view(client, topic)
+    assert values_of(view) == ["a2", "c1", "b2"]
     assert [position(message.message_id())[2] for message in view if message.data()] == [2, 4, 0]
     _send_batch(client, topic, ("a", "a3"), ("e", "e1"), **more)
-    _compact(broker, topic)
-    assert _values(_view(client, topic)) == ["c1", "b2", "a3", "e1"]
+    compact(broker, topic)
+    assert values_of(compacted_view(client, topic)) == ["c1", "b2", "a3", "e1"]
 
 
 def _delivered(raw: RawConnection, topic: str) -> list[Any]:
@@ -179,9 +179,9 @@ def _delivered(raw: RawConnection, topic: str) -> list[Any]:
 
 def test_what_is_taken_out_of_a_batch_leaves_its_place(broker: Broker) -> None:
     # covers CMP-C3
-    topic, client = _topic(broker), broker.client()
+    topic, client = kept_topic(broker), broker.client()
     _send_batch(client, topic, ("a", "a1"), ("a", "a2"), properties={"p": "q"})
-    _compact(broker, topic)
+    compact(broker, topic)
     (frame,) = _delivered(broker.raw(), topic)
     assert frame.checksum == "ok"
     assert frame.metadata is not None
@@ -196,31 +196,31 @@ def test_what_is_taken_out_of_a_batch_leaves_its_place(broker: Broker) -> None:
 
 def test_compacting_twice_changes_nothing(broker: Broker) -> None:
     # covers CMP-C1
-    topic, client = _topic(broker), broker.client()
+    topic, client = kept_topic(broker), broker.client()
     producer = client.create_producer(topic)
     _send(producer, *[(f"k{number % 7}", str(number)) for number in range(100)])
     for _ in range(2):
-        _compact(broker, topic)
-        assert _values(_view(client, topic)) == [str(number) for number in range(93, 100)]
+        compact(broker, topic)
+        assert values_of(compacted_view(client, topic)) == [str(number) for number in range(93, 100)]
 
 
 def test_a_reader_begins_inside_the_compacted_view(broker: Broker) -> None:
     # covers CMP-C4, CUR-10
-    topic, client = _topic(broker), broker.client()
+    topic, client = kept_topic(broker), broker.client()
     producer = client.create_producer(topic)
     sent = _send(producer, ("a", "0"), ("b", "1"), ("a", "2"), ("c", "3"), ("d", "4"))
-    _compact(broker, topic)
-    assert _values(_view(client, topic, sent[0])) == ["1", "2", "3", "4"]
-    assert _values(_view(client, topic, sent[1])) == ["2", "3", "4"]
-    assert _values(_view(client, topic, sent[3])) == ["4"]
+    compact(broker, topic)
+    assert values_of(compacted_view(client, topic, sent[0])) == ["1", "2", "3", "4"]
+    assert values_of(compacted_view(client, topic, sent[1])) == ["2", "3", "4"]
+    assert values_of(compacted_view(client, topic, sent[3])) == ["4"]
 
 
 def test_an_exclusive_consumer_reads_and_acks_the_compacted_view(broker: Broker) -> None:
     # covers CMP-C4
-    topic, client = _topic(broker), broker.client()
+    topic, client = kept_topic(broker), broker.client()
     producer = client.create_producer(topic)
     _send(producer, ("a", "a1"), ("b", "b1"), ("a", "a2"))
-    _compact(broker, topic)
+    compact(broker, topic)
     consumer = client.subscribe(topic, "durable", initial_position=EARLIEST, is_read_compacted=True)
     first, second = receive(consumer, 2)
     assert texts([first, second]) == ["b1", "a2"]
@@ -253,10 +253,10 @@ def test_what_has_no_compacted_view(broker: Broker, kind: str, domain: str) -> N
 
 def test_the_table_view_of_the_official_client(broker: Broker) -> None:
     # covers RD-5
-    topic, client = _topic(broker), broker.client()
+    topic, client = kept_topic(broker), broker.client()
     producer = client.create_producer(topic)
     _send(producer, ("a", "a1"), ("b", "b1"), ("a", "a2"), ("gone", "x"), ("gone", ""), (None, "no key"))
-    _compact(broker, topic)
+    compact(broker, topic)
     _send(producer, ("b", "b2"))
     view = client.create_table_view(topic)
     assert {key: view.get(key) for key in ("a", "b", "gone")} == {"a": b"a2", "b": b"b2", "gone": None}
@@ -267,7 +267,7 @@ def test_the_table_view_of_the_official_client(broker: Broker) -> None:
 
 def test_commands_of_compaction(broker: Broker) -> None:
     # covers ADM-71
-    topic = _topic(broker)
+    topic = kept_topic(broker)
 
     def admin(command: str) -> str:
         answer = CliRunner().invoke(app, ["admin", "--admin-url", broker.admin_url, "topics", *command.split(), topic])
@@ -283,12 +283,12 @@ def test_commands_of_compaction(broker: Broker) -> None:
 
 def test_status_and_refusals_over_rest(broker: Broker) -> None:
     # covers CMP-C6
-    topic = _topic(broker)
+    topic = kept_topic(broker)
     assert broker.rest("GET", f"{topic_path(topic)}/compaction") == (200, {"status": "NOT_RUN", "lastError": ""})
     missing = topic_path(broker.topic("missing"))
     assert broker.rest("PUT", f"{missing}/compaction")[0] == 404
     assert broker.rest("GET", f"{missing}/compaction")[0] == 404
-    _compact(broker, topic)
+    compact(broker, topic)
     partitioned = broker.topic(partitions=2)
     assert broker.rest("PUT", f"{topic_path(partitioned)}/compaction")[0] == 204
     assert broker.rest("GET", f"{topic_path(partitioned)}/compaction")[0] == 404
@@ -298,10 +298,10 @@ def test_status_and_refusals_over_rest(broker: Broker) -> None:
 
 def test_numbers_about_compaction(broker: Broker) -> None:
     # covers ADM-73
-    topic, client = _topic(broker), broker.client()
+    topic, client = kept_topic(broker), broker.client()
     producer = client.create_producer(topic)
     _send(producer, ("a", "a1"), ("a", "a2"), ("b", "b1"))
-    _compact(broker, topic)
+    compact(broker, topic)
     numbers = broker.rest("GET", f"{topic_path(topic)}/stats")[1]["compaction"]
     assert numbers["lastCompactionRemovedEventCount"] == 1
     assert numbers["lastCompactionSucceedTimestamp"] > 1_700_000_000_000
@@ -315,32 +315,11 @@ def test_numbers_about_compaction(broker: Broker) -> None:
 
 def test_a_threshold_compacts_by_itself(rolling_broker: Broker) -> None:
     # covers CMP-C1
-    topic, client = _topic(rolling_broker), rolling_broker.client()
+    topic, client = kept_topic(rolling_broker), rolling_broker.client()
     producer = client.create_producer(topic)
     send_all(producer, ["no key"])
     path = f"{topic_path(topic)}/compactionThreshold"
     assert rolling_broker.rest("POST", path, 1_000)[0] == 204
     eventually(lambda: rolling_broker.rest("GET", path)[1] == 1_000)
     _send(producer, *[(f"k{number % 3}", f"{number}" + "x" * 500) for number in range(12)])
-    eventually(lambda: len(_view(client, topic)) == 3, timeout_s=60)
-
-
-def test_a_kill_in_the_middle_leaves_one_view_or_the_other(own_broker: Broker) -> None:
-    # covers CMP-C4
-    topic, client = _topic(own_broker), own_broker.client(operation_timeout_seconds=60)
-    producer = client.create_producer(topic, block_if_queue_full=True)
-    for number in range(3_000):
-        producer.send_async(str(number).encode(), None, partition_key=f"k{number % 100}")
-    producer.flush()
-    _compact(own_broker, topic)
-    for number in range(3_000, 6_000):
-        producer.send_async(str(number).encode(), None, partition_key=f"k{number % 50}")
-    producer.flush()
-    assert own_broker.rest("PUT", f"{topic_path(topic)}/compaction")[0] == 204
-    own_broker.kill()
-    own_broker.restart()
-    last = {f"k{number % (100 if number < 3_000 else 50)}": str(number) for number in range(6_000)}
-    view = eventually(lambda: _view(client, topic), timeout_s=60)
-    assert {message.partition_key(): message.data().decode() for message in view} == last
-    _compact(own_broker, topic)
-    assert sorted(_values(_view(client, topic))) == sorted(last.values())
+    eventually(lambda: len(compacted_view(client, topic)) == 3, timeout_s=60)

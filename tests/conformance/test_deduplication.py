@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import pulsar
@@ -280,36 +279,3 @@ def test_internal_statistics_show_what_is_known(broker: Broker) -> None:
     assert broker.rest("GET", f"{topic_path(topic)}/subscriptions") == (200, ["keep"])
     _switch(broker, topic, False)
     eventually(lambda: set(cursors()) == {"keep"})
-
-
-def test_a_producer_under_kills_stores_each_message_once(own_broker: Broker) -> None:
-    # covers DED-5, DED-7, DED-11
-    topic = deduplicating(own_broker)
-    client = own_broker.client(operation_timeout_seconds=60)
-    producer = client.create_producer(topic, producer_name="p", send_timeout_millis=0, block_if_queue_full=True)
-    kills, burst = (3, 4_000) if own_broker.kind == "ours" else (1, 4_000)
-    receipts: list[Any] = []
-    some = threading.Event()
-
-    def receipt(result: pulsar.Result, _id: pulsar.MessageId) -> None:
-        receipts.append(result)
-        some.set()
-
-    sent = 0
-    for _ in range(kills):
-        some.clear()
-
-        def send_burst(first: int = sent) -> None:
-            for number in range(first, first + burst):
-                producer.send_async(str(number).encode(), receipt)
-
-        sending = threading.Thread(target=send_burst)
-        sending.start()
-        assert some.wait(60)
-        own_broker.kill()
-        own_broker.restart()
-        sending.join()
-        sent += burst
-        eventually(lambda wanted=sent: len(receipts) == wanted, timeout_s=AFTER_RESTART_S)
-    assert set(receipts) == {pulsar.Result.Ok}
-    assert _stored(own_broker, topic) == [str(number) for number in range(sent)]

@@ -3,28 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
 from tests.brokers import Broker, topic_path
-from tests.conftest import started
 from tests.raw import RawConnection
 
 
-@pytest.fixture(scope="module")
-def halving_broker(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    conf = {"subscriptionKeySharedUseConsistentHashing": False}
-    with started(broker_kind, tmp_path_factory.mktemp("halving-broker"), conf) as halving:
-        yield halving
-        halving.close_since(0)
-
-
 def test_who_joins_takes_half_of_the_widest_range_and_who_leaves_gives_it_to_a_neighbour(
-    halving_broker: Broker,
+    switched_broker: Broker,
 ) -> None:
     # covers KS-3, KS-4, KS-5, X6, X7, X8: the worked example of the concepts, step by step
-    broker, topic = halving_broker, halving_broker.topic()
+    broker, topic = switched_broker, switched_broker.topic()
     producer = broker.client().create_producer(topic, batching_enabled=False)
     consumers: dict[str, RawConnection] = {}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import zlib
-from pathlib import Path
 from typing import Any
 
 import pulsar
@@ -13,7 +12,6 @@ import pytest
 
 from tests.brokers import Broker, topic_path
 from tests.conformance.exchange import receive_up_to, send_all
-from tests.conftest import started
 from tests.eventually import eventually
 
 _numbers = itertools.count()
@@ -322,21 +320,19 @@ def test_replication_stays_at_home(broker: Broker, namespace: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["namespaces", "tenants"])
-def test_forced_deletion(broker_kind: str, tmp_path: Path, kind: str) -> None:
+def test_forced_deletion(switched_broker: Broker, kind: str) -> None:
     # covers TN-15
-    allowed = {"forceDeleteNamespaceAllowed": True, "forceDeleteTenantAllowed": True}
-    with started(broker_kind, tmp_path, allowed) as own:
-        tenant = {"adminRoles": [], "allowedClusters": ["standalone"]}
-        assert own.rest("PUT", "/admin/v2/tenants/acme", tenant)[0] == 204
-        assert own.rest("PUT", "/admin/v2/namespaces/acme/sales")[0] == 204
-        client = own.client()
-        assert own.rest("PUT", "/admin/v2/persistent/acme/sales/parted/partitions", 3)[0] == 204
-        for topic in ("acme/sales/plain", "acme/sales/parted"):
-            client.subscribe(topic, "s").close()
-            client.create_producer(topic).send(b"x")
-        path = "/admin/v2/namespaces/acme/sales" if kind == "namespaces" else "/admin/v2/tenants/acme"
-        assert own.rest("DELETE", path)[0] == 409
-        client.close()
-        assert own.rest("DELETE", f"{path}?force=true")[0] == 204
-        assert own.rest("GET", path)[0] == 404
-        own.close_since(0)
+    own, name = switched_broker, fresh("acme")
+    tenant = {"adminRoles": [], "allowedClusters": ["standalone"]}
+    assert own.rest("PUT", f"/admin/v2/tenants/{name}", tenant)[0] == 204
+    assert own.rest("PUT", f"/admin/v2/namespaces/{name}/sales")[0] == 204
+    client = own.client()
+    assert own.rest("PUT", f"/admin/v2/persistent/{name}/sales/parted/partitions", 3)[0] == 204
+    for topic in (f"{name}/sales/plain", f"{name}/sales/parted"):
+        client.subscribe(topic, "s").close()
+        client.create_producer(topic).send(b"x")
+    path = f"/admin/v2/namespaces/{name}/sales" if kind == "namespaces" else f"/admin/v2/tenants/{name}"
+    assert own.rest("DELETE", path)[0] == 409
+    client.close()
+    assert own.rest("DELETE", f"{path}?force=true")[0] == 204
+    assert own.rest("GET", path)[0] == 404

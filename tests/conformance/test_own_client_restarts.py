@@ -14,6 +14,7 @@ from spark_pulsar.wire.entries.entry_blocks import EntryBlock
 from spark_pulsar.wire.entries.entry_bytes import parse_entry
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests.brokers import Broker
+from tests.conformance.outliving import Halves, outlives_a_kill, outlives_a_stop
 
 
 def _publish(client: PulsarClient, topic: str, values: list[bytes]) -> None:
@@ -31,7 +32,8 @@ def _keep(own_broker: Broker, topic: str) -> None:
     own_broker.client(operation_timeout_seconds=60).subscribe(topic, "keep").close()
 
 
-def test_reading_goes_on_over_a_restart(own_broker: Broker) -> None:
+@outlives_a_stop
+def test_reading_goes_on_over_a_restart(own_broker: Broker) -> Halves:
     topic = own_broker.topic("restart")
     _keep(own_broker, topic)
     with PulsarClient(ClientConfig(own_broker.service_url, operation_timeout_ms=60_000)) as client:
@@ -42,7 +44,7 @@ def test_reading_goes_on_over_a_restart(own_broker: Broker) -> None:
             assert first is not None
             ids = _ids([first])
             assert len(ids) < 50
-            own_broker.restart()
+            yield
             ids += _ids(fetch)
         assert ids == [(end.ledger_id, entry) for entry in range(50)]
         assert client.last_message_id(topic) == MessageId(end.ledger_id, 49)
@@ -75,12 +77,13 @@ def test_a_broker_that_stays_away_is_a_time_out(own_broker: Broker) -> None:
             own_broker.restart()
 
 
-def test_a_cursor_moves_over_the_end_of_a_ledger(own_broker: Broker) -> None:
+@outlives_a_stop
+def test_a_cursor_moves_over_the_end_of_a_ledger(own_broker: Broker) -> Halves:
     topic = own_broker.topic("ledgers")
     with PulsarClient(ClientConfig(own_broker.service_url, operation_timeout_ms=60_000)) as client:
         _publish(client, topic, [b"0", b"1"])
         client.ensure_subscription([topic], "s", "earliest")
-        own_broker.restart()  # the next entry begins another ledger
+        yield  # the next entry begins another ledger
         _publish(client, topic, [b"after"])
         end = client.end_positions([topic])[topic]
         client.advance_cursors({topic: MessageId(end.ledger_id, 0)}, "s")
@@ -91,7 +94,8 @@ def test_a_cursor_moves_over_the_end_of_a_ledger(own_broker: Broker) -> None:
         assert client.cursor_positions([topic], "s")[topic] == end
 
 
-def test_publishing_goes_on_over_a_restart(own_broker: Broker) -> None:
+@outlives_a_kill
+def test_publishing_goes_on_over_a_restart(own_broker: Broker) -> Halves:
     topic = own_broker.topic("restart")
     _keep(own_broker, topic)
     with PulsarClient(ClientConfig(own_broker.service_url, operation_timeout_ms=60_000)) as client:
@@ -99,8 +103,7 @@ def test_publishing_goes_on_over_a_restart(own_broker: Broker) -> None:
             for number in range(200):
                 publisher.send(MessageMetadata(), b"%d" % number)
                 if number == 100:
-                    own_broker.kill()
-                    own_broker.restart()
+                    yield
         end = client.end_positions([topic])[topic]
         with client.fetch(topic, EARLIEST_ID, end) as fetch:
             numbers = [

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pulsar
 import pytest
 
 from tests.brokers import Broker
 from tests.conformance.exchange import expect_nothing, position, receive, receive_texts, send_all, send_batched
 from tests.conformance.outliving import Halves, outlives_a_kill, outlives_a_stop
-from tests.conftest import started
 from tests.eventually import eventually
 from tests.raw import command_bytes, entry_bytes, frame_bytes
 
@@ -219,25 +216,8 @@ def test_what_many_producers_sent_in_turn_outlives_a_kill(own_broker: Broker) ->
         assert [position(message.message_id())[:2] for message in messages] == positions[number]
 
 
-@pytest.fixture
-def unsynced_broker(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker that does not sync its journal."""
-    with started(broker_kind, tmp_path_factory.mktemp("unsynced-broker"), {"journalSyncData": False}) as unsynced:
-        yield unsynced
-        unsynced.close_since(0)
-
-
-def test_what_was_receipted_without_a_sync_outlives_a_kill(unsynced_broker: Broker) -> None:
-    # covers DUR-5
-    topic = _kept_topic(unsynced_broker)
-    sent = send_all(_client(unsynced_broker).create_producer(topic), [str(number) for number in range(200)])
-    unsynced_broker.kill()
-    unsynced_broker.restart()
-    messages = receive(_client(unsynced_broker).create_reader(topic, pulsar.MessageId.earliest), 200)
-    assert [message.message_id() for message in messages] == sent
-
-
-def test_a_stop_in_order_answers_what_was_sent(own_broker: Broker) -> None:
+@outlives_a_stop
+def test_a_stop_in_order_answers_what_was_sent(own_broker: Broker) -> Halves:
     # covers DUR-1: every receipt given before the stop is true after it
     topic = _kept_topic(own_broker)
     client = _client(own_broker)
@@ -250,7 +230,7 @@ def test_a_stop_in_order_answers_what_was_sent(own_broker: Broker) -> None:
 
     for number in range(3_000):
         producer.send_async(str(number).encode(), lambda result, _, value=str(number): receipt_of(value, result))
-    own_broker.restart()
+    yield
     producer.flush()
     eventually(lambda: len(receipted) == 3_000, timeout_s=60)
     # Without deduplication a resent message may be there twice; none is missing, and first appearances are in order.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import time
 from datetime import timedelta
-from pathlib import Path
 
 import pulsar
 import pytest
@@ -14,7 +13,6 @@ from spark_pulsar.client.clock import wall_ms
 from tests.brokers import Broker, topic_path
 from tests.conformance.exchange import expect_nothing, receive, receive_texts, send_all
 from tests.conformance.space import EXPIRY_S, HOUR_MS, Space, publish_at
-from tests.conftest import started
 from tests.eventually import eventually
 
 # Statistics that are -1 for "none".
@@ -139,23 +137,21 @@ def test_consumed_messages_are_kept_and_can_be_sought(space: Space) -> None:
     assert receive_texts(consumer, 25) == values
 
 
-def test_what_all_consumed_of_the_open_ledger_can_be_read(broker_kind: str, tmp_path: Path) -> None:
+def test_what_all_consumed_of_the_open_ledger_can_be_read(broker_kind: str, request: pytest.FixtureRequest) -> None:
     # covers TRIM-2, TRIM-4
-    with started(broker_kind, tmp_path, {"journalMaxSizeMB": 1}) as own:
-        client, topic = own.client(), own.topic()
-        consumer = client.subscribe(topic, "s")
-        values = [str(number) for number in range(1000)]
-        send_all(client.create_producer(topic), values)
-        consumer.acknowledge_cumulative(receive(consumer, 1000)[-1])
-        assert eventually(
-            lambda: own.rest("GET", f"{topic_path(topic)}/stats")[1]["subscriptions"]["s"]["msgBacklog"] == 0
-        )
-        other = client.create_producer(own.topic())
-        for _ in range(40):
-            other.send(bytes(100_000))
-        reader = client.create_reader(topic, pulsar.MessageId.earliest)
-        assert receive_texts(reader, 1000) == values
-        own.close_since(0)
+    # Of ours, one whose journal is settled soon.
+    own: Broker = request.getfixturevalue("switched_broker" if broker_kind == "ours" else "broker")
+    client, topic = own.client(), own.topic()
+    consumer = client.subscribe(topic, "s")
+    values = [str(number) for number in range(1000)]
+    send_all(client.create_producer(topic), values)
+    consumer.acknowledge_cumulative(receive(consumer, 1000)[-1])
+    assert eventually(lambda: own.rest("GET", f"{topic_path(topic)}/stats")[1]["subscriptions"]["s"]["msgBacklog"] == 0)
+    other = client.create_producer(own.topic())
+    for _ in range(40):
+        other.send(bytes(100_000))
+    reader = client.create_reader(topic, pulsar.MessageId.earliest)
+    assert receive_texts(reader, 1000) == values
 
 
 def test_retention_by_size_leaves_at_least_its_limit(space: Space) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.brokers import Broker
-from tests.conftest import started
 
 REFUSED: dict[str, dict[str, Any]] = {
     "TC_CLIENT_CONNECT_REQUEST": {"tc_id": 0},
@@ -23,25 +21,18 @@ REFUSED: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def without(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    with started(broker_kind, tmp_path_factory.mktemp("off"), {"transactionCoordinatorEnabled": "false"}) as broker:
-        yield broker
-        broker.close_since(0)
-
-
 @pytest.mark.parametrize("command", REFUSED)
-def test_a_command_is_refused(without: Broker, command: str) -> None:
+def test_a_command_is_refused(switched_broker: Broker, command: str) -> None:
     # covers TX-1
-    raw = without.raw()
+    raw = switched_broker.raw()
     answer = raw.request(command, **REFUSED[command])
     assert (answer.type, answer["error"]) == ("ERROR", "NotAllowedError")
     raw.barrier()
 
 
-def test_the_admin_api_tells_why(without: Broker) -> None:
+def test_the_admin_api_tells_why(switched_broker: Broker) -> None:
     # covers TX-1, TX-22
-    base, topic = "/admin/v3/transactions", without.topic()
+    base, topic = "/admin/v3/transactions", switched_broker.topic()
     local = topic.partition("://")[2]
     calls = [
         ("GET", "coordinators"),
@@ -56,14 +47,14 @@ def test_the_admin_api_tells_why(without: Broker) -> None:
         ("POST", "abortTransaction/0/0"),
     ]
     reason = "This Broker is not configured with transactionCoordinatorEnabled=true."
-    assert {without.rest(method, f"{base}/{path}")[1]["reason"] for method, path in calls} == {reason}
-    assert {without.rest(method, f"{base}/{path}")[0] for method, path in calls} == {503}
-    assert without.rest("POST", f"{base}/transactionCoordinator/replicas", 2) == (503, {"reason": reason})
+    assert {switched_broker.rest(method, f"{base}/{path}")[1]["reason"] for method, path in calls} == {reason}
+    assert {switched_broker.rest(method, f"{base}/{path}")[0] for method, path in calls} == {503}
+    assert switched_broker.rest("POST", f"{base}/transactionCoordinator/replicas", 2) == (503, {"reason": reason})
 
 
-def test_messages_and_acks_in_a_transaction_are_refused(without: Broker) -> None:
+def test_messages_and_acks_in_a_transaction_are_refused(switched_broker: Broker) -> None:
     # covers TX-1
-    raw, topic = without.raw(), without.topic()
+    raw, topic = switched_broker.raw(), switched_broker.topic()
     raw.request("LOOKUP", topic=topic)
     raw.request("PRODUCER", topic=topic, producer_id=1, producer_name="p")
     raw.request("SUBSCRIBE", topic=topic, subscription="s", subType="Shared", consumer_id=1, consumer_name="c")
@@ -91,13 +82,13 @@ def test_messages_and_acks_in_a_transaction_are_refused(without: Broker) -> None
         "positionStatsInPendingAck/public/default/t/s/1/1",
     ],
 )
-def test_the_admin_api_says_what_is_off(without: Broker, path: str) -> None:
+def test_the_admin_api_says_what_is_off(switched_broker: Broker, path: str) -> None:
     # covers TX-1, TX-22
     reason = "This Broker is not configured with transactionCoordinatorEnabled=true."
-    assert without.rest("GET", f"/admin/v3/transactions/{path}") == (503, {"reason": reason})
+    assert switched_broker.rest("GET", f"/admin/v3/transactions/{path}") == (503, {"reason": reason})
 
 
 @pytest.mark.parametrize(("path", "body"), [("abortTransaction/0/1", None), ("transactionCoordinator/replicas", 2)])
-def test_the_admin_api_changes_nothing_when_off(without: Broker, path: str, body: int | None) -> None:
+def test_the_admin_api_changes_nothing_when_off(switched_broker: Broker, path: str, body: int | None) -> None:
     # covers TX-1, TX-22
-    assert without.rest("POST", f"/admin/v3/transactions/{path}", body)[0] == 503
+    assert switched_broker.rest("POST", f"/admin/v3/transactions/{path}", body)[0] == 503
