@@ -15,6 +15,8 @@ from websockets.sync.client import ClientConnection, connect
 from tests.brokers import Broker
 
 PATIENCE_S = 20.0
+CLOSING_S = 1.0
+"""A client that has not read what it got does not see the other side's close."""
 
 
 class WebSocket:
@@ -56,7 +58,8 @@ def opened(
 ) -> Iterator[WebSocket]:
     """A WebSocket at a path of a broker's HTTP port, or at that of another service."""
     url = (base_url or broker.admin_url).replace("http", "ws", 1) + path
-    with connect(url, additional_headers=dict(headers or {}), open_timeout=PATIENCE_S, max_size=None, proxy=None) as at:
+    times = {"open_timeout": PATIENCE_S, "close_timeout": CLOSING_S}
+    with connect(url, additional_headers=dict(headers or {}), max_size=None, proxy=None, **times) as at:
         yield WebSocket(at)
 
 

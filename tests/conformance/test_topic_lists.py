@@ -163,6 +163,7 @@ def test_system_topics_are_not_for_clients(broker: Broker, name: str) -> None:
     assert f"persistent://public/default/{name}" not in listed
 
 
+@pytest.mark.long
 def test_what_the_official_client_finds_out_once_a_minute(broker: Broker) -> None:
     # covers MT-2, MT-4, PT-7: topics that match later and partitions that are added lose nothing
     stem, grown = broker.topic("poll"), broker.topic("grown", partitions=1)

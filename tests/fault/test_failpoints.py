@@ -84,20 +84,25 @@ def test_the_load_comes_by_every_step(tmp_path: Path) -> None:
     assert balance(tmp_path / "data", last) == last
 
 
+FEW = (("before", 1), ("after", 4))
+MANY = (("before", 1), ("before", 4), ("after", 1), ("after", 4))
+"""Deaths of a process: before or after a step, and how often it had come by it."""
+
+
+@pytest.mark.parametrize("deaths", [FEW, pytest.param(MANY, marks=pytest.mark.long)], ids=["few", "many"])
 @pytest.mark.parametrize("step", STEPS)
-def test_dying_at_a_step(tmp_path: Path, step: str) -> None:
+def test_dying_at_a_step(tmp_path: Path, step: str, deaths: tuple[tuple[str, int], ...]) -> None:
     # covers DUR-1, DUR-3, DUR-4, DUR-7, DUR-9, CUR-4
     data_dir = tmp_path / "data"
     last = -1
     died = 0
-    for when in ("before", "after"):
-        for occurrence in (1, 4):
-            if step in ("make_copy", "remove_copy"):  # a copy that is there and not behind stays as it is
-                for path in data_dir.glob("checkpoint.copy*"):
-                    path.unlink()
-            status, confirmed, _ = run(data_dir, last + 1, f"{when}_{step}", occurrence)
-            died += status == KILLED
-            last = balance(data_dir, max(confirmed, last))
+    for when, occurrence in deaths:
+        if step in ("make_copy", "remove_copy"):  # a copy that is there and not behind stays as it is
+            for path in data_dir.glob("checkpoint.copy*"):
+                path.unlink()
+        status, confirmed, _ = run(data_dir, last + 1, f"{when}_{step}", occurrence)
+        died += status == KILLED
+        last = balance(data_dir, max(confirmed, last))
     if step == "truncate_ledger":
         return
     assert died, "the load never came by this step"
