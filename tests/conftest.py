@@ -18,17 +18,15 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
-from tests import citations
+from tests import citations, jvms
 from tests.brokers import RUNNING_APACHE_PULSAR, Broker
 
 # The same examples in every run: what fails once fails again. No time of a busy machine is a failure.
 settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("repeatable")
 
-# JVMs of tests live too briefly for their optimizing compiler to pay: a job takes a quarter less time without. Both
-# names are those of the programs themselves.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-os.environ.setdefault("PULSAR_EXTRA_OPTS", "-XX:TieredStopAtLevel=1")
+for name, value in jvms.settings().items():
+    os.environ.setdefault(name, value)
 
 # Commands of tests take no profile of the developer's.
 os.environ["SPARK_PULSAR_PROFILE"] = ""

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from tests.brokers import Broker
 from tests.conftest import started
+from tests.jvms import spark_home
 from tests.spark.flows import Flows
 
 _FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -30,6 +31,7 @@ KEEPING_ENTRY_METADATA: dict[str, object] = {
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """`local[2]`, no UI, UTC; the checkpoint file manager that saves 50 ms a micro-batch on a local disk."""
+    os.environ["SPARK_HOME"] = str(spark_home())
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     session = (
         SparkSession.builder.master("local[2]")
