@@ -5,24 +5,20 @@ Works with every Pulsar, so that a test that asks for statistics runs on a clust
 
 from __future__ import annotations
 
-import json
 import ssl
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from http.client import HTTPException
 from typing import Any, Final, Literal
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
+from spark_pulsar.client.rest import NO_BODY, RestApi, RestError, parsed
 from spark_pulsar.model.names import PERSISTENT, TopicName, split_namespace
 from spark_pulsar.model.policies.policy_columns import Level
 from spark_pulsar.model.policies.policy_table import POLICIES
 
 TIMEOUT_S: Final = 60.0
 _PAUSE_S: Final = 0.05
-_EMPTY: Final = object()
 _DOMAINS: Final = (PERSISTENT, "non-persistent")
 Position = Literal["earliest", "latest"]
 
@@ -51,13 +47,8 @@ class BrokerAdmin:
         timeout_s: float = TIMEOUT_S,
     ) -> None:
         """`headers`: those that say who asks; `tls`: settings of `https://`."""
-        self.url = url.rstrip("/")
-        self._headers = dict(headers or {})
-        self._timeout_s = timeout_s
-        handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
-        if tls is not None:
-            handlers.append(urllib.request.HTTPSHandler(context=tls))
-        self._opener = urllib.request.build_opener(*handlers)
+        self._api = RestApi(url, headers, tls, timeout_s=timeout_s, uses_proxies=False)
+        self.url = self._api.url
 
     def __repr__(self) -> str:
         return f"<BrokerAdmin {self.url}>"
@@ -66,19 +57,19 @@ class BrokerAdmin:
 
     def get(self, path: str, **query: object) -> Any:
         """Sends GET and returns the parsed answer, None for an empty one. Raises AdminError."""
-        return self._call("GET", path, _EMPTY, query)
+        return self._call("GET", path, NO_BODY, query)
 
-    def put(self, path: str, body: object = _EMPTY, **query: object) -> Any:
+    def put(self, path: str, body: object = NO_BODY, **query: object) -> Any:
         """Sends PUT with an optional JSON body. Raises AdminError."""
         return self._call("PUT", path, body, query)
 
-    def post(self, path: str, body: object = _EMPTY, **query: object) -> Any:
+    def post(self, path: str, body: object = NO_BODY, **query: object) -> Any:
         """Sends POST with an optional JSON body. Raises AdminError."""
         return self._call("POST", path, body, query)
 
     def delete(self, path: str, **query: object) -> Any:
         """Sends DELETE. Raises AdminError."""
-        return self._call("DELETE", path, _EMPTY, query)
+        return self._call("DELETE", path, NO_BODY, query)
 
     # ---- tenants and namespaces -------------------------------------------------------------------------------------
 
@@ -199,7 +190,7 @@ class BrokerAdmin:
         `admin.set_policy("public/default", "retention", {"retentionTimeInMinutes": 60, "retentionSizeInMB": -1})`."""
         path, level = _policy(name, policy)
         if level.parameter:
-            self._call(level.method, path, _EMPTY, {level.parameter: value})
+            self._call(level.method, path, NO_BODY, {level.parameter: value})
         else:
             self._call(level.method, path, value, {})
 
@@ -214,21 +205,14 @@ class BrokerAdmin:
     # ---- requests ---------------------------------------------------------------------------------------------------
 
     def _call(self, method: str, path: str, body: object, query: Mapping[str, object]) -> Any:
-        words = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in query.items()}
-        tail = path if path.startswith(("/admin/", "/metrics")) else f"/admin/v2/{path.lstrip('/')}"
-        url = self.url + tail + (f"?{urlencode(words)}" if words else "")
-        data = None if body is _EMPTY else json.dumps(body).encode()
-        request = urllib.request.Request(url, data, self._headers, method=method)
-        if data is not None:
-            request.add_header("Content-Type", "application/json")
+        whole = path if path.startswith(("/admin/", "/metrics")) else f"/admin/v2/{path.lstrip('/')}"
         try:
-            with self._opener.open(request, timeout=self._timeout_s) as answer:
-                return _parsed(answer.read().decode())
-        except urllib.error.HTTPError as error:
-            with error:
-                raise AdminError(method, url, error.code, _reason(error.read().decode(errors="replace"))) from None
-        except (OSError, HTTPException) as error:
-            raise AdminError(method, url, 0, f"no answer: {getattr(error, 'reason', error)}") from error
+            return self._api.call(method, whole, body, query).value
+        except RestError as error:
+            reason = f"no answer: {error}"
+            if error.status:
+                reason = error.reason or str(parsed(error.text) or "refused without a reason")
+            raise AdminError(method, error.url, error.status, reason) from (None if error.status else error)
 
 
 def _segment(name: str) -> str:
@@ -250,19 +234,3 @@ def _policy(name: str, policy: str) -> tuple[str, Level]:
     levels = (row.topic if is_topic else row.namespace for row in POLICIES)
     level = next((each for each in levels if each is not None and each.path == policy), Level(policy))
     return f"{_topic(name) if is_topic else f'namespaces/{_namespace(name)}'}/{policy}", level
-
-
-def _parsed(text: str) -> Any:
-    if not text:
-        return None
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
-def _reason(text: str) -> str:
-    answer = _parsed(text)
-    if isinstance(answer, dict):
-        return str(answer.get("reason") or answer.get("message") or answer)
-    return text or "refused without a reason"

@@ -42,14 +42,12 @@ def _topics_of(options: tuple[AccessOptions, bool], namespace: str) -> list[str]
 
     given, is_admin = options
     if is_admin:
-        import json
-        import urllib.request
+        from spark_pulsar.client.rest import RestApi
 
         access = admin_access(given)
-        request = urllib.request.Request(f"{access.url}/admin/v2/persistent/{namespace}", headers=access.headers())
-        with urllib.request.urlopen(request, timeout=TIMEOUT_MS / 1000, context=access.tls_context()) as answer:
-            listed: list[str] = json.load(answer)
-            return listed
+        api = RestApi(access.url, access.headers(), access.tls_context(), timeout_s=TIMEOUT_MS / 1000)
+        listed: list[str] = api.call("GET", f"/admin/v2/persistent/{namespace}").value
+        return listed
     from spark_pulsar.client.client import PulsarClient
     from spark_pulsar.client.connections.config import ClientConfig
 

@@ -19,10 +19,10 @@ from typer.models import ArgumentInfo, OptionInfo
 
 from spark_pulsar.cli.access.topics import TOPIC_ARGUMENT, TOPIC_OPTION
 from spark_pulsar.cli.admin.options import CONTEXT, Values, body_of, members_of, parameter, parameters_of
-from spark_pulsar.cli.admin.rest import NO_BODY
 from spark_pulsar.cli.output.formats import Format, show
 from spark_pulsar.cli.values import namespace_path, segment, topic_name, topic_path
 from spark_pulsar.cli.values import show as show_as_pulsar_admin
+from spark_pulsar.client.rest import NO_BODY
 from spark_pulsar.model.policies.policy_columns import Option
 
 ADMIN: Final = "/admin/v2"
@@ -162,6 +162,17 @@ class Command:
         """Returns the placeholders that are arguments, or options of many commands."""
         own = {option.member for option in self.placed}
         return [name for name in dict.fromkeys(_PLACEHOLDER.findall(self.path)) if name not in own]
+
+
+def rows(group: str, base: str) -> Callable[..., Command]:
+    """Makes the rows of a group whose paths begin alike: name, method and rest of the path (`GET /stats`), help, and
+    the rest by its names."""
+
+    def row(name: str, call: str, text: str, **more: Any) -> Command:
+        method, _, rest = call.partition(" ")
+        return Command(f"{group} {name}", method, base + rest, text, **more)
+
+    return row
 
 
 def _info(each: Parameter) -> Any:

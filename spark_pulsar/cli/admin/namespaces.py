@@ -4,9 +4,9 @@ from typing import Annotated, Final
 
 import typer
 
-from spark_pulsar.cli.admin.command import Command
-from spark_pulsar.cli.admin.rest import NO_BODY
+from spark_pulsar.cli.admin.command import rows
 from spark_pulsar.cli.values import namespace_path, pairs, segment
+from spark_pulsar.client.rest import NO_BODY
 from spark_pulsar.model.policies.policy_columns import Option, Written
 
 _NAMESPACE: Final = "/admin/v2/namespaces/{namespace}"
@@ -66,27 +66,27 @@ def _set_properties(
 
 _ALGORITHMS: Final = "range_equally_divide, topic_count_equally_divide or specified_positions_divide."
 _KEY: Final = Option("key", "--key -k", Written.TEXT, "Name of the property.")
+_namespaces: Final = rows("namespaces", "/admin/v2")
+_namespace: Final = rows("namespaces", "/admin/v2/namespaces/{namespace}")
+
 COMMANDS: Final = (
-    Command("namespaces list", "GET", "/admin/v2/namespaces/{tenant}", "List the namespaces of a tenant."),
-    Command(
-        "namespaces topics",
-        "GET",
-        f"{_NAMESPACE}/topics",
+    _namespaces("list", "GET /namespaces/{tenant}", "List the namespaces of a tenant."),
+    _namespace(
+        "topics",
+        "GET /topics",
         "List the topics of a namespace, each partition by itself.",
         fixed_query={"mode": "ALL"},
     ),
-    Command("namespaces create", "PUT", _NAMESPACE, "Create a namespace.", work=_create),
-    Command(
-        "namespaces delete",
+    _namespace("create", "PUT", "Create a namespace.", work=_create),
+    _namespace(
+        "delete",
         "DELETE",
-        _NAMESPACE,
         "Delete a namespace without topics.",
         query=(Option("force", "--force -f", Written.FLAG, "Delete its topics, too.", False),),
     ),
-    Command(
-        "namespaces clear-backlog",
-        "POST",
-        f"{_NAMESPACE}/clearBacklog",
+    _namespace(
+        "clear-backlog",
+        "POST /clearBacklog",
         "Acknowledge everything for all subscriptions of a namespace, or one of them.",
         work=_clear_backlog,
         also=tuple(
@@ -98,26 +98,23 @@ COMMANDS: Final = (
             )
         ),
     ),
-    Command(
-        "namespaces unsubscribe",
-        "POST",
-        f"{_NAMESPACE}/unsubscribe/{{subscription}}",
+    _namespace(
+        "unsubscribe",
+        "POST /unsubscribe/{subscription}",
         "Delete a subscription of all topics of a namespace.",
         work=_unsubscribe,
         also=(("POST", f"{_NAMESPACE}/{{bundle}}/unsubscribe/{{subscription}}"),),
     ),
-    Command(
-        "namespaces unload",
-        "PUT",
-        f"{_NAMESPACE}/unload",
+    _namespace(
+        "unload",
+        "PUT /unload",
         "Close all producers and consumers of a namespace; they come back by themselves.",
         work=_unload,
         also=(("PUT", f"{_NAMESPACE}/{{bundle}}/unload"),),
     ),
-    Command(
-        "namespaces split-bundle",
-        "PUT",
-        f"{_NAMESPACE}/{{bundle}}/split",
+    _namespace(
+        "split-bundle",
+        "PUT /{bundle}/split",
         "Split a bundle of a namespace.",
         placed=(Option("bundle", "--bundle -b", Written.TEXT, "0xLOW_0xHIGH, or LARGEST."),),
         query=(
@@ -126,50 +123,30 @@ COMMANDS: Final = (
         ),
         body=(Option("", "--split-boundaries -sb", Written.WORDS, "For specified_positions_divide.", None),),
     ),
-    Command(
-        "namespaces get-topic-hash-positions",
-        "GET",
-        f"{_NAMESPACE}/{{bundle}}/topicHashPositions",
+    _namespace(
+        "get-topic-hash-positions",
+        "GET /{bundle}/topicHashPositions",
         "Show the place of each topic of a bundle.",
         placed=(Option("bundle", "--bundle -b", Written.TEXT, "0xLOW_0xHIGH."),),
     ),
-    Command("namespaces bundles", "GET", f"{_NAMESPACE}/bundles", "Show the bundles of a namespace."),
-    Command("namespaces policies", "GET", _NAMESPACE, "Show all policies of a namespace."),
-    Command(
-        "namespaces applied-policies",
-        "GET",
-        f"{_NAMESPACE}/appliedPolicies",
-        "Show all policies in effect, and the level that each comes from.",
+    _namespace("bundles", "GET /bundles", "Show the bundles of a namespace."),
+    _namespace("policies", "GET", "Show all policies of a namespace."),
+    _namespace(
+        "applied-policies", "GET /appliedPolicies", "Show all policies in effect, and the level that each comes from."
     ),
-    Command("namespaces get-properties", "GET", f"{_NAMESPACE}/properties", "Show the properties of a namespace."),
-    Command(
-        "namespaces set-properties",
-        "PUT",
-        f"{_NAMESPACE}/properties",
-        "Add properties to a namespace.",
-        work=_set_properties,
-    ),
-    Command(
-        "namespaces clear-properties", "DELETE", f"{_NAMESPACE}/properties", "Remove all properties of a namespace."
-    ),
-    Command(
-        "namespaces get-property",
-        "GET",
-        f"{_NAMESPACE}/property/{{key}}",
-        "Show one property of a namespace.",
-        placed=(_KEY,),
-    ),
-    Command(
-        "namespaces set-property",
-        "PUT",
-        f"{_NAMESPACE}/property/{{key}}/{{value}}",
+    _namespace("get-properties", "GET /properties", "Show the properties of a namespace."),
+    _namespace("set-properties", "PUT /properties", "Add properties to a namespace.", work=_set_properties),
+    _namespace("clear-properties", "DELETE /properties", "Remove all properties of a namespace."),
+    _namespace("get-property", "GET /property/{key}", "Show one property of a namespace.", placed=(_KEY,)),
+    _namespace(
+        "set-property",
+        "PUT /property/{key}/{value}",
         "Set one property of a namespace.",
         placed=(_KEY, Option("value", "--value -v", Written.TEXT, "Its value.")),
     ),
-    Command(
-        "namespaces remove-property",
-        "DELETE",
-        f"{_NAMESPACE}/property/{{key}}",
+    _namespace(
+        "remove-property",
+        "DELETE /property/{key}",
         "Remove one property of a namespace, and show its value.",
         placed=(_KEY,),
         shows=True,

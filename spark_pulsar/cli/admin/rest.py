@@ -1,26 +1,20 @@
 """Calls of the admin REST API from the command line; a refusal prints its reason on standard error, with status 1."""
 
-import json
-import logging
 import re
 import ssl
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from http import HTTPStatus
 from http.client import BadStatusLine, HTTPException
 from typing import Any, Final
-from urllib.parse import urlencode
 
 import typer
 
 from spark_pulsar.cli.access.access import TRUST_HINT, Access, credentials_failure
 from spark_pulsar.client.errors import CredentialsError
+from spark_pulsar.client.rest import NO_BODY, Answer, RestApi, RestError
 from spark_pulsar.model.errors import PulsarError
 
-TIMEOUT_S = 60
-_LOG: Final = logging.getLogger("spark_pulsar.admin")
-NO_BODY = object()
+_JSON: Final = "application/json"
 
 
 class Admin:
@@ -28,87 +22,65 @@ class Admin:
 
     def __init__(self, access: Access) -> None:
         self._access = access
-        self._url = access.url
-        self._opened: tuple[urllib.request.OpenerDirector, dict[str, str]] | None = None
+        self._api: RestApi | None = None
 
     def get(self, path: str, **query: object) -> Any:
         """Sends GET and returns the parsed answer; None when it is empty."""
-        return self._call("GET", path, NO_BODY, query)
+        return self._answer("GET", path, query=query).value
 
     def put(self, path: str, body: object = NO_BODY, **query: object) -> Any:
         """Sends PUT with an optional JSON body."""
-        return self._call("PUT", path, body, query)
+        return self._answer("PUT", path, body, query).value
 
     def post(self, path: str, body: object = NO_BODY, **query: object) -> Any:
         """Sends POST with an optional JSON body."""
-        return self._call("POST", path, body, query)
+        return self._answer("POST", path, body, query).value
 
     def delete(self, path: str, **query: object) -> Any:
         """Sends DELETE."""
-        return self._call("DELETE", path, NO_BODY, query)
-
-    def _call(self, method: str, path: str, body: object, query: dict[str, object]) -> Any:
-        words = {key: _word(value) for key, value in query.items() if value is not None}
-        url = f"{self._url}{path}" + (f"?{urlencode(words)}" if words else "")
-        data = None if body is NO_BODY else json.dumps(body).encode()
-        headers = {"Accept": "application/json"} | ({} if data is None else {"Content-Type": "application/json"})
-        answer = self._answer(urllib.request.Request(url, data=data, method=method, headers=headers))
-        return None if answer is None else _parsed(answer[1].decode())
+        return self._answer("DELETE", path, query=query).value
 
     def fetch(self, path: str, *, may_be_missing: bool = False) -> tuple[dict[str, str], bytes] | None:
         """Sends GET and returns headers, their names in lower case, and body as bytes; None for 404 if it may be
         missing."""
-        return self._answer(urllib.request.Request(self._url + path), may_be_missing=may_be_missing)
-
-    def _answer(
-        self, request: urllib.request.Request, *, may_be_missing: bool = False
-    ) -> tuple[dict[str, str], bytes] | None:
         try:
-            opener, headers = self._open()
-            for name, value in headers.items():
-                request.add_header(name, value)
-            _LOG.debug("%s %s", request.get_method(), request.full_url)
-            with opener.open(request, timeout=TIMEOUT_S) as answer:
-                _LOG.debug("status %d", answer.status)
-                _print_warnings(answer.headers.get_all("Warning", ()))
-                return {name.lower(): value for name, value in answer.headers.items()}, answer.read()
-        except urllib.error.HTTPError as error:
-            with error:
-                if may_be_missing and error.code == HTTPStatus.NOT_FOUND:
-                    return None
-                text = _reason(error.read().decode(errors="replace"), error.code)
-                # With 401 Apache Pulsar also refuses a known role that is no super user.
-                is_unknown = error.code == HTTPStatus.UNAUTHORIZED and "uthenticat" in text
-                hint = f"; {self._access.hint}" if is_unknown else ""
-                raise _failed(text + hint) from error
-        except (OSError, HTTPException) as error:
-            reason = getattr(error, "reason", error)
-            said = repr(reason) if isinstance(reason, HTTPException) else reason
-            raise _failed(f"no answer from {self._url}: {said}{_hint(reason)}") from error
+            headers, body = self._sent("GET", path)
+        except RestError as error:
+            if may_be_missing and error.status == HTTPStatus.NOT_FOUND:
+                return None
+            raise self._failed(error) from error
+        return {name.lower(): value for name, value in headers}, body
+
+    def _answer(self, method: str, path: str, body: object = NO_BODY, query: dict[str, object] | None = None) -> Answer:
+        try:
+            return self._sent(method, path, body, query, _JSON)
+        except RestError as error:
+            raise self._failed(error) from error
+
+    def _sent(
+        self, method: str, path: str, body: object = NO_BODY, query: dict[str, object] | None = None, accept: str = ""
+    ) -> Answer:
+        try:
+            if self._api is None:
+                access = self._access
+                self._api = RestApi(access.url, access.headers(), access.tls_context())
         except CredentialsError as error:
             raise _failed(credentials_failure(error)) from error
         except PulsarError as error:  # certificates that cannot be read
             raise _failed(str(error)) from error
+        answer = self._api.call(method, path, body, query, accept)
+        _print_warnings([value for name, value in answer.headers if name.lower() == "warning"])
+        return answer
 
-    def _open(self) -> tuple[urllib.request.OpenerDirector, dict[str, str]]:
-        if self._opened is None:
-            context = self._access.tls_context()
-            handlers = [urllib.request.HTTPSHandler(context=context)] if context else []
-            opener = urllib.request.build_opener(_Redirects(), *handlers)
-            self._opened = opener, self._access.headers()
-        return self._opened
-
-
-class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Redirects, to another broker of a cluster, that take the credentials along: never from HTTPS to HTTP (SEC-83)."""
-
-    def redirect_request(
-        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
-    ) -> urllib.request.Request | None:
-        if req.full_url.startswith("https://") and not newurl.startswith("https://"):
-            fp.close()
-            raise urllib.error.URLError(f"it redirects from HTTPS to {newurl.partition('?')[0]}")
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
+    def _failed(self, error: RestError) -> typer.Exit:
+        if error.status:
+            text = error.reason or f"HTTP status {error.status}" + (f": {error.text}" if error.text else "")
+            # With 401 Apache Pulsar also refuses a known role that is no super user.
+            is_unknown = error.status == HTTPStatus.UNAUTHORIZED and "uthenticat" in text
+            return _failed(text + (f"; {self._access.hint}" if is_unknown else ""))
+        cause = error.cause
+        said = repr(cause) if isinstance(cause, HTTPException) else cause
+        return _failed(f"no answer from {self._access.url}: {said}{_hint(cause)}")
 
 
 def _print_warnings(warnings: Sequence[str]) -> None:
@@ -129,28 +101,6 @@ def _hint(reason: object) -> str:
     if isinstance(reason, ConnectionRefusedError):
         return "; no broker listens there, another one is named by --admin-url, --profile or PULSAR_ADMIN_URL"
     return ""
-
-
-def _word(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _parsed(text: str) -> Any:
-    if not text:
-        return None
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
-def _reason(text: str, status: int) -> str:
-    answer = _parsed(text)
-    if isinstance(answer, dict):
-        reason = answer.get("reason") or answer.get("message")  # the latter from a proxy in front of a broker
-        if reason:
-            return str(reason)
-    return f"HTTP status {status}" + (f": {text}" if text else "")
 
 
 def _failed(text: str) -> typer.Exit:
