@@ -4,12 +4,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from spark_pulsar.cli.admin.command import Command
+from spark_pulsar.cli.admin.command import rows
 from spark_pulsar.model.policies.policy_columns import Option, Written
 
 _CLUSTERS: Final = "/admin/v2/clusters"
-_CLUSTER: Final = "/admin/v2/clusters/{cluster}"
-_TENANTS: Final = "/admin/v2/tenants"
 _TENANT: Final = "/admin/v2/tenants/{tenant}"
 _ADDRESSES: Final = (
     Option("serviceUrl", "--url", Written.TEXT, "http://HOST:PORT of the admin API.", None),
@@ -39,34 +37,29 @@ def _tenant_info(ctx: typer.Context, roles: str | None, allowed: str | None) -> 
     }
 
 
+_clusters: Final = rows("clusters", "/admin/v2")
+_cluster: Final = rows("clusters", "/admin/v2/clusters/{cluster}")
+_tenants: Final = rows("tenants", "/admin/v2")
+
 COMMANDS: Final = (
-    Command("clusters list", "GET", _CLUSTERS, "List the clusters."),
-    Command("clusters create", "PUT", _CLUSTER, "Make a cluster known.", body=_ADDRESSES),
-    Command("clusters update", "POST", _CLUSTER, "Replace a cluster's addresses.", body=_ADDRESSES),
-    Command("clusters get", "GET", _CLUSTER, "Show a cluster's addresses."),
-    Command("clusters delete", "DELETE", _CLUSTER, "Forget a cluster."),
-    Command("tenants list", "GET", _TENANTS, "List the tenants."),
-    Command(
-        "tenants create",
-        "PUT",
-        _TENANT,
-        "Create a tenant.",
-        work=_create,
-        also=(("GET", _CLUSTERS),),
-    ),
-    Command(
-        "tenants update",
-        "POST",
-        _TENANT,
+    _clusters("list", "GET /clusters", "List the clusters."),
+    _cluster("create", "PUT", "Make a cluster known.", body=_ADDRESSES),
+    _cluster("update", "POST", "Replace a cluster's addresses.", body=_ADDRESSES),
+    _cluster("get", "GET", "Show a cluster's addresses."),
+    _cluster("delete", "DELETE", "Forget a cluster."),
+    _tenants("list", "GET /tenants", "List the tenants."),
+    _tenants("create", "PUT /tenants/{tenant}", "Create a tenant.", work=_create, also=(("GET", _CLUSTERS),)),
+    _tenants(
+        "update",
+        "POST /tenants/{tenant}",
         "Replace a tenant's admin roles and allowed clusters.",
         work=_update,
         also=(("GET", _CLUSTERS),),
     ),
-    Command("tenants get", "GET", _TENANT, "Show a tenant's admin roles and allowed clusters."),
-    Command(
-        "tenants delete",
-        "DELETE",
-        _TENANT,
+    _tenants("get", "GET /tenants/{tenant}", "Show a tenant's admin roles and allowed clusters."),
+    _tenants(
+        "delete",
+        "DELETE /tenants/{tenant}",
         "Delete a tenant without namespaces.",
         query=(Option("force", "--force -f", Written.FLAG, "Delete its namespaces and topics, too.", False),),
     ),

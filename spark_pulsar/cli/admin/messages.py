@@ -12,14 +12,13 @@ from typing import Annotated, Any, Final, NamedTuple
 import typer
 
 from spark_pulsar.cli.access.topics import Topic
-from spark_pulsar.cli.admin.command import AsPulsarAdmin, Command
+from spark_pulsar.cli.admin.command import AsPulsarAdmin, rows
 from spark_pulsar.cli.admin.subscriptions import Subscription, subscription_path
 from spark_pulsar.cli.output.formats import Format, show
 from spark_pulsar.cli.values import topic_path
 from spark_pulsar.model.positions.ids import MessageId
 from spark_pulsar.wire.pulsar_api_pb2 import SingleMessageMetadata
 
-_TOPIC: Final = "/admin/v2/{topic}"
 _BYTES_A_LINE = 16
 
 
@@ -169,37 +168,36 @@ def _print(message: _Message, *, is_first: bool) -> None:
     sys.stdout.write("\n".join(out) + "\n")
 
 
+_subscription: Final = rows("topics", "/admin/v2/{topic}/subscription/{subscription}")
+_topic: Final = rows("topics", "/admin/v2/{topic}")
+
 COMMANDS: Final = (
-    Command(
-        "topics peek-messages",
-        "GET",
-        f"{_TOPIC}/subscription/{{subscription}}/position/{{number}}",
+    _subscription(
+        "peek-messages",
+        "GET /position/{number}",
         "Show the next messages of a subscription, which keeps them.",
         work=_peek,
         shows=False,
     ),
-    Command(
-        "topics get-message-by-id",
-        "GET",
-        f"{_TOPIC}/ledger/{{ledger}}/entry/{{entry}}",
+    _topic(
+        "get-message-by-id",
+        "GET /ledger/{ledger}/entry/{entry}",
         "Show one message, or batch, by its id.",
         work=_by_id,
         shows=False,
     ),
-    Command(
-        "topics examine-messages",
-        "GET",
-        f"{_TOPIC}/examinemessage",
+    _topic(
+        "examine-messages",
+        "GET /examinemessage",
         "Show the n-th message of a topic from its beginning or from its end.",
         work=_examine,
         shows=False,
     ),
-    Command(
-        "topics get-message-id",
-        "GET",
-        f"{_TOPIC}/messageid/{{time}}",
+    _topic(
+        "get-message-id",
+        "GET /messageid/{time}",
         "Show the id of the first message published at or after a moment.",
         work=_id_at,
     ),
-    Command("topics last-message-id", "GET", f"{_TOPIC}/lastMessageId", "Show the id of the last message."),
+    _topic("last-message-id", "GET /lastMessageId", "Show the id of the last message."),
 )

@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 from typing import Final
 
-from spark_pulsar.cli.admin.command import Command
+from spark_pulsar.cli.admin.command import Command, rows
 from spark_pulsar.model.policies.permissions import ACTIONS, AUTH_MODES
 from spark_pulsar.model.policies.policy_columns import Option, Written
 
 _NAMESPACE: Final = "/admin/v2/namespaces/{namespace}"
-_OF_SUBSCRIPTIONS: Final = f"{_NAMESPACE}/permissions/subscription"
 _ROLE: Final = Option("role", "--role -r", Written.TEXT, "Role of a client.")
 
 
@@ -37,39 +36,30 @@ def _of(group: str, path: str, names: tuple[str, str], noun: str) -> Iterator[Co
     )
 
 
+_namespaces: Final = rows("namespaces", "/admin/v2/namespaces/{namespace}")
+
 COMMANDS: Final = (
     *_of("topics", "/admin/v2/{topic}", ("grant-permissions", "revoke-permissions"), "a topic"),
     *_of("namespaces", _NAMESPACE, ("grant-permission", "revoke-permission"), "a namespace"),
-    Command(
-        "namespaces subscription-permission",
-        "GET",
-        _OF_SUBSCRIPTIONS,
-        "Show the roles that alone may use a subscription.",
+    _namespaces(
+        "subscription-permission", "GET /permissions/subscription", "Show the roles that alone may use a subscription."
     ),
-    Command(
-        "namespaces grant-subscription-permission",
-        "POST",
-        f"{_OF_SUBSCRIPTIONS}/{{subscription}}",
+    _namespaces(
+        "grant-subscription-permission",
+        "POST /permissions/subscription/{subscription}",
         "Let these roles alone use a subscription.",
         body=(Option("", "--roles -rs", Written.WORDS, "Roles by commas."),),
     ),
-    Command(
-        "namespaces revoke-subscription-permission",
-        "DELETE",
-        f"{_NAMESPACE}/permissions/{{subscription}}/{{role}}",
+    _namespaces(
+        "revoke-subscription-permission",
+        "DELETE /permissions/{subscription}/{role}",
         "Take a role away from those that may use a subscription.",
         placed=(_ROLE,),
     ),
-    Command(
-        "namespaces get-subscription-auth-mode",
-        "GET",
-        f"{_NAMESPACE}/subscriptionAuthMode",
-        "Show the rule for names of subscriptions.",
-    ),
-    Command(
-        "namespaces set-subscription-auth-mode",
-        "POST",
-        f"{_NAMESPACE}/subscriptionAuthMode",
+    _namespaces("get-subscription-auth-mode", "GET /subscriptionAuthMode", "Show the rule for names of subscriptions."),
+    _namespaces(
+        "set-subscription-auth-mode",
+        "POST /subscriptionAuthMode",
         "Set the rule for names of subscriptions.",
         body=(Option("", "--subscription-auth-mode -m", Written.TEXT, f"{' or '.join(AUTH_MODES)}, the role."),),
     ),

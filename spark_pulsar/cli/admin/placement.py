@@ -5,14 +5,13 @@ from typing import Annotated, Final
 
 import typer
 
-from spark_pulsar.cli.admin.command import Command
+from spark_pulsar.cli.admin.command import Command, rows
 from spark_pulsar.cli.values import pairs, segment
 from spark_pulsar.model.policies.policy_columns import Option, Written
 
 _CLUSTER: Final = "/admin/v2/clusters/{cluster}"
 _DOMAIN: Final = f"{_CLUSTER}/failureDomains/{{name}}"
 _POLICIES: Final = f"{_CLUSTER}/namespaceIsolationPolicies"
-_GROUP: Final = "/admin/v2/namespaces/{namespace}/antiAffinity"
 
 _DOMAIN_NAME: Final = (Option("name", "--domain-name", Written.TEXT, "Name of the domain."),)
 _BROKERS: Final = (Option("brokers", "--broker-list", Written.WORDS, "Brokers by commas.", None),)
@@ -54,27 +53,28 @@ def _set_policy(
     ctx.obj.post(f"{_POLICIES.format(cluster=segment(cluster))}/{segment(name)}", body)
 
 
+_clusters: Final = rows("clusters", "/admin/v2/clusters/{cluster}")
+_isolation: Final = rows("ns-isolation-policy", "/admin/v2/clusters/{cluster}")
+_namespace: Final = rows("namespaces", "/admin/v2/namespaces/{namespace}")
+_namespaces: Final = rows("namespaces", "/admin/v2")
+
 COMMANDS: Final = (
-    Command(
-        "clusters update-peer-clusters",
-        "POST",
-        f"{_CLUSTER}/peers",
+    _clusters(
+        "update-peer-clusters",
+        "POST /peers",
         "Set the peers of a cluster.",
         body=(Option("", "--peer-clusters", Written.WORDS, "Clusters by commas."),),
     ),
-    Command("clusters get-peer-clusters", "GET", f"{_CLUSTER}/peers", "Show the peers of a cluster."),
-    Command(
-        "clusters update-cluster-migration-url",
-        "POST",
-        f"{_CLUSTER}/migrate",
+    _clusters("get-peer-clusters", "GET /peers", "Show the peers of a cluster."),
+    _clusters(
+        "update-cluster-migration-url",
+        "POST /migrate",
         "Mark a cluster as moved to other addresses.",
         query=(Option("migrated", "--migrated", Written.FLAG, "Moved; without it, not moved.", False),),
         body=_SERVICE_URL,
     ),
-    Command("clusters get-cluster-migration-url", "GET", f"{_CLUSTER}/migrate", "Show the addresses that it moved to."),
-    Command(
-        "clusters list-failure-domains", "GET", f"{_CLUSTER}/failureDomains", "Show the failure domains of a cluster."
-    ),
+    _clusters("get-cluster-migration-url", "GET /migrate", "Show the addresses that it moved to."),
+    _clusters("list-failure-domains", "GET /failureDomains", "Show the failure domains of a cluster."),
     *(
         Command(f"clusters {word}-failure-domain", method, _DOMAIN, text, placed=_DOMAIN_NAME, body=body)
         for word, method, text, body in (
@@ -84,50 +84,34 @@ COMMANDS: Final = (
             ("delete", "DELETE", "Delete a failure domain.", ()),
         )
     ),
-    Command(
-        "ns-isolation-policy set",
-        "POST",
-        f"{_POLICIES}/{{name}}",
-        "Keep brokers of a cluster for namespaces.",
-        work=_set_policy,
+    _isolation(
+        "set", "POST /namespaceIsolationPolicies/{name}", "Keep brokers of a cluster for namespaces.", work=_set_policy
     ),
-    Command(
-        "ns-isolation-policy list",
-        "GET",
-        _POLICIES,
-        "Show which brokers of a cluster are kept for which namespaces.",
+    _isolation(
+        "list", "GET /namespaceIsolationPolicies", "Show which brokers of a cluster are kept for which namespaces."
     ),
-    Command(
-        "ns-isolation-policy get", "GET", f"{_POLICIES}/{{name}}", "Show one of these policies.", placed=_POLICY_NAME
+    _isolation("get", "GET /namespaceIsolationPolicies/{name}", "Show one of these policies.", placed=_POLICY_NAME),
+    _isolation(
+        "delete", "DELETE /namespaceIsolationPolicies/{name}", "Delete one of these policies.", placed=_POLICY_NAME
     ),
-    Command(
-        "ns-isolation-policy delete",
-        "DELETE",
-        f"{_POLICIES}/{{name}}",
-        "Delete one of these policies.",
-        placed=_POLICY_NAME,
-    ),
-    Command("ns-isolation-policy brokers", "GET", f"{_POLICIES}/brokers", "Show for each broker what it is kept for."),
-    Command(
-        "ns-isolation-policy broker",
-        "GET",
-        f"{_POLICIES}/brokers/{{broker}}",
+    _isolation("brokers", "GET /namespaceIsolationPolicies/brokers", "Show for each broker what it is kept for."),
+    _isolation(
+        "broker",
+        "GET /namespaceIsolationPolicies/brokers/{broker}",
         "Show what a broker is kept for.",
         placed=(Option("broker", "--broker", Written.TEXT, "HOST:PORT."),),
     ),
-    Command(
-        "namespaces set-anti-affinity-group",
-        "POST",
-        _GROUP,
+    _namespace(
+        "set-anti-affinity-group",
+        "POST /antiAffinity",
         "Set the group of namespaces that are kept apart.",
         body=(Option("", "--group -g", Written.TEXT, "Name of the group."),),
     ),
-    Command("namespaces get-anti-affinity-group", "GET", _GROUP, "Show the group of a namespace."),
-    Command("namespaces delete-anti-affinity-group", "DELETE", _GROUP, "Remove a namespace from its group."),
-    Command(
-        "namespaces get-anti-affinity-namespaces",
-        "GET",
-        "/admin/v2/namespaces/{cluster}/antiAffinity/{group}",
+    _namespace("get-anti-affinity-group", "GET /antiAffinity", "Show the group of a namespace."),
+    _namespace("delete-anti-affinity-group", "DELETE /antiAffinity", "Remove a namespace from its group."),
+    _namespaces(
+        "get-anti-affinity-namespaces",
+        "GET /namespaces/{cluster}/antiAffinity/{group}",
         "List the namespaces of a group.",
         placed=(
             Option("cluster", "--cluster -c", Written.TEXT, "Cluster."),

@@ -4,14 +4,12 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from spark_pulsar.cli.admin.command import Command
+from spark_pulsar.cli.admin.command import rows
 from spark_pulsar.cli.values import namespace_path, segment
 from spark_pulsar.model.policies.policy_columns import Option, Written
 from spark_pulsar.model.policies.resource_groups import DEFAULT_QUOTA
 
 _GROUPS: Final = "/admin/v2/resourcegroups"
-_GROUP: Final = f"{_GROUPS}/{{group}}"
-_OF_NAMESPACE: Final = "/admin/v2/namespaces/{namespace}/resourcegroup"
 _QUOTAS: Final = "/admin/v2/resource-quotas"
 _QUOTA: Final = f"{_QUOTAS}/{{namespace}}/{{bundle}}"
 _RATES: Final = (
@@ -61,41 +59,41 @@ def _set(
     ctx.obj.post(_path(namespace, bundle), dict(zip(DEFAULT_QUOTA, values, strict=True)))
 
 
+_resourcegroups: Final = rows("resourcegroups", "/admin/v2")
+_namespaces: Final = rows("namespaces", "/admin/v2/namespaces/{namespace}")
+_resource_quotas: Final = rows("resource-quotas", "/admin/v2")
+
 COMMANDS: Final = (
-    Command("resourcegroups list", "GET", _GROUPS, "List the resource groups."),
-    Command("resourcegroups get", "GET", _GROUP, "Show the rates of a resource group."),
-    Command("resourcegroups create", "PUT", _GROUP, "Create a resource group.", body=_RATES),
-    Command("resourcegroups update", "PUT", _GROUP, "Change rates of a resource group.", body=_RATES),
-    Command("resourcegroups delete", "DELETE", _GROUP, "Delete a resource group that no namespace has."),
-    Command("namespaces get-resource-group", "GET", _OF_NAMESPACE, "Show the resource group of a namespace."),
-    Command(
-        "namespaces set-resource-group",
-        "POST",
-        f"{_OF_NAMESPACE}/{{group_name}}",
+    _resourcegroups("list", "GET /resourcegroups", "List the resource groups."),
+    _resourcegroups("get", "GET /resourcegroups/{group}", "Show the rates of a resource group."),
+    _resourcegroups("create", "PUT /resourcegroups/{group}", "Create a resource group.", body=_RATES),
+    _resourcegroups("update", "PUT /resourcegroups/{group}", "Change rates of a resource group.", body=_RATES),
+    _resourcegroups("delete", "DELETE /resourcegroups/{group}", "Delete a resource group that no namespace has."),
+    _namespaces("get-resource-group", "GET /resourcegroup", "Show the resource group of a namespace."),
+    _namespaces(
+        "set-resource-group",
+        "POST /resourcegroup/{group_name}",
         "Let the topics of a namespace share the rates of a resource group.",
         placed=(Option("group_name", "--resource-group-name -rgn", Written.TEXT, "Name of the resource group."),),
     ),
-    Command("namespaces remove-resource-group", "DELETE", _OF_NAMESPACE, "Take a namespace out of its resource group."),
-    Command(
-        "resource-quotas get",
-        "GET",
-        _QUOTAS,
+    _namespaces("remove-resource-group", "DELETE /resourcegroup", "Take a namespace out of its resource group."),
+    _resource_quotas(
+        "get",
+        "GET /resource-quotas",
         "Show the resource quota of a bundle, or the default one.",
         work=_get,
         also=(("GET", _QUOTA),),
     ),
-    Command(
-        "resource-quotas set",
-        "POST",
-        _QUOTAS,
+    _resource_quotas(
+        "set",
+        "POST /resource-quotas",
         "Set the resource quota of a bundle, or the default one; it has no effect in this broker.",
         work=_set,
         also=(("POST", _QUOTA),),
     ),
-    Command(
-        "resource-quotas reset-namespace-bundle-quota",
-        "DELETE",
-        _QUOTA,
+    _resource_quotas(
+        "reset-namespace-bundle-quota",
+        "DELETE /resource-quotas/{namespace}/{bundle}",
         "Let the default quota hold for a bundle again.",
         work=_reset,
     ),

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from spark_pulsar.cli.access.topics import Topic
-from spark_pulsar.cli.admin.command import PLACES, Command
+from spark_pulsar.cli.admin.command import PLACES, rows
 from spark_pulsar.cli.values import topic_name
 from spark_pulsar.model.policies.policy_columns import Option, Written
 
@@ -72,43 +72,34 @@ def _shown(topic: str, answer: dict[str, Any]) -> dict[str, Any]:
     return {"version": answer["version"], "schemaInfo": {**described, **added}}
 
 
+_schemas: Final = rows("schemas", "/admin/v2/schemas/{local_topic}")
+
 COMMANDS: Final = (
-    Command(
-        "schemas get",
-        "GET",
-        f"{_SCHEMAS}/schema",
+    _schemas(
+        "get",
+        "GET /schema",
         "Show the schema of a topic.",
         work=_get,
         also=(("GET", f"{_SCHEMAS}/schemas"), ("GET", f"{_SCHEMAS}/schema/{{version}}")),
     ),
-    Command("schemas metadata", "GET", f"{_SCHEMAS}/metadata", "Show the versions of a schema.", shows=True),
-    Command(
-        "schemas upload",
-        "POST",
-        f"{_SCHEMAS}/schema",
-        "Give a topic a schema; its version.",
-        work=_upload,
-        shows=True,
-    ),
-    Command(
-        "schemas delete",
-        "DELETE",
-        f"{_SCHEMAS}/schema",
+    _schemas("metadata", "GET /metadata", "Show the versions of a schema.", shows=True),
+    _schemas("upload", "POST /schema", "Give a topic a schema; its version.", work=_upload, shows=True),
+    _schemas(
+        "delete",
+        "DELETE /schema",
         "Delete all schemas of a topic.",
         query=(Option("force", "--force -f", Written.FLAG, "Leave no mark that there were any.", False),),
     ),
-    Command(
-        "schemas compatibility",
-        "POST",
-        f"{_SCHEMAS}/compatibility",
+    _schemas(
+        "compatibility",
+        "POST /compatibility",
         "Say whether a topic could get a schema.",
         work=_compatibility,
         shows=True,
     ),
-    Command(
-        "schemas version",
-        "POST",
-        f"{_SCHEMAS}/version",
+    _schemas(
+        "version",
+        "POST /version",
         "The version of a schema that a topic has; -1 when it has it not.",
         work=_version_of,
         shows=True,

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from spark_pulsar.cli.access.topics import Topic
-from spark_pulsar.cli.admin.command import Command
+from spark_pulsar.cli.admin.command import rows
 from spark_pulsar.cli.values import pairs, segment, time_s, topic_path
 from spark_pulsar.client.clock import wall_ms
 from spark_pulsar.model.errors import PulsarError
@@ -127,78 +127,64 @@ def _analyze(
     return ctx.obj.post(path) if position is None else ctx.obj.post(path, _place(position))
 
 
+_topic: Final = rows("topics", "/admin/v2/{topic}")
+_subscription: Final = rows("topics", "/admin/v2/{topic}/subscription/{subscription}")
+
 COMMANDS: Final = (
-    Command("topics subscriptions", "GET", f"{_TOPIC}/subscriptions", "List the subscriptions of a topic."),
-    Command(
-        "topics create-subscription",
-        "PUT",
-        _SUBSCRIPTION,
-        "Create a durable subscription, and its topic if that is missing.",
-        work=_create,
+    _topic("subscriptions", "GET /subscriptions", "List the subscriptions of a topic."),
+    _subscription(
+        "create-subscription", "PUT", "Create a durable subscription, and its topic if that is missing.", work=_create
     ),
-    Command(
-        "topics unsubscribe",
+    _subscription(
+        "unsubscribe",
         "DELETE",
-        _SUBSCRIPTION,
         "Delete a subscription.",
         query=(Option("force", "--force -f", Written.FLAG, "Close connected consumers.", False),),
     ),
-    Command(
-        "topics get-subscription-properties",
-        "GET",
-        f"{_SUBSCRIPTION}/properties",
-        "Show the properties of a subscription.",
-    ),
-    Command(
-        "topics update-subscription-properties",
-        "PUT",
-        f"{_SUBSCRIPTION}/properties",
+    _subscription("get-subscription-properties", "GET /properties", "Show the properties of a subscription."),
+    _subscription(
+        "update-subscription-properties",
+        "PUT /properties",
         "Replace the properties of a subscription.",
         work=_update_properties,
     ),
-    Command(
-        "topics skip",
-        "POST",
-        f"{_SUBSCRIPTION}/skip/{{count}}",
+    _subscription(
+        "skip",
+        "POST /skip/{count}",
         "Acknowledge the next entries of a subscription.",
         placed=(Option("count", "--count -n", Written.COUNT, "Entries to skip; a batch is one."),),
     ),
-    Command("topics clear-backlog", "POST", f"{_SUBSCRIPTION}/skip_all", "Acknowledge everything for a subscription."),
-    Command(
-        "topics expire-messages",
-        "POST",
-        f"{_SUBSCRIPTION}/expireMessages",
+    _subscription("clear-backlog", "POST /skip_all", "Acknowledge everything for a subscription."),
+    _subscription(
+        "expire-messages",
+        "POST /expireMessages",
         "Acknowledge what is older than a time, or lies before a position.",
         work=_expire,
         also=(("POST", f"{_SUBSCRIPTION}/expireMessages/{{seconds}}"),),
     ),
-    Command(
-        "topics expire-messages-all-subscriptions",
-        "POST",
-        f"{_TOPIC}/all_subscription/expireMessages/{{seconds}}",
+    _topic(
+        "expire-messages-all-subscriptions",
+        "POST /all_subscription/expireMessages/{seconds}",
         "Acknowledge what is older than a time, for every subscription.",
         placed=(Option("seconds", "--expireTime -t", Written.SECONDS, "Older than this: 90, 30s, 5m, 3h, 2d."),),
     ),
-    Command(
-        "topics reset-cursor",
-        "POST",
-        f"{_SUBSCRIPTION}/resetcursor",
+    _subscription(
+        "reset-cursor",
+        "POST /resetcursor",
         "Move a subscription back or forth; connected consumers go on from there.",
         work=_reset,
         also=(("POST", f"{_SUBSCRIPTION}/resetcursor/{{time}}"),),
     ),
-    Command(
-        "topics get-backlog-size",
-        "PUT",
-        f"{_TOPIC}/backlogSize",
+    _topic(
+        "get-backlog-size",
+        "PUT /backlogSize",
         "Show how many bytes are stored from a message on, that one included.",
         work=_backlog_size,
         shows=True,
     ),
-    Command(
-        "topics analyze-backlog",
-        "POST",
-        f"{_SUBSCRIPTION}/analyzeBacklog",
+    _subscription(
+        "analyze-backlog",
+        "POST /analyzeBacklog",
         "Count what a subscription has not acknowledged, by looking at up to 10,000 entries themselves.",
         work=_analyze,
         shows=True,

@@ -6,15 +6,13 @@ from typing import Annotated, Any, Final
 import typer
 
 from spark_pulsar.cli.access.topics import Topic
-from spark_pulsar.cli.admin.command import Command
+from spark_pulsar.cli.admin.command import rows
 from spark_pulsar.cli.output.formats import Output, show
 from spark_pulsar.cli.output.progress import Progress
 from spark_pulsar.cli.values import namespace_path, pairs, topic_name, topic_path
 from spark_pulsar.model.policies.policy_columns import Option, Written
 
 Namespace = Annotated[str, typer.Argument(metavar="NAMESPACE", help="tenant/namespace")]
-_TOPIC: Final = "/admin/v2/{topic}"
-_LOOKUP: Final = "/lookup/v2/topic/{topic}"
 _FORCE: Final = (Option("force", "--force -f", Written.FLAG, "Close connected producers and consumers first.", False),)
 _PARTITIONS: Final = (Option("", "--partitions -p", Written.POSITIVE, "Number of partitions."),)
 _PAUSE_S: Final = 0.2
@@ -85,66 +83,46 @@ def _broker_url(answer: Any) -> Any:
     return answer["brokerUrl"]
 
 
-def _row(name: str, method: str, end: str, text: str, **more: Any) -> Command:
-    """Returns the row of a command that is about one topic."""
-    return Command(f"topics {name}", method, f"{_TOPIC}{end}", text, **more)
-
+_topic: Final = rows("topics", "/admin/v2/{topic}")
+_topics: Final = rows("topics", "/admin/v2")
+_lookup: Final = rows("topics", "/lookup/v2/topic/{topic}")
 
 COMMANDS: Final = (
-    Command(
-        "topics applied-policies",
-        "GET",
-        f"{_TOPIC}/appliedPolicies",
-        "Show all policies in effect, and the level that each comes from.",
+    _topic(
+        "applied-policies", "GET /appliedPolicies", "Show all policies in effect, and the level that each comes from."
     ),
-    Command(
-        "topics list",
-        "GET",
-        "/admin/v2/{domain}/{namespace}",
-        "List the topics of a namespace, each partition by itself.",
-        work=_list,
+    _topics(
+        "list", "GET /{domain}/{namespace}", "List the topics of a namespace, each partition by itself.", work=_list
     ),
-    Command(
-        "topics list-partitioned-topics",
-        "GET",
-        "/admin/v2/{domain}/{namespace}/partitioned",
+    _topics(
+        "list-partitioned-topics",
+        "GET /{domain}/{namespace}/partitioned",
         "List the partitioned topics of a namespace.",
         work=_list_partitioned,
     ),
-    _row("create", "PUT", "", "Create a topic without partitions.", fixed_body={}),
-    _row("delete", "DELETE", "", "Delete a topic without partitions, and its subscriptions.", query=_FORCE),
-    _row("create-partitioned-topic", "PUT", "/partitions", "Create a topic with partitions.", body=_PARTITIONS),
-    _row(
-        "update-partitioned-topic", "POST", "/partitions", "Give a partitioned topic more partitions.", body=_PARTITIONS
+    _topic("create", "PUT", "Create a topic without partitions.", fixed_body={}),
+    _topic("delete", "DELETE", "Delete a topic without partitions, and its subscriptions.", query=_FORCE),
+    _topic("create-partitioned-topic", "PUT /partitions", "Create a topic with partitions.", body=_PARTITIONS),
+    _topic(
+        "update-partitioned-topic", "POST /partitions", "Give a partitioned topic more partitions.", body=_PARTITIONS
     ),
-    _row(
+    _topic(
         "delete-partitioned-topic",
-        "DELETE",
-        "/partitions",
+        "DELETE /partitions",
         "Delete a partitioned topic with all its partitions.",
         query=_FORCE,
     ),
-    _row("get-partitioned-topic-metadata", "GET", "/partitions", "Show the number of partitions."),
-    _row(
+    _topic("get-partitioned-topic-metadata", "GET /partitions", "Show the number of partitions."),
+    _topic(
         "create-missed-partitions",
-        "POST",
-        "/createMissedPartitions",
+        "POST /createMissedPartitions",
         "Create the partitions of a partitioned topic that are missing.",
     ),
-    Command(
-        "topics lookup",
-        "GET",
-        _LOOKUP,
-        "Show the address of the broker that serves a topic.",
-        answer=_broker_url,
-    ),
-    Command(
-        "topics bundle-range", "GET", f"{_LOOKUP}/bundle", "Show the bundle of its namespace that a topic belongs to."
-    ),
-    _row(
+    _lookup("lookup", "GET", "Show the address of the broker that serves a topic.", answer=_broker_url),
+    _lookup("bundle-range", "GET /bundle", "Show the bundle of its namespace that a topic belongs to."),
+    _topic(
         "stats",
-        "GET",
-        "/stats",
+        "GET /stats",
         "Show the statistics of a topic without partitions, or of one partition.",
         query=(
             Option("getPreciseBacklog", "--get-precise-backlog -gpb", Written.FLAG, "Always so here.", False),
@@ -164,63 +142,55 @@ COMMANDS: Final = (
             ),
         ),
     ),
-    _row(
+    _topic(
         "partitioned-stats",
-        "GET",
-        "/partitioned-stats",
+        "GET /partitioned-stats",
         "Show the statistics of a partitioned topic.",
         query=(Option("perPartition", "--per-partition", Written.FLAG, "Those of each partition, too.", False),),
     ),
-    _row("stats-internal", "GET", "/internalStats", "Show the ledgers and cursors of a topic."),
-    _row(
+    _topic("stats-internal", "GET /internalStats", "Show the ledgers and cursors of a topic."),
+    _topic(
         "partitioned-stats-internal",
-        "GET",
-        "/partitioned-internalStats",
+        "GET /partitioned-internalStats",
         "Show the ledgers and cursors of all partitions of a topic.",
     ),
-    _row("info-internal", "GET", "/internal-info", "Show what is stored about the ledgers and cursors of a topic."),
-    _row("get-properties", "GET", "/properties", "Show the properties of a topic."),
-    _row("update-properties", "PUT", "/properties", "Add properties to a topic.", work=_update_properties),
-    _row(
+    _topic("info-internal", "GET /internal-info", "Show what is stored about the ledgers and cursors of a topic."),
+    _topic("get-properties", "GET /properties", "Show the properties of a topic."),
+    _topic("update-properties", "PUT /properties", "Add properties to a topic.", work=_update_properties),
+    _topic(
         "remove-properties",
-        "DELETE",
-        "/properties",
+        "DELETE /properties",
         "Remove one property of a topic.",
         query=(Option("key", "--key -k", Written.TEXT, "Name of the property."),),
     ),
-    _row("unload", "PUT", "/unload", "Close all producers and consumers of a topic; they come back by themselves."),
-    _row(
+    _topic("unload", "PUT /unload", "Close all producers and consumers of a topic; they come back by themselves."),
+    _topic(
         "terminate",
-        "POST",
-        "/terminate",
+        "POST /terminate",
         "Let a topic take no more messages, for good; shows the id of its last one.",
         shows=True,
     ),
-    _row(
+    _topic(
         "partitioned-terminate",
-        "POST",
-        "/terminate/partitions",
+        "POST /terminate/partitions",
         "Let a partitioned topic take no more messages, for good; shows the id of the last one of each partition.",
         shows=True,
     ),
-    _row(
+    _topic(
         "truncate",
-        "DELETE",
-        "/truncate",
+        "DELETE /truncate",
         "Let every subscription skip to the end, and give back the space of what is stored.",
     ),
-    _row("trim-topic", "POST", "/trim", "Give back the space of what neither a subscription nor retention keeps."),
-    _row(
+    _topic("trim-topic", "POST /trim", "Give back the space of what neither a subscription nor retention keeps."),
+    _topic(
         "compact",
-        "PUT",
-        "/compaction",
+        "PUT /compaction",
         "Keep only the last message of each key for readers of the compacted view.",
         work=_compact,
     ),
-    _row(
+    _topic(
         "compaction-status",
-        "GET",
-        "/compaction",
+        "GET /compaction",
         "Say how the last compaction since the start of the broker went; 1 when it failed.",
         work=_compaction_status,
         shows=False,
