@@ -353,9 +353,10 @@ def own_broker(special_brokers: SpecialBrokers, request: pytest.FixtureRequest) 
     """A broker that the test may restart and kill; nobody else talks to it. Leave it running."""
     request.node.stash[FAILED] = False
     own = special_brokers.current()
+    mark = own.opened()
     yield own
     try:
-        own.close_since(0)
+        own.close_since(mark)
     finally:
         # The tests of a session share one, but nobody takes over one that a failed test may have left dead, least of
         # all the second try of that test.

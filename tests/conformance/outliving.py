@@ -1,4 +1,4 @@
-"""Tests of what outlives the end of a broker: all those of a module are done to one broker, which ends once.
+"""Tests of what outlives the end of a broker: all of them are done to one broker, which ends once.
 
     @outlives_a_kill
     def test_of_a_policy(broker: Broker) -> Generator[None]:
@@ -7,7 +7,8 @@
         assert policy_of(broker)
 
 What is before the `yield` of each test is done first, then the broker ends and starts again, and the rest of each test
-is the test that is reported. Twenty restarts of an Apache Pulsar would take five minutes.
+is the test that is reported. On our broker those of a module share an end, on Apache Pulsar those of all modules: the
+same worker of xdist runs them, and each start takes the processors ten seconds.
 """
 
 from __future__ import annotations
@@ -26,18 +27,19 @@ Life = Callable[[Broker], Halves]
 
 
 class Lives:
-    """The tests of a module that share an end of their broker."""
+    """The tests that share an end of their broker."""
 
-    def __init__(self, broker: Broker, *, is_kill: bool) -> None:
-        self._broker = broker
+    def __init__(self, brokers: SpecialBrokers, *, is_kill: bool) -> None:
+        self._brokers = brokers
         self._is_kill = is_kill
         self._begun: dict[Life, Halves] = {}
         self._failed: dict[Life, BaseException] = {}
 
     def begin(self, lives: list[Life]) -> None:
         """Does what is before the end, of all tests, and ends the broker."""
+        broker = self._brokers.current()
         for life in lives:
-            begun = life(self._broker)
+            begun = life(broker)
             try:
                 next(begun)
             except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - it is raised by `finish`
@@ -45,8 +47,8 @@ class Lives:
             else:
                 self._begun[life] = begun
         if self._is_kill:
-            self._broker.kill()
-        self._broker.restart()
+            broker.kill()
+        broker.restart()
 
     def finish(self, life: Life) -> None:
         """Does what is after the end; the second try of a test has an end of its own."""
@@ -60,14 +62,16 @@ class Lives:
             pytest.fail(f"{life.__name__} has more than one yield")
 
 
-def lives_of_module(brokers: SpecialBrokers, request: pytest.FixtureRequest, end: str) -> Iterator[Lives]:
-    """Yields the tests of a module that have that end, with their first half done."""
+def lives_with(end: str, brokers: SpecialBrokers, request: pytest.FixtureRequest) -> Iterator[Lives]:
+    """Yields the tests that have that end, in reach of a fixture, with their first half done."""
     broker = brokers.current()
-    lives = Lives(broker, is_kill=end == "kill")
-    functions = [item.function for item in request.session.items if item.path == request.path]  # type: ignore[attr-defined]
+    mark = broker.opened()
+    items = [item for item in request.session.items if request.scope == "session" or item.path == request.path]
+    functions = [item.function for item in items if isinstance(item, pytest.Function)]
+    lives = Lives(brokers, is_kill=end == "kill")
     lives.begin([function.life for function in functions if getattr(function, "end", "") == end])
     yield lives
-    broker.close_since(0)
+    broker.close_since(mark)
 
 
 def _as_test(life: Life, test: Any, end: str) -> Any:
