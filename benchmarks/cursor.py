@@ -22,11 +22,14 @@ from random import Random
 import pulsar
 from load.machine import description
 
-from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.records import base as r
-from spark_pulsar.ledger.records.cursors import CursorAcked, CursorCreated
-from spark_pulsar.ledger.rows.snapshot import Row, take_dirty_rows
+from spark_pulsar.ledger.records import Record
+from spark_pulsar.ledger.state.appending import EntriesAppended
+from spark_pulsar.ledger.state.apply import apply
+from spark_pulsar.ledger.state.cursors.records import CursorAcked, CursorCreated
 from spark_pulsar.ledger.state.durable_state import DurableState
+from spark_pulsar.ledger.state.ledgers import LedgerOpened
+from spark_pulsar.ledger.state.snapshot import Row, take_dirty_rows
+from spark_pulsar.ledger.state.topics import TopicCreated
 from spark_pulsar.model.positions.ids import LATEST, Position
 from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.testing.process import BrokerProcess
@@ -44,12 +47,12 @@ def entries(count: int) -> list[bytes]:
     return [build_entry(metadata, b"%0100d" % number) for number in range(count)]
 
 
-def opened(state: DurableState) -> list[r.Record]:
+def opened(state: DurableState) -> list[Record]:
     """The records of a topic with an open ledger and a subscription."""
     ledger_id = state.next_ledger_id
     return [
-        r.TopicCreated(state.next_topic_id, TOPIC, 0, {}),
-        r.LedgerOpened(state.next_topic_id, ledger_id, 0),
+        TopicCreated(state.next_topic_id, TOPIC, 0, {}),
+        LedgerOpened(state.next_topic_id, ledger_id, 0),
         CursorCreated(state.next_cursor_id, state.next_topic_id, "s", ledger_id, -1, 0, {}),
     ]
 
@@ -61,7 +64,7 @@ def filled(holes: int) -> DurableState:
         apply(state, record)
     some = entries(RUN)
     for first in range(0, 2 * holes, RUN):
-        apply(state, r.EntriesAppended(run_of(1, first, some)))
+        apply(state, EntriesAppended(run_of(1, first, some)))
     return state
 
 
@@ -151,7 +154,7 @@ def fill(holes: int, data: Path) -> None:
     """A data directory without a last checkpoint."""
     storage, state = FileStorage.open(data, on_failed=print)
 
-    def submit(records: list[r.Record]) -> None:
+    def submit(records: list[Record]) -> None:
         for record in records:
             apply(state, record)
         storage.submit(records, lambda _group: None)
@@ -162,7 +165,7 @@ def fill(holes: int, data: Path) -> None:
     ledger_id = state.topics_by_name[TOPIC].ledger.ledger_ids()[-1]
     some = entries(RUN)
     for first in range(0, 2 * holes, RUN):
-        submit([r.EntriesAppended(run_of(ledger_id, first, some))])
+        submit([EntriesAppended(run_of(ledger_id, first, some))])
     order = strewn(holes)
     for at in range(0, holes, 100):  # what a client groups in 100 ms
         submit([CursorAcked(1, sorted((ledger_id, each, each + 1) for each in order[at : at + 100]))])

@@ -25,10 +25,13 @@ from random import Random
 import pulsar
 from load.machine import description
 
-from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.records import base as r
-from spark_pulsar.ledger.records.cursors import CursorCreated
-from spark_pulsar.ledger.records.delays import EntriesDelayed
+from spark_pulsar.ledger.records import Record
+from spark_pulsar.ledger.state.appending import EntriesAppended
+from spark_pulsar.ledger.state.apply import apply
+from spark_pulsar.ledger.state.cursors.records import CursorCreated
+from spark_pulsar.ledger.state.delays import EntriesDelayed
+from spark_pulsar.ledger.state.ledgers import LedgerOpened
+from spark_pulsar.ledger.state.topics import TopicCreated
 from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.testing.process import BrokerProcess
 from spark_pulsar.wire.entries.entry_bytes import build_entry
@@ -46,7 +49,7 @@ def fill(messages: int, every: int, data: Path) -> None:
     storage, state = FileStorage.open(data, on_failed=print)
     now_ms, random = int(time.time() * 1000), Random(1)
 
-    def submit(records: list[r.Record]) -> None:
+    def submit(records: list[Record]) -> None:
         for record in records:
             apply(state, record)
         storage.submit(records, lambda _group: None)
@@ -55,7 +58,7 @@ def fill(messages: int, every: int, data: Path) -> None:
 
     ledger_id, topic_id = state.next_ledger_id, state.next_topic_id
     cursor = CursorCreated(state.next_cursor_id, topic_id, "s", ledger_id, -1, 0, {})
-    submit([r.TopicCreated(topic_id, TOPIC, 0, {}), r.LedgerOpened(topic_id, ledger_id, 0), cursor])
+    submit([TopicCreated(topic_id, TOPIC, 0, {}), LedgerOpened(topic_id, ledger_id, 0), cursor])
     for first in range(0, messages, RUN):
         times = {
             entry_id: now_ms + DAY_MS + random.randrange(3_600_000)
@@ -63,7 +66,7 @@ def fill(messages: int, every: int, data: Path) -> None:
             if every and entry_id % every == 0
         }
         entries = [build_entry(metadata(now_ms, times.get(each, 0)), bytes(100)) for each in range(first, first + RUN)]
-        appended: list[r.Record] = [r.EntriesAppended(run_of(ledger_id, first, entries))]
+        appended: list[Record] = [EntriesAppended(run_of(ledger_id, first, entries))]
         submit(appended + ([EntriesDelayed(ledger_id, list(times), list(times.values()))] if times else []))
     storage.close()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spark_pulsar.ledger.state import delay_index
+from spark_pulsar.ledger.state import delays as delay_index
 
 
 def delayed_entries(delays: delay_index.Delays) -> Iterator[tuple[int, int, int]]:

@@ -24,9 +24,9 @@ from spark_pulsar.broker.upkeep.idle_subscriptions import IdleSubscriptions
 from spark_pulsar.broker.upkeep.inactive_topics import InactiveTopics
 from spark_pulsar.broker.upkeep.monitors import Monitors
 from spark_pulsar.ledger.cache import EntryCache
-from spark_pulsar.ledger.records.base import CounterSet
-from spark_pulsar.ledger.records.documents import DYNAMIC_CONFIGURATION
-from spark_pulsar.ledger.state.ledger import RollLimits
+from spark_pulsar.ledger.managed_ledgers.ledger import RollLimits
+from spark_pulsar.ledger.state.documents import DYNAMIC_CONFIGURATION
+from spark_pulsar.ledger.state.durable_state import CounterSet
 from spark_pulsar.model.column_store import ColumnStore
 from spark_pulsar.model.errors import NotAllowed, PulsarError
 from spark_pulsar.wire.protocol import transactions

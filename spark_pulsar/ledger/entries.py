@@ -24,6 +24,12 @@ _COMPACT_RATIO: Final = 2
 Extents = tuple[Sequence[int], Sequence[int], int]
 """Ledger ids, first entry ids, number of entries: one extent of all the entries, or one extent an entry."""
 
+EntryRange = tuple[int, int, int]
+"""`(ledger_id, first_entry_id, end_entry_id)`, end exclusive, of one ledger."""
+
+BatchSet = tuple[int, int, int]
+"""`(ledger_id, entry_id, bits)`: bit i = 1 means index i of the batch is still unacked (CUR-3)."""
+
 
 def spans_of(extents: Extents) -> Iterator[tuple[int, int, int]]:
     """Yields ledger id, first entry and end entry of each extent."""

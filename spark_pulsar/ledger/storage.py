@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from spark_pulsar.ledger.records.base import Record
+from spark_pulsar.ledger.records import Record
 from spark_pulsar.ledger.state.durable_state import DurableState
 
 from .entries import EntryRun

@@ -9,9 +9,8 @@ from __future__ import annotations
 from random import SystemRandom
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.records.base import CounterSet
-from spark_pulsar.ledger.state.durable_state import NEXT_LEDGER, DurableState
+from spark_pulsar.ledger.state.apply import apply
+from spark_pulsar.ledger.state.durable_state import NEXT_LEDGER, CounterSet, DurableState
 
 if TYPE_CHECKING:
     from spark_pulsar.ledger.storage import Storage

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.turn import dynamic_config
-from spark_pulsar.ledger.records.documents import DYNAMIC_CONFIGURATION
+from spark_pulsar.ledger.state.documents import DYNAMIC_CONFIGURATION
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
 from spark_pulsar.storage.disk.held import Identity
 from spark_pulsar.storage.disk.underway import Underway

@@ -15,9 +15,9 @@ that are faster than settling wait for it (`back_pressure`).
 **Opening.** `journal.walk` finds the groups of the journal, `recovery.replay` applies those after the checkpoint as the
 broker applied them, `recovery.take_over` takes the files over. A torn last group is cut. The last whole group is
 written again to a segment of its own, because it may never have been synced. Of a damaged group every entry that passes
-its own checksum is kept (`salvage`), records that do not fit after a hole show what is missing (`ledger.apply.lossy`),
-and the topics concerned are marked with exactly what they lost (`ledger.records.damage`): they are read-only until
-`repair` accepts it. `check` verifies all of it offline and explains.
+its own checksum is kept (`salvage`), records that do not fit after a hole show what is missing
+(`ledger.state.lossy_replay`), and the topics concerned are marked with exactly what they lost (`ledger.state.damage`):
+they are read-only until `repair` accepts it. `check` verifies all of it offline and explains.
 
 **A disk that fails.** Without space, or permission, for the next segment the journal waits and notifies the shell
 (`segment_upkeep`), early enough that acks, trims and checkpoints still have room. A failed write or sync of a group

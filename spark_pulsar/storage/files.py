@@ -9,13 +9,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, Self
 
-from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.records.base import LedgersTrimmed, Record
-from spark_pulsar.ledger.records.compaction import CompactionAbandoned, CompactionFinished, CompactionForgotten
-from spark_pulsar.ledger.records.cursors import CursorAcked
-from spark_pulsar.ledger.records.damage import TopicDamaged
-from spark_pulsar.ledger.rows.snapshot import Row, take_dirty_rows, take_some_dirty_rows
+from spark_pulsar.ledger.records import Record
+from spark_pulsar.ledger.state.apply import apply
+from spark_pulsar.ledger.state.compaction import CompactionAbandoned, CompactionFinished, CompactionForgotten
+from spark_pulsar.ledger.state.cursors.records import CursorAcked
+from spark_pulsar.ledger.state.damage import TopicDamaged
 from spark_pulsar.ledger.state.durable_state import DurableState
+from spark_pulsar.ledger.state.ledgers import LedgersTrimmed
+from spark_pulsar.ledger.state.snapshot import Row, take_dirty_rows, take_some_dirty_rows
 from spark_pulsar.ledger.storage import OnDurable, RecoveryReport, StorageError, StorageFailed
 from spark_pulsar.storage.checkpoint.checkpoint import Checkpoint, CommitUncertain, JournalMark
 from spark_pulsar.storage.checkpoint.copy import CheckpointCopy

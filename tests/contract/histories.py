@@ -6,22 +6,31 @@ from copy import deepcopy
 from random import Random
 from typing import Any
 
-from spark_pulsar.ledger.apply import schemas as schemas_rules
-from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.entries import EntryColumns, EntryRun
-from spark_pulsar.ledger.records import base as r
-from spark_pulsar.ledger.records import compaction as kr
-from spark_pulsar.ledger.records import cursors as cr
-from spark_pulsar.ledger.records import damage, schemas
-from spark_pulsar.ledger.records import deduplication as sr
-from spark_pulsar.ledger.records import documents as dr
-from spark_pulsar.ledger.records import topics as tr
-from spark_pulsar.ledger.records import transactions as txn
-from spark_pulsar.ledger.records.cursors import CursorIdle
-from spark_pulsar.ledger.records.delays import DelaysElapsed, EntriesDelayed
-from spark_pulsar.ledger.state.durable_state import DurableState
-from spark_pulsar.ledger.state.transactions import PendingAcks, sized
-from spark_pulsar.ledger.state.trimming import plan_trimming
+from spark_pulsar.ledger.managed_ledgers.trimming import plan_trimming
+from spark_pulsar.ledger.records import Record
+from spark_pulsar.ledger.state import compaction as kr
+from spark_pulsar.ledger.state import damage, schemas
+from spark_pulsar.ledger.state import deduplication as sr
+from spark_pulsar.ledger.state import documents as dr
+from spark_pulsar.ledger.state import schemas as schemas_rules
+from spark_pulsar.ledger.state import topics as tr
+from spark_pulsar.ledger.state import transactions as txn
+from spark_pulsar.ledger.state.appending import EntriesAppended
+from spark_pulsar.ledger.state.apply import apply
+from spark_pulsar.ledger.state.cursors import records as cr
+from spark_pulsar.ledger.state.cursors.pending_acks import PendingAcks, sized
+from spark_pulsar.ledger.state.cursors.records import CursorIdle
+from spark_pulsar.ledger.state.delays import DelaysElapsed, EntriesDelayed
+from spark_pulsar.ledger.state.documents import NamespaceSet
+from spark_pulsar.ledger.state.durable_state import CounterSet, DurableState
+from spark_pulsar.ledger.state.ledgers import LedgersTrimmed
+from spark_pulsar.ledger.state.topics import (
+    PartitionedTopicDeleted,
+    PartitionedTopicSet,
+    TopicCreated,
+    TopicPropertiesSet,
+)
 from spark_pulsar.model.policies.effective_policies import RetentionPolicy
 from spark_pulsar.model.positions.ids import EARLIEST, TransactionId
 from spark_pulsar.model.positions.singles import Singles
@@ -123,16 +132,16 @@ class History:
         self._now_ms = 1_000
         self._names = 0
 
-    def submit(self, size: int = 4) -> list[r.Record]:
+    def submit(self, size: int = 4) -> list[Record]:
         """A group of records, applied already."""
-        records: list[r.Record] = []
+        records: list[Record] = []
         while len(records) < size:
             for record in self._step():
                 apply(self.state, record)
                 records.append(record)
         return records
 
-    def _step(self) -> list[r.Record]:
+    def _step(self) -> list[Record]:
         self._now_ms += self.random.randrange(1000)
         topics = list(self.state.topics.values())
         if not topics or self.random.random() < 0.03:
@@ -155,11 +164,11 @@ class History:
         self._names += 1
         return f"name-{self._names}-ü"
 
-    def _topic_created(self) -> r.Record:
+    def _topic_created(self) -> Record:
         name = f"persistent://public/default/{self._name()}"
-        return r.TopicCreated(self.state.next_topic_id, name, self._now_ms, {"k": self._name()})
+        return TopicCreated(self.state.next_topic_id, name, self._now_ms, {"k": self._name()})
 
-    def _appended(self, topic_id: int) -> list[r.Record]:
+    def _appended(self, topic_id: int) -> list[Record]:
         ledger = self.state.topics[topic_id].ledger
         current = ledger.current
         if current is None or not ledger.appendable or current.entries > 30 or self.random.random() < 0.1:
@@ -167,25 +176,25 @@ class History:
         if self.random.random() < 0.3:
             return [self._columns()]
         run = self._run(current.ledger_id, current.entries)
-        appended = r.EntriesAppended(run)
+        appended = EntriesAppended(run)
         if self.random.random() < 0.3:
             return [appended, self._delayed(run)]
         return [appended, self._sequences(topic_id)] if self.random.random() < 0.3 else [appended]
 
-    def _delayed(self, run: EntryRun) -> r.Record:
+    def _delayed(self, run: EntryRun) -> Record:
         all_ids = range(run.first_entry_id, run.end_entry_id)
         entry_ids = sorted(self.random.sample(all_ids, self.random.choice((1, len(run)))))
         return EntriesDelayed(
             run.ledger_id, entry_ids, [self._now_ms + self.random.randrange(5_000) for _ in entry_ids]
         )
 
-    def _sequences(self, topic_id: int) -> r.Record:
+    def _sequences(self, topic_id: int) -> Record:
         known = [topic_id, *self.state.topics]
         topics = [self.random.choice(known) for _ in range(self.random.choice((1, 1, 3)))]
         names = [self.random.choice(("p", "q-ü", "")) for _ in topics]
         return sr.SequencesReached(topics, names, [self.random.choice((0, 7, -1, 2**63 - 1)) for _ in topics])
 
-    def _columns(self) -> r.Record:
+    def _columns(self) -> Record:
         """Entries of several topics in turn, some of them twice."""
         infos = [info for topic in self.state.topics.values() if (info := topic.ledger.open_ledger) is not None]
         ledger_ids = [self.random.choice(infos).ledger_id for _ in range(self.random.randrange(1, 8))]
@@ -200,7 +209,7 @@ class History:
             counts.append(self.random.choice((1, 1, 4)))
             self.entries.setdefault(ledger_id, []).append(entry)
             self.counts.setdefault(ledger_id, []).append(counts[-1])
-        return r.EntriesAppended(
+        return EntriesAppended(
             EntryColumns(buffer + b"tail" * self.random.randrange(9), ledger_ids, entry_ids, starts, ends, counts)
         )
 
@@ -222,7 +231,7 @@ class History:
             ends.append(len(buffer))
         return EntryRun(ledger_id, first, buffer + b"tail" * self.random.randrange(40), starts, ends, counts)
 
-    def _cursor_created(self, topic_id: int) -> list[r.Record]:
+    def _cursor_created(self, topic_id: int) -> list[Record]:
         ledger = self.state.topics[topic_id].ledger
         if len(self.state.topics[topic_id].cursors) >= 3:
             return self._appended(topic_id)
@@ -241,7 +250,7 @@ class History:
         first = self.random.randrange(info.entries)
         return info.ledger_id, first, self.random.randrange(first, min(info.entries, first + 6)) + 1
 
-    def _cursor_changed(self, topic_id: int) -> list[r.Record]:
+    def _cursor_changed(self, topic_id: int) -> list[Record]:
         cursor = self.random.choice(list(self.state.topics[topic_id].cursors.values()))
         ranges = [some for _ in range(self.random.randrange(1, 4)) if (some := self._range(topic_id)) is not None]
         if not ranges:
@@ -270,11 +279,11 @@ class History:
             return [cr.CursorPropertiesSet(cursor_id, {self._name(): ""})]
         return [cr.CursorDeleted(cursor_id)]
 
-    def _rare(self, topic_id: int) -> list[r.Record]:
+    def _rare(self, topic_id: int) -> list[Record]:
         topic = self.state.topics[topic_id]
         gone = plan_trimming(topic.ledger, topic.slowest_mark_delete(), RetentionPolicy(), self._now_ms).gone
         if gone:
-            return [r.LedgersTrimmed(topic_id, gone)]
+            return [LedgersTrimmed(topic_id, gone)]
         if topic.delays and self.random.random() < 0.5:
             first_ms, (ledger_id, block) = topic.delays.next_block() or (0, (0, 0))
             return [DelaysElapsed(ledger_id, block, first_ms + self.random.choice((0, 2_000)))]
@@ -282,13 +291,13 @@ class History:
         if choice == 0 and len(self.state.topics) > 3:
             return self.state.records_to_delete_topic(topic_id)
         if choice == 1:
-            return [r.TopicPropertiesSet(topic_id, {"changed": self._name()})]
+            return [TopicPropertiesSet(topic_id, {"changed": self._name()})]
         if choice == 2:
-            return [r.PartitionedTopicSet(self._name(), 4, {"a": "b"})]
+            return [PartitionedTopicSet(self._name(), 4, {"a": "b"})]
         if choice == 3 and self.state.partitioned:
-            return [r.PartitionedTopicDeleted(next(iter(self.state.partitioned)))]
+            return [PartitionedTopicDeleted(next(iter(self.state.partitioned)))]
         if choice == 4:
-            return [r.NamespaceSet(self._name(), '{"ttl": 3}')]
+            return [NamespaceSet(self._name(), '{"ttl": 3}')]
         if choice == 5:
             return [self._document() if self.random.random() < 0.5 else self._schema()]
         if choice == 6 and self.random.random() < 0.5:
@@ -300,9 +309,9 @@ class History:
         if choice == 8:
             epoch = tr.TopicEpochSet(topic_id, self.random.randrange(9))
             return [self.random.choice((epoch, epoch, tr.TopicTerminated(topic_id), tr.TopicChunked(topic_id)))]
-        return [r.CounterSet("names", self._names)]
+        return [CounterSet("names", self._names)]
 
-    def _transaction(self, topic_id: int) -> list[r.Record]:
+    def _transaction(self, topic_id: int) -> list[Record]:
         state, transactions = self.state, list(self.state.transactions.values())
         if len(transactions) < 2 or self.random.random() < 0.1:
             txn_id = state.next_transaction_id(self.random.randrange(2))
@@ -317,20 +326,20 @@ class History:
         if choice < 0.5 and info is not None:
             run = self._run(info.ledger_id, info.entries)
             entries = txn.TransactionEntries(*txn_id, run.ledger_id, run.first_entry_id, run.end_entry_id)
-            return [r.EntriesAppended(run), entries]
+            return [EntriesAppended(run), entries]
         if choice < 0.85:
             return self._acked_in(txn_id, topic_id)
         markers = []
         if info is not None and self.random.random() < 0.8:
             run = self._run(info.ledger_id, info.entries)
-            markers = [r.EntriesAppended(run)]
+            markers = [EntriesAppended(run)]
             return [
                 *markers,
                 txn.TransactionEnded(*txn_id, self.random.randrange(2), (run.ledger_id,), (run.end_entry_id - 1,)),
             ]
         return [txn.TransactionEnded(*txn_id, self.random.randrange(2), (), ())]
 
-    def _acked_in(self, txn_id: TransactionId, topic_id: int) -> list[r.Record]:
+    def _acked_in(self, txn_id: TransactionId, topic_id: int) -> list[Record]:
         cursors, some = list(self.state.topics[topic_id].cursors.values()), self._range(topic_id)
         if not cursors or some is None:
             return self._appended(topic_id)
@@ -343,7 +352,7 @@ class History:
             return self._appended(topic_id)
         return [txn.TransactionAcked(*txn_id, cursor.cursor_id, ranges, sets)]
 
-    def _compaction(self, topic_id: int) -> r.Record:
+    def _compaction(self, topic_id: int) -> Record:
         topic, ledger_id = self.state.topics[topic_id], self.state.next_ledger_id
         compaction, horizon = topic.compaction, topic.ledger.advance(EARLIEST, self.random.randrange(50))
         if compaction is None:
@@ -357,9 +366,9 @@ class History:
         if choice == 1:
             index, last = (1, 2, 0, 1, 3, 40), (2, 5, -1)
             return kr.CompactionFinished(topic_id, info.ledger_id, *horizon, self._now_ms, 7, last, index)
-        return r.EntriesAppended(self._run(info.ledger_id, info.entries))
+        return EntriesAppended(self._run(info.ledger_id, info.entries))
 
-    def _schema(self) -> r.Record:
+    def _schema(self) -> Record:
         name = self.random.choice(("a/b/c", "a/b/ü"))
         version = schemas_rules.next_version(self.state.schemas.get(name, ()))
         choice = self.random.random()
@@ -370,7 +379,7 @@ class History:
         kind = self.random.choice((-1, 0, 1, 4))
         return schemas.SchemaAdded(name, version, kind, self._now_ms, self.random.randbytes(5), {"ü": "v"})
 
-    def _document(self) -> r.Record:
+    def _document(self) -> Record:
         kind = self.random.choice(dr.KINDS)
         known = list(self.state.documents[kind])
         if known and self.random.random() < 0.4:

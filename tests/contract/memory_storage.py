@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from operator import sub
 from typing import Any, Self
 
-from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.entries import EntryRun
-from spark_pulsar.ledger.records.base import EntriesAppended, EntriesDropped, LedgersTrimmed, Record
-from spark_pulsar.ledger.records.table import decode_record
-from spark_pulsar.ledger.rows.snapshot import Row, load_rows, take_dirty_rows
+from spark_pulsar.ledger.records import Record
+from spark_pulsar.ledger.state.appending import EntriesAppended
+from spark_pulsar.ledger.state.apply import apply, decode_record
 from spark_pulsar.ledger.state.durable_state import DurableState
+from spark_pulsar.ledger.state.ledgers import EntriesDropped, LedgersTrimmed
+from spark_pulsar.ledger.state.snapshot import Row, load_rows, take_dirty_rows
 from spark_pulsar.ledger.storage import OnDurable, RecoveryReport, StorageFailed
 from spark_pulsar.storage.journal.groups import records_of
 from spark_pulsar.storage.journal.journal import Submission

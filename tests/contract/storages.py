@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.records.base import Record
+from spark_pulsar.ledger.records import Record
+from spark_pulsar.ledger.state.apply import apply
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.storage import Storage, StorageFailed
 from spark_pulsar.storage.disk.disk import Buffer, Disk

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.records.base import CounterSet
+from spark_pulsar.ledger.state.apply import apply
+from spark_pulsar.ledger.state.durable_state import CounterSet
 from spark_pulsar.ledger.storage import StorageFailed
 from tests.contract.memory_storage import MemoryDisk, MemoryStorage
 

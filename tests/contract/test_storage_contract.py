@@ -8,12 +8,14 @@ from contextlib import suppress
 
 import pytest
 
-from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.entries import EntryColumns, EntryRun
-from spark_pulsar.ledger.records.base import EntriesAppended, LedgersTrimmed, TopicCreated
-from spark_pulsar.ledger.records.cursors import CursorCreated, CursorDeleted, CursorMarkDeleted
-from spark_pulsar.ledger.state.ledger import RollLimits
-from spark_pulsar.ledger.state.trimming import plan_trimming
+from spark_pulsar.ledger.managed_ledgers.ledger import RollLimits
+from spark_pulsar.ledger.managed_ledgers.trimming import plan_trimming
+from spark_pulsar.ledger.state.appending import EntriesAppended
+from spark_pulsar.ledger.state.apply import apply
+from spark_pulsar.ledger.state.cursors.records import CursorCreated, CursorDeleted, CursorMarkDeleted
+from spark_pulsar.ledger.state.ledgers import LedgersTrimmed
+from spark_pulsar.ledger.state.topics import TopicCreated
 from spark_pulsar.ledger.storage import StorageFailed
 from spark_pulsar.model.policies.effective_policies import RetentionPolicy
 from spark_pulsar.model.positions.ids import Position

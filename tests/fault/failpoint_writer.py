@@ -11,11 +11,14 @@ import os
 import sys
 import threading
 
-from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.records.base import EntriesAppended, LedgersTrimmed, Record, TopicCreated
-from spark_pulsar.ledger.records.cursors import CursorAcked, CursorCreated, CursorMarkDeleted
+from spark_pulsar.ledger.managed_ledgers.trimming import plan_trimming
+from spark_pulsar.ledger.records import Record
+from spark_pulsar.ledger.state.appending import EntriesAppended
+from spark_pulsar.ledger.state.apply import apply
+from spark_pulsar.ledger.state.cursors.records import CursorAcked, CursorCreated, CursorMarkDeleted
 from spark_pulsar.ledger.state.durable_state import DurableState
-from spark_pulsar.ledger.state.trimming import plan_trimming
+from spark_pulsar.ledger.state.ledgers import LedgersTrimmed
+from spark_pulsar.ledger.state.topics import TopicCreated
 from spark_pulsar.model.policies.effective_policies import RetentionPolicy
 from spark_pulsar.storage.files import FileStorage
 from tests.entry_runs import run_of

@@ -13,9 +13,9 @@ from typing import Any
 
 from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.cli.main import app
-from spark_pulsar.ledger.records import table
-from spark_pulsar.ledger.records.base import Record
-from spark_pulsar.ledger.records.transactions import TransactionAcked, TransactionEnded
+from spark_pulsar.ledger.records import Record
+from spark_pulsar.ledger.state import apply as table
+from spark_pulsar.ledger.state.transactions import TransactionAcked, TransactionEnded
 
 
 def _decode_changed(record: type[Record], change: Callable[[Any], Record]) -> None:

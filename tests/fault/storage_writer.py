@@ -10,9 +10,11 @@ import os
 import sys
 import threading
 
-from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.records.base import EntriesAppended, Record, TopicCreated
-from spark_pulsar.ledger.records.cursors import CursorAcked, CursorCreated
+from spark_pulsar.ledger.records import Record
+from spark_pulsar.ledger.state.appending import EntriesAppended
+from spark_pulsar.ledger.state.apply import apply
+from spark_pulsar.ledger.state.cursors.records import CursorAcked, CursorCreated
+from spark_pulsar.ledger.state.topics import TopicCreated
 from spark_pulsar.storage.files import FileStorage
 from tests.entry_runs import run_of
 

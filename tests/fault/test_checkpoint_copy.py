@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.entries import EntryColumns
-from spark_pulsar.ledger.records.base import CounterSet, EntriesAppended, TopicCreated
-from spark_pulsar.ledger.records.cursors import CursorCreated, CursorMarkDeleted
+from spark_pulsar.ledger.state.appending import EntriesAppended
+from spark_pulsar.ledger.state.apply import apply
+from spark_pulsar.ledger.state.cursors.records import CursorCreated, CursorMarkDeleted
+from spark_pulsar.ledger.state.durable_state import CounterSet
+from spark_pulsar.ledger.state.topics import TopicCreated
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
 from spark_pulsar.storage.disk.disk import Disk
 from spark_pulsar.storage.disk.layout import Layout, database_files

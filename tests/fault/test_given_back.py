@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_pulsar.ledger.records.base import EntriesAppended, LedgersTrimmed, TopicCreated
+from spark_pulsar.ledger.state.appending import EntriesAppended
+from spark_pulsar.ledger.state.ledgers import LedgersTrimmed
+from spark_pulsar.ledger.state.topics import TopicCreated
 from spark_pulsar.storage.disk.layout import Layout
 from tests.contract.storages import FailingDisk, FileWorld
 from tests.entry_runs import run_of

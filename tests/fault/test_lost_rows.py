@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 
 from spark_pulsar.ledger.entries import EntryRun
-from spark_pulsar.ledger.records.base import EntriesAppended, LedgersTrimmed, PartitionedTopicSet, TopicCreated
-from spark_pulsar.ledger.records.cursors import CursorAcked, CursorCreated
-from spark_pulsar.ledger.records.damage import TopicDamaged
-from spark_pulsar.ledger.records.documents import TENANTS, DocumentSet
-from spark_pulsar.ledger.records.topics import TopicEpochSet
-from spark_pulsar.ledger.rows.snapshot import TABLES, Row
+from spark_pulsar.ledger.state.appending import EntriesAppended
+from spark_pulsar.ledger.state.cursors.records import CursorAcked, CursorCreated
+from spark_pulsar.ledger.state.damage import TopicDamaged
+from spark_pulsar.ledger.state.documents import TENANTS, DocumentSet
 from spark_pulsar.ledger.state.durable_state import DurableState
+from spark_pulsar.ledger.state.ledgers import LedgersTrimmed
+from spark_pulsar.ledger.state.snapshot import TABLES, Row
+from spark_pulsar.ledger.state.topics import PartitionedTopicSet, TopicCreated, TopicEpochSet
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
 from spark_pulsar.storage.checkpoint.checkpoint import Checkpoint, JournalMark
 from spark_pulsar.storage.checkpoint.inventory import counted, row_crc

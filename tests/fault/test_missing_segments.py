@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from spark_pulsar.ledger.records.base import CounterSet, EntriesAppended, TopicCreated
-from spark_pulsar.ledger.records.cursors import CursorCreated
+from spark_pulsar.ledger.state.appending import EntriesAppended
+from spark_pulsar.ledger.state.cursors.records import CursorCreated
+from spark_pulsar.ledger.state.durable_state import CounterSet
+from spark_pulsar.ledger.state.topics import TopicCreated
 from spark_pulsar.ledger.storage import StorageDamaged
 from spark_pulsar.storage.checkpoint.checkpoint import Checkpoint
 from spark_pulsar.storage.disk.layout import Layout

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from spark_pulsar.ledger.entries import EntryColumns
-from spark_pulsar.ledger.records.base import CounterSet, EntriesAppended, NamespaceSet, TopicCreated
-from spark_pulsar.ledger.records.cursors import CursorAcked, CursorCreated, CursorMarkDeleted
-from spark_pulsar.ledger.records.documents import TOPIC_POLICIES, DocumentSet
-from spark_pulsar.ledger.state.durable_state import DurableState
+from spark_pulsar.ledger.state.appending import EntriesAppended
+from spark_pulsar.ledger.state.cursors.records import CursorAcked, CursorCreated, CursorMarkDeleted
+from spark_pulsar.ledger.state.documents import TOPIC_POLICIES, DocumentSet, NamespaceSet
+from spark_pulsar.ledger.state.durable_state import CounterSet, DurableState
+from spark_pulsar.ledger.state.topics import TopicCreated
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
 from spark_pulsar.model.positions.ids import Position
 from spark_pulsar.storage.disk.disk import Disk

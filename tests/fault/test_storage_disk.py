@@ -13,9 +13,12 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.records.base import EntriesAppended, LedgersTrimmed, Record, TopicCreated
-from spark_pulsar.ledger.records.cursors import CursorCreated, CursorMarkDeleted
+from spark_pulsar.ledger.records import Record
+from spark_pulsar.ledger.state.appending import EntriesAppended
+from spark_pulsar.ledger.state.apply import apply
+from spark_pulsar.ledger.state.cursors.records import CursorCreated, CursorMarkDeleted
+from spark_pulsar.ledger.state.ledgers import LedgersTrimmed
+from spark_pulsar.ledger.state.topics import TopicCreated
 from spark_pulsar.ledger.storage import StorageFailed
 from spark_pulsar.storage.disk.disk import Buffer, Disk
 from spark_pulsar.storage.files import FileStorage

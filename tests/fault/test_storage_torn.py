@@ -10,9 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.records.base import CounterSet, EntriesAppended, TopicCreated
-from spark_pulsar.ledger.state.durable_state import DurableState
+from spark_pulsar.ledger.state.appending import EntriesAppended
+from spark_pulsar.ledger.state.apply import apply
+from spark_pulsar.ledger.state.durable_state import CounterSet, DurableState
+from spark_pulsar.ledger.state.topics import TopicCreated
 from spark_pulsar.ledger.storage import StorageDamaged
 from spark_pulsar.storage.disk.layout import Layout
 from spark_pulsar.storage.files import FileStorage

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from spark_pulsar.broker.subscriptions import cursor_moves
 from spark_pulsar.broker.topic_log import backlog_size
 from spark_pulsar.broker.topics import policy_changes
-from spark_pulsar.ledger.state.ledger import LedgerInfo
-from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
-from spark_pulsar.ledger.state.size_marks import SizeSpan
+from spark_pulsar.ledger.managed_ledgers.ledger import LedgerInfo, SizeSpan
+from spark_pulsar.ledger.managed_ledgers.managed_ledger import ManagedLedger
 from spark_pulsar.model.policies import policy_table
 from spark_pulsar.model.policies.effective_policies import (
     BACKLOG_EVICTION,

@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_pulsar.ledger.state.cursor import Cursor
-from spark_pulsar.ledger.state.ledger import LedgerInfo
-from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
+from spark_pulsar.ledger.managed_ledgers.ledger import LedgerInfo
+from spark_pulsar.ledger.managed_ledgers.managed_ledger import ManagedLedger
+from spark_pulsar.ledger.state.cursors.cursor import Cursor
 from spark_pulsar.model.positions.ids import EARLIEST, LATEST, Position
 from spark_pulsar.model.positions.singles import Singles
 

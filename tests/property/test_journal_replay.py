@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.records.base import Record
-from spark_pulsar.ledger.records.table import decode_record
-from spark_pulsar.ledger.rows import cursors
-from spark_pulsar.ledger.rows.snapshot import TABLES, Row, load_rows, take_dirty_rows, take_some_dirty_rows
-from spark_pulsar.ledger.state import cursor
+from spark_pulsar.ledger.records import Record
+from spark_pulsar.ledger.state.apply import apply, decode_record
+from spark_pulsar.ledger.state.cursors import cursor
+from spark_pulsar.ledger.state.cursors import records as cursor_records
 from spark_pulsar.ledger.state.durable_state import DurableState
+from spark_pulsar.ledger.state.snapshot import TABLES, Row, load_rows, take_dirty_rows, take_some_dirty_rows
 from spark_pulsar.storage.journal.groups import records_of
 from spark_pulsar.storage.journal.journal import Submission
 from tests.contract.histories import History, picture
@@ -53,7 +52,7 @@ def test_rows_and_replay_equal_the_live_state(block_shift: int, seed: int, momen
     # covers CUR-1, CUR-3, CUR-5, CUR-6: nothing that a cursor keeps is missing in its rows
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cursor, "BLOCK_SHIFT", block_shift)
-        patch.setattr(cursors, "BLOCK_SHIFT", block_shift)
+        patch.setattr(cursor_records, "BLOCK_SHIFT", block_shift)
         _rows_and_replay(seed, moments)
 
 

@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_pulsar.ledger.apply import columns
-from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.entries import EntryColumns, EntryRun
-from spark_pulsar.ledger.records.base import EntriesAppended, TopicCreated
-from spark_pulsar.ledger.state.durable_state import DurableState, InvalidRecord
-from spark_pulsar.ledger.state.ledger import LedgerInfo, RollLimits, is_full
+from spark_pulsar.ledger.managed_ledgers.ledger import LedgerInfo, RollLimits, is_full
+from spark_pulsar.ledger.records import InvalidRecord
+from spark_pulsar.ledger.state import columns
+from spark_pulsar.ledger.state.appending import EntriesAppended
+from spark_pulsar.ledger.state.apply import apply
+from spark_pulsar.ledger.state.durable_state import DurableState
+from spark_pulsar.ledger.state.topics import TopicCreated
 from spark_pulsar.model.column_store import ColumnStore
 from tests import without_numpy
 

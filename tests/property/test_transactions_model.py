@@ -14,7 +14,7 @@ import pytest
 from spark_pulsar.broker.entities.topic import Topic
 from spark_pulsar.broker.transactions import pending_acks
 from spark_pulsar.broker.transactions.open_transactions import OpenTransactions
-from spark_pulsar.ledger.apply import transactions as apply_transactions
+from spark_pulsar.ledger.state import transactions as transaction_records
 from spark_pulsar.model.positions.ids import Position, TransactionId
 from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.protocol.frames import payload_frame
@@ -205,8 +205,8 @@ def _pass(*_args: object, **_more: object) -> None:
 
 MUTATIONS: dict[str, tuple[object, str, object]] = {
     "open entries are sent": (Topic, "max_read_position", Topic.last_add_confirmed),
-    "an abort withholds nothing": (apply_transactions, "withhold", _pass),
-    "a commit makes no acks": (apply_transactions, "_acknowledge", _pass),
+    "an abort withholds nothing": (transaction_records, "withhold", _pass),
+    "a commit makes no acks": (transaction_records, "_acknowledge", _pass),
     "an abort frees no acks": (pending_acks, "free", _pass),
     "nothing times out": (OpenTransactions, "_end_due", _pass),
 }

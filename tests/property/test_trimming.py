@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_pulsar.ledger.state.ledger import LedgerInfo
-from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
-from spark_pulsar.ledger.state.trimming import plan_trimming
+from spark_pulsar.ledger.managed_ledgers.ledger import LedgerInfo
+from spark_pulsar.ledger.managed_ledgers.managed_ledger import ManagedLedger
+from spark_pulsar.ledger.managed_ledgers.trimming import plan_trimming
 from spark_pulsar.model.policies.effective_policies import RetentionPolicy
 from spark_pulsar.model.positions.ids import EARLIEST, Position
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.broker.turn import events as ev
-from spark_pulsar.ledger.records import compaction as kr
 from spark_pulsar.ledger.state import compaction
+from spark_pulsar.ledger.state import compaction as kr
 from spark_pulsar.server.compaction.compactor import Compactor
 from spark_pulsar.wire.entries.entry_bytes import build_entry, metadata_of
 from spark_pulsar.wire.pulsar_api_pb2 import ZLIB, MessageMetadata, SingleMessageMetadata

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from spark_pulsar.ledger.apply.schemas import next_version
+from spark_pulsar.ledger.state.cursors.pending_acks import unsized
 from spark_pulsar.ledger.state.durable_state import DurableState
-from spark_pulsar.ledger.state.transactions import unsized
+from spark_pulsar.ledger.state.schemas import next_version
 from spark_pulsar.model.positions.ids import EARLIEST
 
 from .account import Account, Place, Topic

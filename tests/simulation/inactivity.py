@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from spark_pulsar.broker.entities.core import Core
-    from spark_pulsar.ledger.records.base import Record
+    from spark_pulsar.ledger.records import Record
 
     from .judge import Judge
 

@@ -10,11 +10,19 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from spark_pulsar.ledger.records import base as r
-from spark_pulsar.ledger.records import cursors as cr
-from spark_pulsar.ledger.records.deduplication import SequencesForgotten
-from spark_pulsar.ledger.records.topics import TopicTerminated
+from spark_pulsar.ledger.records import Record
+from spark_pulsar.ledger.state.appending import EntriesAppended
+from spark_pulsar.ledger.state.cursors import records as cr
+from spark_pulsar.ledger.state.deduplication import SequencesForgotten
 from spark_pulsar.ledger.state.durable_state import DurableState
+from spark_pulsar.ledger.state.ledgers import EntriesDropped, LedgerOpened, LedgerSealed, LedgersTrimmed
+from spark_pulsar.ledger.state.topics import (
+    PartitionedTopicDeleted,
+    PartitionedTopicSet,
+    TopicCreated,
+    TopicDeleted,
+    TopicTerminated,
+)
 from tests.contract.histories import shared_picture as picture
 
 from .account import Account, Place, Posting, Sent
@@ -78,20 +86,20 @@ class Judge:
         self._unsubmitted: list[Posting] = []
         self._judged = 0
         """Records of the next submit that are judged already."""
-        self._on: dict[type[r.Record], Callable[[Any], None]] = {
-            r.EntriesAppended: self._entries_appended,
-            r.TopicCreated: lambda record: self.post("topic_created", record.topic_id, record.name),
-            r.TopicDeleted: self._topic_deleted,
+        self._on: dict[type[Record], Callable[[Any], None]] = {
+            EntriesAppended: self._entries_appended,
+            TopicCreated: lambda record: self.post("topic_created", record.topic_id, record.name),
+            TopicDeleted: self._topic_deleted,
             TopicTerminated: self._topic_terminated,
             SequencesForgotten: self._sequences_forgotten,
-            r.PartitionedTopicSet: lambda record: self.post("partitioned", record.name, record.partitions),
-            r.PartitionedTopicDeleted: self._partitioned_deleted,
-            r.LedgerOpened: lambda record: self.post(
+            PartitionedTopicSet: lambda record: self.post("partitioned", record.name, record.partitions),
+            PartitionedTopicDeleted: self._partitioned_deleted,
+            LedgerOpened: lambda record: self.post(
                 "ledger_opened", record.topic_id, record.ledger_id, record.opened_ms
             ),
-            r.LedgerSealed: self._ledger_sealed,
-            r.LedgersTrimmed: self._ledgers_trimmed,
-            r.EntriesDropped: self._entries_dropped,
+            LedgerSealed: self._ledger_sealed,
+            LedgersTrimmed: self._ledgers_trimmed,
+            EntriesDropped: self._entries_dropped,
             cr.CursorCreated: self._cursor_created,
             cr.CursorDeleted: self._cursor_deleted,
             cr.CursorAcked: self._cursor_acked,
@@ -109,7 +117,7 @@ class Judge:
         self.current.post(posting)
         self._unsubmitted.append(posting)
 
-    def on_submit(self, records: Sequence[r.Record]) -> int:
+    def on_submit(self, records: Sequence[Record]) -> int:
         """Records go to storage; the number of the submit, from 1."""
         self._judge_records(records[self._judged :])
         self._judged = 0
@@ -120,7 +128,7 @@ class Judge:
         self._unsubmitted = []
         return self.submitted
 
-    def catch_up(self, records: Sequence[r.Record]) -> None:
+    def catch_up(self, records: Sequence[Record]) -> None:
         """Judges the records that the core has made up to now and not yet submitted, so that the account says what is
         true before the next event. Only transactions need that."""
         if self.transactions.is_on:
@@ -128,8 +136,8 @@ class Judge:
             self._judged = len(records)
             self.transactions.check_heard()
 
-    def _judge_records(self, records: Sequence[r.Record]) -> None:
-        self.uses.inactivity.begin_submit(records, r.TopicDeleted)
+    def _judge_records(self, records: Sequence[Record]) -> None:
+        self.uses.inactivity.begin_submit(records, TopicDeleted)
         for record in records:
             judge = self._on.get(type(record))
             if judge is not None:
@@ -208,7 +216,7 @@ class Judge:
 
     # Records
 
-    def _entries_appended(self, record: r.EntriesAppended) -> None:
+    def _entries_appended(self, record: EntriesAppended) -> None:
         for run in record.entries.runs():
             if self.compaction.takes(run):
                 continue
@@ -241,10 +249,10 @@ class Judge:
         self.post("stored", place, sent, deduplicates)
         self.transactions.stored(place, sent)
 
-    def _ledger_sealed(self, record: r.LedgerSealed) -> None:
+    def _ledger_sealed(self, record: LedgerSealed) -> None:
         self.post("ledger_sealed", record.ledger_id, record.sealed_ms)
 
-    def _ledgers_trimmed(self, record: r.LedgersTrimmed) -> None:
+    def _ledgers_trimmed(self, record: LedgersTrimmed) -> None:
         name = self.current.topic_names[record.topic_id]
         topic = self.current.topics[name]
         self.transactions.trimmed(name, record.ledger_ids)
@@ -255,7 +263,7 @@ class Judge:
                 raise Violation(f"ledger {ledger_id} of {name} was trimmed while it was open (5.2)")
             self.post("gone", ledger_id, None)
 
-    def _entries_dropped(self, record: r.EntriesDropped) -> None:
+    def _entries_dropped(self, record: EntriesDropped) -> None:
         name = self.current.topic_names[record.topic_id]
         ledger_id, before = record.ledger_id, record.first_entry_id
         topic = self.current.topics[name]
@@ -279,7 +287,7 @@ class Judge:
         """Tells whether the topic is being deleted."""
         return topic in self.deleting or self.uses.inactivity.goes(topic)
 
-    def _topic_deleted(self, record: r.TopicDeleted) -> None:
+    def _topic_deleted(self, record: TopicDeleted) -> None:
         name = self.current.topic_names[record.topic_id]
         if not self.is_deleting(name):
             raise Violation(f"{name} goes without a request")
@@ -301,7 +309,7 @@ class Judge:
             raise Violation(f"what producers of {name} sent is forgotten, and it de-duplicates (DED-1)")
         self.post("sequences_forgotten", name, record.producers)
 
-    def _partitioned_deleted(self, record: r.PartitionedTopicDeleted) -> None:
+    def _partitioned_deleted(self, record: PartitionedTopicDeleted) -> None:
         if not self.is_deleting(record.name):
             raise Violation(f"{record.name} goes without a request")
         self.post("partitioned", record.name, None)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.records.base import Record
+from spark_pulsar.ledger.records import Record
+from spark_pulsar.ledger.state.apply import apply
 from spark_pulsar.ledger.state.durable_state import DurableState
 from tests.contract.histories import shared_picture as picture
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_pulsar.ledger.records import schemas as sr
+from spark_pulsar.ledger.state import schemas as sr
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, Schema
 

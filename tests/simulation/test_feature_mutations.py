@@ -24,9 +24,8 @@ from spark_pulsar.broker.turn.effects import CompactTopic
 from spark_pulsar.broker.upkeep import idle_subscriptions
 from spark_pulsar.broker.upkeep.idle_subscriptions import IdleSubscriptions
 from spark_pulsar.broker.upkeep.inactive_topics import InactiveTopics
-from spark_pulsar.ledger.records.base import PartitionedTopicDeleted, PartitionedTopicSet
 from spark_pulsar.ledger.state.compaction import Compaction
-from spark_pulsar.ledger.state.topics import TopicState
+from spark_pulsar.ledger.state.topics import PartitionedTopicDeleted, PartitionedTopicSet, TopicState
 from spark_pulsar.model.policies.effective_policies import NO_SUBSCRIPTIONS, RetentionPolicy
 from spark_pulsar.model.positions.ids import Position
 from spark_pulsar.server.compaction import compactor

@@ -16,12 +16,12 @@ from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.entities.session import Session
 from spark_pulsar.broker.publishing import opening
 from spark_pulsar.broker.topic_log import retention
-from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.records.cursors import CursorAcked
-from spark_pulsar.ledger.rows import snapshot
-from spark_pulsar.ledger.state.cursor import Cursor
+from spark_pulsar.ledger.managed_ledgers.managed_ledger import ManagedLedger
+from spark_pulsar.ledger.state import ledgers, snapshot
+from spark_pulsar.ledger.state.apply import apply
+from spark_pulsar.ledger.state.cursors.cursor import Cursor
+from spark_pulsar.ledger.state.cursors.records import CursorAcked
 from spark_pulsar.ledger.state.durable_state import DurableState
-from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
 from spark_pulsar.model.positions.ids import Position
 from spark_pulsar.storage import files
 from spark_pulsar.storage.checkpoint.inventory import Inventory
@@ -205,7 +205,7 @@ def a_seek_is_off_by_one(patch: pytest.MonkeyPatch) -> None:
 
 def seals_are_lost_in_rows(patch: pytest.MonkeyPatch) -> None:
     """A checkpoint forgets that a ledger was sealed."""
-    real = snapshot._ledger_values
+    real = ledgers._values
     forgetful = [
         table._replace(values=lambda state, key: None if (row := real(state, key)) is None else (*row[:-1], None))
         if table.name == "ledgers"

@@ -10,7 +10,9 @@ from spark_pulsar.broker.entities.topic import Topic
 from spark_pulsar.broker.topic_log import disk_full
 from spark_pulsar.broker.transactions import coordinator, ending, entries, pending_acks
 from spark_pulsar.broker.transactions.open_transactions import OpenTransactions
-from spark_pulsar.ledger.apply import transactions as applying
+from spark_pulsar.ledger.state import transactions as transaction_records
+from spark_pulsar.ledger.state.cursors.pending_acks import PendingAcks
+from spark_pulsar.model.positions.ids import EARLIEST
 
 from .profile import NEWEST
 from .test_mutations import Patch, find_mutation
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def aborted_entries_are_seen(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(applying, "withhold", lambda *_: None)
+    patch.setattr(transaction_records, "withhold", lambda *_: None)
 
 
 def open_transactions_hold_nothing_up(patch: pytest.MonkeyPatch) -> None:
@@ -43,16 +45,16 @@ def an_end_skips_a_topic(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_commit_forgets_acks(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(applying, "_acknowledge", lambda _cursor, _acks: None)
+    patch.setattr(transaction_records, "_acknowledge", lambda _cursor, _acks: None)
 
 
 def a_commit_forgets_parts_of_batches(patch: pytest.MonkeyPatch) -> None:
     def acknowledge(cursor: Any, acks: Any) -> None:
-        if acks.through != applying.EARLIEST:
+        if acks.through != EARLIEST:
             cursor.advance_mark_delete(acks.through)
         cursor.acknowledge(acks.ranges)
 
-    patch.setattr(applying, "_acknowledge", acknowledge)
+    patch.setattr(transaction_records, "_acknowledge", acknowledge)
 
 
 def an_abort_frees_no_acks(patch: pytest.MonkeyPatch) -> None:
@@ -60,7 +62,7 @@ def an_abort_frees_no_acks(patch: pytest.MonkeyPatch) -> None:
 
 
 def two_transactions_ack_one_entry(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(applying.PendingAcks, "first_conflict", lambda _self, _whole, _sets: None)
+    patch.setattr(PendingAcks, "first_conflict", lambda _self, _whole, _sets: None)
 
 
 def what_is_acknowledged_is_acked_again(patch: pytest.MonkeyPatch) -> None:

@@ -23,10 +23,10 @@ from spark_pulsar.broker.publishing import deduplication, storing
 from spark_pulsar.broker.schemas import registry
 from spark_pulsar.broker.topic_log import termination
 from spark_pulsar.broker.topics.non_persistent import publish
-from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.records.schemas import SchemaAdded
-from spark_pulsar.ledger.records.topics import TopicEpochSet, TopicTerminated
-from spark_pulsar.ledger.state.delay_index import Delays
+from spark_pulsar.ledger.state.apply import apply
+from spark_pulsar.ledger.state.delays import Delays
+from spark_pulsar.ledger.state.schemas import SchemaAdded
+from spark_pulsar.ledger.state.topics import TopicEpochSet, TopicTerminated
 from spark_pulsar.model.policies.json_values import SUBSCRIPTION_TYPES
 
 from .test_mutations import Patch, find_mutation

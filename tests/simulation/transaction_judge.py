@@ -6,10 +6,10 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from spark_pulsar.ledger.records import transactions as tr
-from spark_pulsar.ledger.records.base import Record
-from spark_pulsar.ledger.records.cursors import CursorRedelivered
-from spark_pulsar.ledger.state.transactions import unsized
+from spark_pulsar.ledger.records import Record
+from spark_pulsar.ledger.state import transactions as tr
+from spark_pulsar.ledger.state.cursors.pending_acks import unsized
+from spark_pulsar.ledger.state.cursors.records import CursorRedelivered
 from spark_pulsar.model.errors import CorruptMessage, PulsarError
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire.entries.entry_bytes import metadata_of

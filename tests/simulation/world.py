@@ -25,8 +25,8 @@ from spark_pulsar.broker.turn.events import (
     WritingPaused,
     WritingResumed,
 )
-from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.records.base import Record
+from spark_pulsar.ledger.records import Record
+from spark_pulsar.ledger.state.apply import apply
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.storage import StorageError, StorageFailed
 from spark_pulsar.storage import files

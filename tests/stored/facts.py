@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from spark_pulsar.ledger.state.cursor import Cursor
-from spark_pulsar.ledger.state.durable_state import DurableState, TopicState
-from spark_pulsar.ledger.state.ledger import LedgerInfo
-from spark_pulsar.ledger.state.transactions import PendingAcks, Transaction
+from spark_pulsar.ledger.managed_ledgers.ledger import LedgerInfo
+from spark_pulsar.ledger.state.cursors.cursor import Cursor
+from spark_pulsar.ledger.state.cursors.pending_acks import PendingAcks
+from spark_pulsar.ledger.state.durable_state import DurableState
+from spark_pulsar.ledger.state.topics import TopicState
+from spark_pulsar.ledger.state.transactions import Transaction
 from spark_pulsar.ledger.storage import Storage
 from spark_pulsar.model.schemas import StoredSchema
 from tests.delayed_entries import delayed_entries

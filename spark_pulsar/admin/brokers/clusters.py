@@ -12,7 +12,7 @@ from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.admin.namespaces import namespace_life
 from spark_pulsar.admin.namespaces.namespace_life import namespaces_of
 from spark_pulsar.broker.security import revocation
-from spark_pulsar.ledger.records.documents import (
+from spark_pulsar.ledger.state.documents import (
     CLUSTERS,
     FAILURE_DOMAINS,
     ISOLATION_POLICIES,

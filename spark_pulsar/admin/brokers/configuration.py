@@ -13,7 +13,7 @@ from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.broker.turn import dynamic_config
 from spark_pulsar.broker.turn.dynamic_config import DYNAMIC_KEYS
 from spark_pulsar.broker.upkeep import configuring
-from spark_pulsar.ledger.records.documents import DYNAMIC_CONFIGURATION
+from spark_pulsar.ledger.state.documents import DYNAMIC_CONFIGURATION
 
 if TYPE_CHECKING:
     from starlette.responses import Response

@@ -16,7 +16,7 @@ from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.admin.namespaces.namespace_life import ANTI_AFFINITY, existing, namespaces_of
 from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.broker.topics.topic_patterns import matcher
-from spark_pulsar.ledger.records.documents import CLUSTERS, FAILURE_DOMAINS, ISOLATION_POLICIES, DocumentSet
+from spark_pulsar.ledger.state.documents import CLUSTERS, FAILURE_DOMAINS, ISOLATION_POLICIES, DocumentSet
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.policies.json_values import members, number
 from spark_pulsar.model.policies.policies_without_effect import names

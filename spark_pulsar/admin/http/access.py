@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.security import authorization
 from spark_pulsar.broker.topics.auto_creation import TRANSACTION_COORDINATORS
-from spark_pulsar.ledger.records.documents import TENANTS
+from spark_pulsar.ledger.state.documents import TENANTS
 from spark_pulsar.model.errors import AuthorizationError
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.positions.ids import TransactionId

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from spark_pulsar.admin.http.refusals import Refused
-from spark_pulsar.ledger.records.documents import CLUSTERS, TENANTS
+from spark_pulsar.ledger.state.documents import CLUSTERS, TENANTS
 from spark_pulsar.model.policies.json_values import InvalidPolicy
 
 if TYPE_CHECKING:

@@ -18,8 +18,13 @@ from spark_pulsar.broker.entities import registry as topic_names
 from spark_pulsar.broker.schemas import registry
 from spark_pulsar.broker.topics import lifecycle, name_limits, policy_changes
 from spark_pulsar.broker.topics.partitions import most
-from spark_pulsar.ledger.records.base import NamespaceDeleted, NamespaceSet
-from spark_pulsar.ledger.records.documents import RESOURCE_QUOTAS, TENANTS, DocumentDeleted
+from spark_pulsar.ledger.state.documents import (
+    RESOURCE_QUOTAS,
+    TENANTS,
+    DocumentDeleted,
+    NamespaceDeleted,
+    NamespaceSet,
+)
 from spark_pulsar.model.errors import InvalidTopicName, NotAllowed
 from spark_pulsar.model.limits import LONG
 from spark_pulsar.model.names import check_entity, split_namespace

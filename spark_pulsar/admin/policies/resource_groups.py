@@ -14,7 +14,7 @@ from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.admin.namespaces.namespace_life import existing
 from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.broker.upkeep import configuring
-from spark_pulsar.ledger.records.documents import RESOURCE_GROUPS
+from spark_pulsar.ledger.state.documents import RESOURCE_GROUPS
 from spark_pulsar.model.policies.json_values import MalformedPolicy
 from spark_pulsar.model.policies.resource_groups import RESOURCE_GROUP, ResourceGroup
 

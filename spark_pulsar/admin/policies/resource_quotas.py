@@ -14,7 +14,7 @@ from spark_pulsar.admin.http.answers import warned
 from spark_pulsar.admin.http.calls import ADMIN_PATH, changes, reads, routes
 from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.admin.namespaces.namespace_life import bundle_edges
-from spark_pulsar.ledger.records.documents import RESOURCE_QUOTAS, DocumentDeleted, DocumentSet
+from spark_pulsar.ledger.state.documents import RESOURCE_QUOTAS, DocumentDeleted, DocumentSet
 from spark_pulsar.model.policies.resource_groups import DEFAULT_QUOTA, resource_quota
 
 if TYPE_CHECKING:

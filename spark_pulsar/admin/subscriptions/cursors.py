@@ -26,7 +26,7 @@ from spark_pulsar.broker.entities import subscription as subscriptions
 from spark_pulsar.broker.lifetime import expire_by_time as expire_now
 from spark_pulsar.broker.subscriptions import cursor_moves, subscribing
 from spark_pulsar.broker.topics import auto_creation, lifecycle, name_limits, partitions
-from spark_pulsar.ledger.records.cursors import CursorPropertiesSet
+from spark_pulsar.ledger.state.cursors.records import CursorPropertiesSet
 from spark_pulsar.model.errors import NotAllowed, ProducerBusy, TopicNotFound
 from spark_pulsar.model.positions.ids import EARLIEST, LATEST, Position
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from spark_pulsar.admin.http.slices import Steps
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.topic import Topic
-    from spark_pulsar.ledger.state.cursor import Cursor
-    from spark_pulsar.ledger.state.ledger import LedgerInfo
+    from spark_pulsar.ledger.managed_ledgers.ledger import LedgerInfo
+    from spark_pulsar.ledger.state.cursors.cursor import Cursor
     from spark_pulsar.model.errors import PulsarError
     from spark_pulsar.model.positions.ids import Position
 

@@ -6,13 +6,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.broker.subscriptions.consumer_stats import timestamp
-from spark_pulsar.ledger.state.cursor import Cursor
+from spark_pulsar.ledger.state.cursors.cursor import Cursor
 from spark_pulsar.model.positions.ids import EARLIEST, Position
 
 if TYPE_CHECKING:
     from spark_pulsar.admin.http.slices import Steps
     from spark_pulsar.broker.entities.topic import Topic
-    from spark_pulsar.ledger.state.ledger import LedgerInfo
+    from spark_pulsar.ledger.managed_ledgers.ledger import LedgerInfo
 
 MAX_RANGES: Final = 10_000
 """Acked ranges that are written out; the rest is a number."""

@@ -11,7 +11,7 @@ from spark_pulsar.admin.http.slices import at_once
 from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.topics import auto_creation, lifecycle, name_limits
 from spark_pulsar.broker.topics import partitions as partition_rules
-from spark_pulsar.ledger.records.base import PartitionedTopicSet, TopicPropertiesSet
+from spark_pulsar.ledger.state.topics import PartitionedTopicSet, TopicPropertiesSet
 from spark_pulsar.model.errors import NotAllowed, TopicNotFound
 from spark_pulsar.model.names import PARTITION_MARK, PENDING_ACKS_SUFFIX, TopicName, is_hidden
 

@@ -16,8 +16,8 @@ from spark_pulsar.broker.entities.topic import OpenTransactions
 from spark_pulsar.broker.lifetime import delayed_delivery
 from spark_pulsar.broker.subscriptions.consumer_stats import timestamp
 from spark_pulsar.broker.topic_log import backlog_size
-from spark_pulsar.ledger.rows.cursors import RANGE_BYTES
 from spark_pulsar.ledger.state.compaction import Compaction
+from spark_pulsar.ledger.state.cursors.records import RANGE_BYTES
 
 from . import key_shared_stats
 

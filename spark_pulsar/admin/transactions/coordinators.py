@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from spark_pulsar.admin.http.calls import Call, Routes
     from spark_pulsar.admin.http.slices import Steps
     from spark_pulsar.broker.entities.core import Core
+    from spark_pulsar.ledger.state.cursors.pending_acks import TransactionAcks
     from spark_pulsar.ledger.state.topics import TopicState
-    from spark_pulsar.ledger.state.transactions import Transaction, TransactionAcks
+    from spark_pulsar.ledger.state.transactions import Transaction
 
 _IDS_A_STEP: Final = 1_024
 

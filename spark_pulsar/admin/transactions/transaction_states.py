@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.subscription import Subscription
     from spark_pulsar.broker.entities.topic import Topic
-    from spark_pulsar.ledger.state.transactions import PendingAcks
+    from spark_pulsar.ledger.state.cursors.pending_acks import PendingAcks
     from spark_pulsar.model.errors import PulsarError
 
 _TOPIC: Final = "{tenant}/{namespace}/{topic}"

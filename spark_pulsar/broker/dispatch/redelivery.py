@@ -10,7 +10,7 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.lifetime import delayed_delivery
-from spark_pulsar.ledger.records.cursors import CursorRedelivered
+from spark_pulsar.ledger.state.cursors.records import CursorRedelivered
 from spark_pulsar.model.positions.ids import Position
 from spark_pulsar.model.positions.ranges import RangeSet
 

@@ -18,8 +18,8 @@ from .sliced_requests import SlicedRequests
 if TYPE_CHECKING:
     from spark_pulsar.broker.turn.config import BrokerConfig
     from spark_pulsar.ledger.cache import EntryCache
+    from spark_pulsar.ledger.managed_ledgers.ledger import RollLimits
     from spark_pulsar.ledger.state.durable_state import DurableState
-    from spark_pulsar.ledger.state.ledger import RollLimits
     from spark_pulsar.model.column_store import ColumnStore
     from spark_pulsar.model.errors import PulsarError
     from spark_pulsar.model.names import TopicName

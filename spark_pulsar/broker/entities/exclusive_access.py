@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.ledger.records.topics import UNSET, TopicEpochSet
+from spark_pulsar.ledger.state.topics import UNSET, TopicEpochSet
 from spark_pulsar.model.errors import ProducerBusy, ProducerFenced, PulsarError
 from spark_pulsar.wire.pulsar_api_pb2 import CommandProducer, ProducerAccessMode
 

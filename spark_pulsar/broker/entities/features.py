@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from spark_pulsar.broker.turn.turn import Timer
     from spark_pulsar.ledger.entries import EntryRun
-    from spark_pulsar.ledger.state.delay_index import Delays
-    from spark_pulsar.ledger.state.ledger import LedgerInfo
+    from spark_pulsar.ledger.managed_ledgers.ledger import LedgerInfo
+    from spark_pulsar.ledger.state.delays import Delays
     from spark_pulsar.ledger.state.topics import TopicState
     from spark_pulsar.ledger.state.transactions import Transaction
     from spark_pulsar.model.name_index import NameIndex

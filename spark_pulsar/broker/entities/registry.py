@@ -11,7 +11,7 @@ from .subscription import Subscription
 from .topic import Topic
 
 if TYPE_CHECKING:
-    from spark_pulsar.ledger.state.durable_state import TopicState
+    from spark_pulsar.ledger.state.topics import TopicState
 
     from .core import Core
 

@@ -13,7 +13,7 @@ from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe, KeySharedMeta
 from .meters import Meter
 
 if TYPE_CHECKING:
-    from spark_pulsar.ledger.state.cursor import Cursor
+    from spark_pulsar.ledger.state.cursors.cursor import Cursor
 
     from .consumer import Consumer
     from .core import Core

@@ -15,7 +15,7 @@ from spark_pulsar.broker.turn.counter_columns import (
     TOPIC_BYTES_IN,
     TOPIC_MESSAGES_IN,
 )
-from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
+from spark_pulsar.ledger.managed_ledgers.managed_ledger import ManagedLedger
 from spark_pulsar.model.column_store import Counter, HasCounters
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.positions.ids import LATEST, Position, TransactionId
@@ -25,7 +25,7 @@ from .meters import Meter
 if TYPE_CHECKING:
     from spark_pulsar.broker.turn.turn import Timer
     from spark_pulsar.ledger.entries import EntryRun
-    from spark_pulsar.ledger.state.durable_state import TopicState
+    from spark_pulsar.ledger.state.topics import TopicState
 
     from .core import Core
     from .exclusive_access import Access

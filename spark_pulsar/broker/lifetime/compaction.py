@@ -18,8 +18,8 @@ from spark_pulsar.broker.topic_log import retention
 from spark_pulsar.broker.turn.effects import CompactTopic, ContinueCompaction, StopCompaction
 from spark_pulsar.broker.turn.slices import every
 from spark_pulsar.ledger.entries import EntryRun
-from spark_pulsar.ledger.records.base import EntriesAppended
-from spark_pulsar.ledger.records.compaction import (
+from spark_pulsar.ledger.state.appending import EntriesAppended
+from spark_pulsar.ledger.state.compaction import (
     CompactionAbandoned,
     CompactionBegun,
     CompactionFinished,

@@ -1,7 +1,7 @@
 """Delayed delivery (DEL-1 ... DEL-13): Shared and Key_Shared subscriptions get an entry at its time.
 
 When entries are appended, those with a time that is still to come go into the topic's durable index
-(`ledger.state.delay_index`). Dispatch passes over the entries that the index holds; an entry that is due leaves the
+(`ledger.state.delays`). Dispatch passes over the entries that the index holds; an entry that is due leaves the
 index, and subscriptions that passed over it get it like an entry that is redelivered. Nothing is kept per subscription.
 
 No entry is delivered before its time, and a due one waits a few milliseconds at most, whatever tick and strict mode are
@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.ledger.records.delays import DelaysElapsed, EntriesDelayed
-from spark_pulsar.ledger.state.delay_index import Delays
+from spark_pulsar.ledger.state.delays import Delays, DelaysElapsed, EntriesDelayed
 from spark_pulsar.model.errors import NotAllowed
 from spark_pulsar.wire.entries.delays import delays_in
 

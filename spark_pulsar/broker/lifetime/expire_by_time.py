@@ -13,8 +13,7 @@ from .ttl import CLOCK_TOLERANCE_MS, ack_expired
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.subscription import Subscription
-    from spark_pulsar.ledger.entries import EntryRun
-    from spark_pulsar.ledger.records.cursors import EntryRange
+    from spark_pulsar.ledger.entries import EntryRange, EntryRun
 
 _ENTRIES_A_TURN: Final = 2_000
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_pulsar.broker.topic_log.entry_timestamps import delivery_time_in, time_in
 from spark_pulsar.broker.topic_log.entry_walk import EntryWalk
-from spark_pulsar.ledger.records.cursors import CursorAcked
+from spark_pulsar.ledger.state.cursors.records import CursorAcked
 from spark_pulsar.model.positions.ids import EARLIEST, Position
 
 if TYPE_CHECKING:
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.subscription import Subscription
     from spark_pulsar.broker.entities.topic import Topic
     from spark_pulsar.broker.turn.turn import Timer
-    from spark_pulsar.ledger.entries import EntryRun
-    from spark_pulsar.ledger.records.cursors import EntryRange
+    from spark_pulsar.ledger.entries import EntryRange, EntryRun
     from spark_pulsar.model.names import TopicName
 
 CLOCK_TOLERANCE_MS: Final = 500

@@ -12,8 +12,14 @@ from collections.abc import Iterator, Mapping
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_pulsar.ledger.records.base import NamespaceSet
-from spark_pulsar.ledger.records.documents import CLUSTERS, GLOBAL_TOPIC_POLICIES, TENANTS, TOPIC_POLICIES, DocumentSet
+from spark_pulsar.ledger.state.documents import (
+    CLUSTERS,
+    GLOBAL_TOPIC_POLICIES,
+    TENANTS,
+    TOPIC_POLICIES,
+    DocumentSet,
+    NamespaceSet,
+)
 from spark_pulsar.model.policies.effective_policies import DESTINATION_STORAGE, MESSAGE_AGE, EffectivePolicies
 from spark_pulsar.model.policies.json_values import members
 from spark_pulsar.model.policies.permissions import AUTH_POLICIES, SUBSCRIPTION_AUTH_MODE, Permissions, auth_mode
@@ -32,7 +38,7 @@ from spark_pulsar.model.schemas import AUTO_UPDATE_STRATEGIES
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.turn.config import BrokerConfig
-    from spark_pulsar.ledger.records.base import Record
+    from spark_pulsar.ledger.records import Record
     from spark_pulsar.ledger.state.durable_state import DurableState
 
 _READERS: Final = {

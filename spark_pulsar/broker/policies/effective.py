@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.ledger.records.documents import GLOBAL_TOPIC_POLICIES, TOPIC_POLICIES
+from spark_pulsar.ledger.state.documents import GLOBAL_TOPIC_POLICIES, TOPIC_POLICIES
 from spark_pulsar.model.policies.effective_policies import NO_LIMIT, BacklogQuota, EffectivePolicies, RetentionPolicy
 
 from . import documents as policies

@@ -18,7 +18,7 @@ from spark_pulsar.broker.lifetime import expire_by_time
 from spark_pulsar.broker.subscriptions import cursor_moves
 from spark_pulsar.broker.topic_log import backlog_size
 from spark_pulsar.broker.topic_log.entry_timestamps import time_in
-from spark_pulsar.ledger.state.size_marks import SizeSpan
+from spark_pulsar.ledger.managed_ledgers.ledger import SizeSpan
 from spark_pulsar.model.errors import BacklogQuotaExceeded, BacklogQuotaHold, PulsarError
 from spark_pulsar.model.policies.effective_policies import BACKLOG_EVICTION, PRODUCER_EXCEPTION, BacklogQuota
 

@@ -16,7 +16,7 @@ from operator import add, le, lt
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.turn.slices import run_in_slices
-from spark_pulsar.ledger.records.deduplication import SequencesForgotten, SequencesReached
+from spark_pulsar.ledger.state.deduplication import SequencesForgotten, SequencesReached
 from spark_pulsar.model.errors import ChecksumFailed, CorruptMessage, NotAllowed, PulsarError
 from spark_pulsar.model.positions.ids import signed
 from spark_pulsar.wire.entries.entry_bytes import metadata_of

@@ -20,7 +20,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from spark_pulsar.broker.turn.token_bucket import TokenBucket, believable_messages
-from spark_pulsar.ledger.records.documents import RESOURCE_GROUPS
+from spark_pulsar.ledger.state.documents import RESOURCE_GROUPS
 from spark_pulsar.model.policies.effective_policies import PublishRate
 from spark_pulsar.model.policies.resource_groups import ResourceGroup
 

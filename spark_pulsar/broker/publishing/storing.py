@@ -12,9 +12,9 @@ from spark_pulsar.broker.topic_log import rollover
 from spark_pulsar.broker.topics.non_persistent import publish
 from spark_pulsar.broker.transactions import entries
 from spark_pulsar.ledger.entries import EntryRun
-from spark_pulsar.ledger.records.base import EntriesAppended
-from spark_pulsar.ledger.records.topics import TopicChunked
-from spark_pulsar.ledger.state.ledger import fitting
+from spark_pulsar.ledger.managed_ledgers.ledger import fitting
+from spark_pulsar.ledger.state.appending import EntriesAppended
+from spark_pulsar.ledger.state.topics import TopicChunked
 from spark_pulsar.model.errors import ChecksumFailed, NotAllowed, PulsarError
 from spark_pulsar.wire.protocol import commands
 from spark_pulsar.wire.sends.send_runs import CHUNK
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.session import Session
     from spark_pulsar.broker.entities.topic import Topic
     from spark_pulsar.broker.turn.events import Flaw, SendsReceived
-    from spark_pulsar.ledger.state.ledger import LedgerInfo
+    from spark_pulsar.ledger.managed_ledgers.ledger import LedgerInfo
     from spark_pulsar.wire.sends.send_runs import SendRun
 
     from .parts import Part

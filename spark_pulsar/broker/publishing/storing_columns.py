@@ -29,10 +29,10 @@ from spark_pulsar.broker.turn.counter_columns import (
 )
 from spark_pulsar.broker.turn.effects import SendColumnarReceipts
 from spark_pulsar.broker.turn.events import SendsReceived
-from spark_pulsar.ledger.apply import columns
 from spark_pulsar.ledger.entries import EntryColumns
-from spark_pulsar.ledger.records.base import EntriesAppended
-from spark_pulsar.ledger.state.ledger import LEDGER_ID
+from spark_pulsar.ledger.managed_ledgers.ledger import LEDGER_ID
+from spark_pulsar.ledger.state import columns
+from spark_pulsar.ledger.state.appending import EntriesAppended
 from spark_pulsar.model.column_store import column_of
 from spark_pulsar.wire.entries.delays import delays_in
 from spark_pulsar.wire.sends.send_runs import SendRun
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.session import Session
     from spark_pulsar.broker.entities.topic import Topic
     from spark_pulsar.broker.turn.events import ColumnarSendsReceived
-    from spark_pulsar.ledger.apply.columns import Column
+    from spark_pulsar.ledger.state.columns import Column
     from spark_pulsar.wire.sends.send_runs import ColumnarSends
 
 

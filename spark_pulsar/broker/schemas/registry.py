@@ -10,8 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote_plus
 
-from spark_pulsar.ledger.apply.schemas import next_version
-from spark_pulsar.ledger.records.schemas import SchemaAdded, SchemasDeleted, SchemasForgotten
+from spark_pulsar.ledger.state.schemas import SchemaAdded, SchemasDeleted, SchemasForgotten, next_version
 from spark_pulsar.model.errors import IncompatibleSchema
 from spark_pulsar.model.names import NON_PERSISTENT, PERSISTENT
 from spark_pulsar.model.schemas import Compatibility, Schema, SchemaType, StoredSchema

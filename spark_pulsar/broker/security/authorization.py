@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_pulsar.ledger.records.documents import TENANTS
+from spark_pulsar.ledger.state.documents import TENANTS
 from spark_pulsar.model.errors import AuthorizationError, PulsarError
 from spark_pulsar.model.policies.permissions import (
     AUTH_POLICIES,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.transactions import pending_acks
-from spark_pulsar.ledger.records.cursors import CursorAcked, CursorAckProperties, CursorMarkDeleted
-from spark_pulsar.ledger.state.transactions import sized
+from spark_pulsar.ledger.state.cursors.pending_acks import sized
+from spark_pulsar.ledger.state.cursors.records import CursorAcked, CursorAckProperties, CursorMarkDeleted
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.positions.ids import Position, TransactionId, signed
 from spark_pulsar.model.positions.singles import Singles
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.session import Session
     from spark_pulsar.broker.turn.events import AcksReceived
-    from spark_pulsar.ledger.records.base import Record
-    from spark_pulsar.ledger.records.cursors import BatchSet, EntryRange
-    from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
+    from spark_pulsar.ledger.entries import BatchSet, EntryRange
+    from spark_pulsar.ledger.managed_ledgers.managed_ledger import ManagedLedger
+    from spark_pulsar.ledger.records import Record
 
 _SHARED: Final = (CommandSubscribe.Shared, CommandSubscribe.Key_Shared)
 

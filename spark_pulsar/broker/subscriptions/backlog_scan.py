@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.subscription import Subscription
     from spark_pulsar.broker.turn.turn import Timer
-    from spark_pulsar.ledger.entries import EntryRun
-    from spark_pulsar.ledger.records.cursors import EntryRange
+    from spark_pulsar.ledger.entries import EntryRange, EntryRun
 
 MOST_ENTRIES: Final = 10_000
 """Bound of entries, as Apache Pulsar's `subscriptionBacklogScanMaxEntries`; those behind it are not visited."""

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.entities import subscription as subscriptions
 from spark_pulsar.broker.topic_log import damage, entry_lookup, retention, rollover
-from spark_pulsar.ledger.records.base import LedgersTrimmed
-from spark_pulsar.ledger.records.cursors import CursorMarkDeleted
-from spark_pulsar.ledger.state.trimming import plan_trimming
+from spark_pulsar.ledger.managed_ledgers.trimming import plan_trimming
+from spark_pulsar.ledger.state.cursors.records import CursorMarkDeleted
+from spark_pulsar.ledger.state.ledgers import LedgersTrimmed
 from spark_pulsar.model.errors import UnknownError
 from spark_pulsar.model.limits import MAX_BATCH_MESSAGES
 from spark_pulsar.model.policies.effective_policies import RetentionPolicy

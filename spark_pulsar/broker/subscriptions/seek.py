@@ -9,7 +9,7 @@ from spark_pulsar.broker.connections import handshake
 from spark_pulsar.broker.entities import subscription as subscriptions
 from spark_pulsar.broker.lifetime import compaction
 from spark_pulsar.broker.topic_log import disk_full, retention, time_search
-from spark_pulsar.ledger.records.cursors import CursorAcked, CursorReset
+from spark_pulsar.ledger.state.cursors.records import CursorAcked, CursorReset
 from spark_pulsar.model.errors import MetadataError, PulsarError, UnknownError
 from spark_pulsar.model.positions.ids import EARLIEST, Position, signed
 from spark_pulsar.wire.protocol import ack_sets

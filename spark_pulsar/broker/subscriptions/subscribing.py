@@ -14,8 +14,8 @@ from spark_pulsar.broker.schemas import registry
 from spark_pulsar.broker.security import revocation
 from spark_pulsar.broker.topic_log import damage, disk_full, retention, termination
 from spark_pulsar.broker.topics import auto_creation, lifecycle
-from spark_pulsar.ledger.records.cursors import CursorDeleted
-from spark_pulsar.ledger.state.cursor import Cursor
+from spark_pulsar.ledger.state.cursors.cursor import Cursor
+from spark_pulsar.ledger.state.cursors.records import CursorDeleted
 from spark_pulsar.model.errors import (
     AuthorizationError,
     ConsumerAssignFailed,

@@ -1,7 +1,7 @@
 """Sizes of a topic's entries and backlogs, at little cost, for quotas and statistics (BQ-1, ST-3).
 
 Bytes are stored bytes. A backlog's bytes are those after its mark-delete; entries acked one by one behind it count (as
-in Apache Pulsar). Statistics take the sizes that are known at little cost (`ledger.state.entry_sizes`), quotas an upper
+in Apache Pulsar). Statistics take the sizes that are known at little cost (`ledger.managed_ledgers`), quotas an upper
 bound of them, and have the rest measured when it matters.
 """
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.subscription import Subscription
     from spark_pulsar.broker.entities.topic import Topic
-    from spark_pulsar.ledger.state.cursor import Cursor
-    from spark_pulsar.ledger.state.size_marks import SizeSpan
+    from spark_pulsar.ledger.managed_ledgers.ledger import SizeSpan
+    from spark_pulsar.ledger.state.cursors.cursor import Cursor
 
 
 def storage_bytes(topic: Topic) -> int:

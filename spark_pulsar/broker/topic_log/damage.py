@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.entities import producer as producers
 from spark_pulsar.broker.entities import subscription as subscriptions
-from spark_pulsar.ledger.records.damage import TopicDamaged
+from spark_pulsar.ledger.state.damage import TopicDamaged
 from spark_pulsar.model.errors import NotAllowed, PersistenceError
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.positions.ids import LATEST, Position
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.subscription import Subscription
     from spark_pulsar.broker.entities.topic import Topic
     from spark_pulsar.broker.turn.events import EntriesLost
-    from spark_pulsar.ledger.state.topics import Damage
+    from spark_pulsar.ledger.state.damage import Damage
 
 _ACKS_MS: Final = 1_000
 

@@ -10,8 +10,7 @@ from spark_pulsar.model.positions.ids import Position
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.topic import Topic
-    from spark_pulsar.ledger.entries import EntryRun
-    from spark_pulsar.ledger.records.cursors import EntryRange
+    from spark_pulsar.ledger.entries import EntryRange, EntryRun
 
 _READ_ENTRIES: Final = 2_000
 _READ_BYTES: Final = 1 << 20

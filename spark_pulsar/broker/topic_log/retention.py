@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_pulsar.broker.entities.topic import NOTHING_HELD
-from spark_pulsar.ledger.records.base import LedgersTrimmed
-from spark_pulsar.ledger.state.trimming import plan_trimming
+from spark_pulsar.ledger.managed_ledgers.trimming import plan_trimming
+from spark_pulsar.ledger.state.ledgers import LedgersTrimmed
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.topic import Topic
     from spark_pulsar.broker.turn.turn import Timer
-    from spark_pulsar.ledger.state.ledger import LedgerInfo
+    from spark_pulsar.ledger.managed_ledgers.ledger import LedgerInfo
     from spark_pulsar.ledger.state.topics import TopicState
 
 _ROLLS_A_TURN: Final = 100

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.entities import exclusive_access
 from spark_pulsar.broker.entities import producer as producers
-from spark_pulsar.ledger.records.topics import TopicTerminated as TerminatedRecord
+from spark_pulsar.ledger.state.topics import TopicTerminated as TerminatedRecord
 from spark_pulsar.model.errors import TopicTerminated
 from spark_pulsar.model.positions.ids import Position
 from spark_pulsar.wire.protocol import commands

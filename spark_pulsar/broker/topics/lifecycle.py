@@ -12,8 +12,8 @@ from spark_pulsar.broker.entities.subscription import Subscription, check_subscr
 from spark_pulsar.broker.entities.topic import Topic
 from spark_pulsar.broker.schemas import registry
 from spark_pulsar.broker.topic_log.rollover import open_ledger
-from spark_pulsar.ledger.records.base import PartitionedTopicDeleted, PartitionedTopicSet, TopicCreated
-from spark_pulsar.ledger.records.cursors import CursorCreated
+from spark_pulsar.ledger.state.cursors.records import CursorCreated
+from spark_pulsar.ledger.state.topics import PartitionedTopicDeleted, PartitionedTopicSet, TopicCreated
 from spark_pulsar.model.errors import NotAllowed, PersistenceError, ServiceNotReady, TopicNotFound
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.positions.ids import EARLIEST, Position

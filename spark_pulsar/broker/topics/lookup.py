@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.entities import registry
-from spark_pulsar.ledger.records.documents import TENANTS
+from spark_pulsar.ledger.state.documents import TENANTS
 from spark_pulsar.model.errors import MetadataError
 from spark_pulsar.model.names import NON_PERSISTENT, PERSISTENT, TopicName, split_namespace
 from spark_pulsar.wire.protocol import commands

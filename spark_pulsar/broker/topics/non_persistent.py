@@ -16,8 +16,8 @@ from spark_pulsar.broker.entities.producer import send_receipts
 from spark_pulsar.broker.entities.subscription import Subscription
 from spark_pulsar.broker.entities.topic import NonPersistentEntries
 from spark_pulsar.ledger.entries import EntryRun
-from spark_pulsar.ledger.state.cursor import Cursor
-from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
+from spark_pulsar.ledger.managed_ledgers.managed_ledger import ManagedLedger
+from spark_pulsar.ledger.state.cursors.cursor import Cursor
 from spark_pulsar.ledger.state.topics import TopicState
 from spark_pulsar.model.errors import NotAllowed
 from spark_pulsar.model.name_index import NameIndex

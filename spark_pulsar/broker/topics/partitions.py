@@ -7,7 +7,7 @@ from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_pulsar.broker.entities import registry
-from spark_pulsar.ledger.records.codec import text_bytes, text_map_bytes
+from spark_pulsar.ledger.records import text_bytes, text_map_bytes
 from spark_pulsar.model.errors import NotAllowed, ServiceNotReady
 from spark_pulsar.model.limits import MAX_PARTITIONS
 

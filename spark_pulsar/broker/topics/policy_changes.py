@@ -6,8 +6,13 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from spark_pulsar.broker.policies.documents import stored
-from spark_pulsar.ledger.records.base import NamespaceSet
-from spark_pulsar.ledger.records.documents import GLOBAL_TOPIC_POLICIES, TOPIC_POLICIES, DocumentDeleted, DocumentSet
+from spark_pulsar.ledger.state.documents import (
+    GLOBAL_TOPIC_POLICIES,
+    TOPIC_POLICIES,
+    DocumentDeleted,
+    DocumentSet,
+    NamespaceSet,
+)
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core

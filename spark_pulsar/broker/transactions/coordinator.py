@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.security import authorization
 from spark_pulsar.broker.topic_log import disk_full
-from spark_pulsar.ledger.records.base import CounterSet
-from spark_pulsar.ledger.records.transactions import (
+from spark_pulsar.ledger.state.durable_state import CounterSet
+from spark_pulsar.ledger.state.transactions import (
     TransactionOpened,
     TransactionPartitionsAdded,
     TransactionSubscriptionsAdded,

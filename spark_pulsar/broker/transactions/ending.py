@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.topic_log import disk_full
-from spark_pulsar.ledger.records.transactions import TransactionEnded
+from spark_pulsar.ledger.state.transactions import TransactionEnded
 from spark_pulsar.model.names import TopicName
 
 from . import entries, pending_acks

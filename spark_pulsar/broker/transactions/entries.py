@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from spark_pulsar.broker.entities.topic import OpenTransactions
 from spark_pulsar.broker.topic_log import rollover
 from spark_pulsar.ledger.entries import EntryRun
-from spark_pulsar.ledger.records.base import EntriesAppended
-from spark_pulsar.ledger.records.transactions import TransactionEntries
+from spark_pulsar.ledger.state.appending import EntriesAppended
+from spark_pulsar.ledger.state.transactions import TransactionEntries
 from spark_pulsar.model.errors import NotAllowed
 from spark_pulsar.model.positions.ids import EARLIEST, Position, TransactionId
 from spark_pulsar.wire.entries.entry_bytes import build_entry

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.ledger.records.transactions import TransactionAcked, TransactionAckedThrough
-from spark_pulsar.ledger.state.transactions import PendingAcks, acked, first_among
+from spark_pulsar.ledger.state.cursors.pending_acks import PendingAcks, acked, first_among
+from spark_pulsar.ledger.state.transactions import TransactionAcked, TransactionAckedThrough
 from spark_pulsar.model.errors import NotAllowed, TransactionConflict, TransactionNotFound
 from spark_pulsar.model.positions.ids import Position, TransactionId
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.consumer import Consumer
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.subscription import Subscription
-    from spark_pulsar.ledger.records.cursors import BatchSet, EntryRange
-    from spark_pulsar.ledger.state.cursor import Cursor
-    from spark_pulsar.ledger.state.transactions import TransactionAcks
+    from spark_pulsar.ledger.entries import BatchSet, EntryRange
+    from spark_pulsar.ledger.state.cursors.cursor import Cursor
+    from spark_pulsar.ledger.state.cursors.pending_acks import TransactionAcks
 
 MAX_PENDING_ACKS: Final = 200_000
 """Ranges and parts of batches that one transaction may have pending on one subscription (TX-24)."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from spark_pulsar.ledger.records.base import Record
+    from spark_pulsar.ledger.records import Record
     from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 
 

@@ -16,13 +16,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from spark_pulsar.ledger.apply.table import apply
+from spark_pulsar.ledger.state.apply import apply
 
 from .effects import AppendRecords, Effect, ReadEntries, ReadSizes
 
 if TYPE_CHECKING:
     from spark_pulsar.ledger.entries import EntryRun
-    from spark_pulsar.ledger.records.base import Record
+    from spark_pulsar.ledger.records import Record
     from spark_pulsar.ledger.state.durable_state import DurableState
 
     from .config import BrokerConfig

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from spark_pulsar.broker.dispatch.limits import dispatch_rates
 from spark_pulsar.broker.security import revocation
 from spark_pulsar.broker.turn.dynamic_config import configured
-from spark_pulsar.ledger.records.documents import DYNAMIC_CONFIGURATION, RESOURCE_GROUPS, DocumentDeleted, DocumentSet
+from spark_pulsar.ledger.state.documents import DYNAMIC_CONFIGURATION, RESOURCE_GROUPS, DocumentDeleted, DocumentSet
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core

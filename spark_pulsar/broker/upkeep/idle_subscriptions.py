@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.subscriptions import subscribing
-from spark_pulsar.ledger.records.cursors import IN_USE, CursorIdle
+from spark_pulsar.ledger.state.cursors.cursor import IN_USE
+from spark_pulsar.ledger.state.cursors.records import CursorIdle
 from spark_pulsar.model.names import TopicName
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.subscription import Subscription
     from spark_pulsar.broker.turn.turn import Timer
-    from spark_pulsar.ledger.state.cursor import Cursor
+    from spark_pulsar.ledger.state.cursors.cursor import Cursor
     from spark_pulsar.ledger.state.topics import TopicState
 
 _MINUTE_MS: Final = 60_000

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.topics import lifecycle
 from spark_pulsar.broker.turn.slices import every
-from spark_pulsar.ledger.records.documents import GLOBAL_TOPIC_POLICIES, TOPIC_POLICIES
+from spark_pulsar.ledger.state.documents import GLOBAL_TOPIC_POLICIES, TOPIC_POLICIES
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies.effective_policies import NO_SUBSCRIPTIONS
 from spark_pulsar.model.policies.policy_table import INACTIVE_TOPIC

@@ -1,1 +1,4 @@
-"""The durable state in memory: topics, managed ledgers, ledgers, cursors, delay index, trimming."""
+"""The durable state, by noun: what is kept of it in memory, its records, their effect, and its rows in the checkpoint.
+
+A noun's file ends with its `TRANSITIONS`, which `apply` joins, and its `TABLES`, which `snapshot` joins.
+"""

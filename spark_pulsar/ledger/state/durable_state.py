@@ -1,4 +1,4 @@
-"""The durable state in memory: topics, ledgers, cursors, policies, counters. `ledger.apply` alone changes it.
+"""The durable state in memory: topics, ledgers, cursors, policies, counters. `apply` alone changes it.
 
 A `DurableState` loaded from rows taken at some moment, to which the records after that moment are applied, equals the
 live one.
@@ -6,29 +6,30 @@ live one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
 
-from spark_pulsar.ledger.records import base as r
-from spark_pulsar.ledger.records import compaction as kr
-from spark_pulsar.ledger.records import cursors as cr
-from spark_pulsar.ledger.records import documents as dr
-from spark_pulsar.ledger.records.base import InvalidRecord
+from spark_pulsar.ledger.managed_ledgers.ledger import WIDTH, LedgerInfo
+from spark_pulsar.ledger.managed_ledgers.managed_ledger import ManagedLedger
+from spark_pulsar.ledger.records import DeclaredRecord, InvalidRecord, Record, Table
 from spark_pulsar.model.column_store import ColumnStore
 from spark_pulsar.model.name_index import NameIndex
 from spark_pulsar.model.positions.ids import TransactionId
 from spark_pulsar.model.schemas import StoredSchema
 
-from .cursor import Cursor
-from .ledger import WIDTH, LedgerInfo
-from .managed_ledger import ManagedLedger
-from .topics import PartitionedTopic, TopicState
+from . import documents
+from .compaction import CompactionForgotten
+from .cursors.cursor import Cursor
+from .cursors.records import CursorDeleted
+from .ledgers import LedgerOpened, LedgerSealed, LedgersTrimmed
+from .topics import PartitionedTopic, TopicDeleted, TopicState
 from .transactions import Transaction
 
-__all__ = ["DurableState", "InvalidRecord", "PartitionedTopic", "TopicState"]
-
 NEXT_TOPIC: Final = "next.topic"
+
 NEXT_LEDGER: Final = "next.ledger"
+
 NEXT_CURSOR: Final = "next.cursor"
 """Names of the counters that hand out ids of topics, ledgers and cursors."""
 
@@ -42,12 +43,21 @@ _TABLES: Final = (
     *("transactions", "transaction_entries", "transaction_acks", "withheld"),
     *("partitioned_topics", "namespaces", "documents", "schemas", "counters"),
 )
-"""Tables of `rows.snapshot` whose changes are noted here."""
+"""Tables of `snapshot` whose changes are noted here."""
+
+
+@dataclass(frozen=True, slots=True)
+class CounterSet(DeclaredRecord):
+    """A broker-wide counter, such as the number of the next generated producer name, reached a value."""
+
+    name: str
+    value: int
+    TYPE: ClassVar[int] = 2
 
 
 class DurableState:
     """Topics, ledgers, cursors, partitioned topics, namespaces and counters, with what changed since the last
-    checkpoint. Read its attributes freely; `ledger.apply` alone changes them."""
+    checkpoint. Read its attributes freely; `apply` alone changes them."""
 
     def __init__(self) -> None:
         self.topics: dict[int, TopicState] = {}
@@ -58,8 +68,8 @@ class DurableState:
         self.partitioned_names = NameIndex()
         self.namespaces: dict[str, str] = {_DEFAULT_NAMESPACE: "{}"}
         """Policies as JSON text, by "tenant/name"."""
-        self.documents: dict[str, dict[str, str]] = {kind: {} for kind in dr.KINDS}
-        """JSON texts by kind (`document_records.KINDS`) and name."""
+        self.documents: dict[str, dict[str, str]] = {kind: {} for kind in documents.KINDS}
+        """JSON texts by kind (`documents.KINDS`) and name."""
         self.schemas: dict[str, list[StoredSchema]] = {}
         """Schemas by `tenant/namespace/topic`, oldest first."""
         self.transactions: dict[TransactionId, Transaction] = {}
@@ -102,12 +112,23 @@ class DurableState:
         """The id for the next TransactionOpened of a coordinator."""
         return TransactionId(coordinator, self.counters.get(f"{_NEXT_TRANSACTION}.{coordinator}", 0))
 
+    def use_topic_id(self, used: int) -> None:
+        """A record took this id. InvalidRecord when it was used before."""
+        self._use_id(NEXT_TOPIC, used)
+
+    def use_ledger_id(self, used: int) -> None:
+        """A record took this id. InvalidRecord when it was used before."""
+        self._use_id(NEXT_LEDGER, used)
+
+    def use_cursor_id(self, used: int) -> None:
+        """A record took this id. InvalidRecord when it was used before."""
+        self._use_id(NEXT_CURSOR, used)
+
     def use_transaction_id(self, used: TransactionId) -> None:
         """A record took this id. InvalidRecord when it was used before."""
-        self.use_id(f"{_NEXT_TRANSACTION}.{used.most}", used.least)
+        self._use_id(f"{_NEXT_TRANSACTION}.{used.most}", used.least)
 
-    def use_id(self, counter: str, used: int) -> None:
-        """A record took this id. InvalidRecord when it was used before."""
+    def _use_id(self, counter: str, used: int) -> None:
         if used < self.counters.get(counter, 0):
             raise InvalidRecord(f"{counter}: id {used} was used before")
         self.counters[counter] = used + 1
@@ -146,21 +167,21 @@ class DurableState:
         is_left = slowest is not None and slowest.ledger_id > ledger_id and ledger_id in topic.ledger.ledgers
         return info.entries if is_left and not self.keeps_consumed(topic) else info.first_entry_id
 
-    def records_to_open_ledger(self, topic_id: int, now_ms: int) -> list[r.Record]:
+    def records_to_open_ledger(self, topic_id: int, now_ms: int) -> list[Record]:
         """The records that seal the topic's current ledger, if any, and open the next one."""
         current = self.topics[topic_id].ledger.current
-        opened = r.LedgerOpened(topic_id, self.next_ledger_id, now_ms)
-        return [opened] if current is None else [r.LedgerSealed(topic_id, current.ledger_id, now_ms), opened]
+        opened = LedgerOpened(topic_id, self.next_ledger_id, now_ms)
+        return [opened] if current is None else [LedgerSealed(topic_id, current.ledger_id, now_ms), opened]
 
-    def records_to_delete_topic(self, topic_id: int) -> list[r.Record]:
+    def records_to_delete_topic(self, topic_id: int) -> list[Record]:
         """The records, for one group, that delete a topic with its cursors and ledgers."""
         topic = self.topics[topic_id]
-        records: list[r.Record] = [cr.CursorDeleted(cursor.cursor_id) for cursor in topic.cursors.values()]
+        records: list[Record] = [CursorDeleted(cursor.cursor_id) for cursor in topic.cursors.values()]
         if topic.ledger.ledgers:
-            records.append(r.LedgersTrimmed(topic_id, tuple(topic.ledger.ledgers)))
+            records.append(LedgersTrimmed(topic_id, tuple(topic.ledger.ledgers)))
         if topic.compaction is not None:
-            records.append(kr.CompactionForgotten(topic_id))
-        return [*records, r.TopicDeleted(topic_id)]
+            records.append(CompactionForgotten(topic_id))
+        return [*records, TopicDeleted(topic_id)]
 
     def finish_recovery(self) -> None:
         """Called once after loading and replaying: recovered ledgers take no more entries (ML-1)."""
@@ -204,3 +225,23 @@ class DurableState:
 
 def _keeps_nothing(_topic: TopicState) -> bool:
     return False
+
+
+def _counter_set(state: DurableState, record: CounterSet) -> None:
+    state.counters[record.name] = record.value
+    state.dirty["counters"].add(record.name)
+
+
+def _counter_values(state: DurableState, name: str) -> tuple[Any, ...]:
+    return (state.counters[name],)
+
+
+def load_counters(state: DurableState, rows: Iterable[tuple[str, int]]) -> None:
+    """Puts the counters of rows in place of those that a new state has."""
+    state.counters.update(rows)
+
+
+TRANSITIONS: Final[Mapping[type[Record], Callable[[DurableState, Any], None]]] = {CounterSet: _counter_set}
+"""Effects of the records, by type."""
+
+TABLES: Final = (Table("counters", 1, ("name TEXT", "value INTEGER"), _counter_values),)

@@ -1,7 +1,7 @@
 """The checkpoint: the state's rows, the extents of ledger files and the journal position, in one SQLite database.
 
 Every transaction moves it from the state at one journal group to the state at a later one. Column values are plain;
-`spark_pulsar.ledger.rows.snapshot` gives them their meaning.
+`spark_pulsar.ledger.state.snapshot` gives them their meaning.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from spark_pulsar.ledger.records.codec import RecordDamaged
-from spark_pulsar.ledger.rows.snapshot import LATER_TABLES, TABLES, Row, Table, load_rows
+from spark_pulsar.ledger.records import RecordDamaged, Table
 from spark_pulsar.ledger.state.durable_state import DurableState
+from spark_pulsar.ledger.state.snapshot import LATER_TABLES, TABLES, Row, load_rows
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
 from spark_pulsar.storage.disk.disk import Disk
 from spark_pulsar.storage.disk.layout import Layout

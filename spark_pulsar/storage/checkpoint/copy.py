@@ -20,7 +20,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Set
 from contextlib import closing, suppress
 
-from spark_pulsar.ledger.rows.snapshot import Row
+from spark_pulsar.ledger.state.snapshot import Row
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
 from spark_pulsar.storage.disk.disk import Disk
 from spark_pulsar.storage.disk.layout import Layout, database_files

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from spark_pulsar.ledger.records.codec import RecordDamaged
+from spark_pulsar.ledger.records import RecordDamaged
 from spark_pulsar.storage.disk.disk import Disk
 
 SEGMENT_MAGIC: Final = b"SPJS"

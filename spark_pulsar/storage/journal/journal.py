@@ -16,7 +16,8 @@ from queue import Empty, SimpleQueue
 from typing import Final, TypeVar
 
 from spark_pulsar.ledger.entries import Extents
-from spark_pulsar.ledger.records.base import EntriesAppended, Record
+from spark_pulsar.ledger.records import Record
+from spark_pulsar.ledger.state.appending import EntriesAppended
 from spark_pulsar.ledger.storage import MAX_SUBMIT_BYTES, OnDurable, StorageFailed
 from spark_pulsar.storage.disk.disk import TAKES_NO_MORE, Disk
 from spark_pulsar.storage.disk.threads import JOURNAL_THREAD, Threads

@@ -8,8 +8,8 @@ from operator import sub
 from typing import Final
 
 from spark_pulsar.ledger.entries import EntryColumns, EntryRun
-from spark_pulsar.ledger.records.base import EntriesAppended
-from spark_pulsar.ledger.records.codec import RecordDamaged
+from spark_pulsar.ledger.records import RecordDamaged
+from spark_pulsar.ledger.state.appending import EntriesAppended
 from spark_pulsar.ledger.storage import StorageDamaged
 from spark_pulsar.storage.disk.disk import Disk
 from spark_pulsar.storage.disk.layout import Layout

@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from spark_pulsar.ledger.entries import EntryRun
-from spark_pulsar.ledger.records.base import EntriesAppended, Record
-from spark_pulsar.ledger.records.codec import RecordDamaged
-from spark_pulsar.ledger.records.table import decode_record
+from spark_pulsar.ledger.records import Record, RecordDamaged
+from spark_pulsar.ledger.state.appending import EntriesAppended
+from spark_pulsar.ledger.state.apply import decode_record
 from spark_pulsar.ledger.state.compaction import SOURCE
 
 from .groups import GROUP_HEADER_BYTES, records_of

@@ -27,7 +27,7 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from spark_pulsar.ledger.entries import EntryRun
-from spark_pulsar.ledger.records.codec import i64s_from, i64s_packed, u32s, u32s_from
+from spark_pulsar.ledger.records import i64s_from, i64s_packed, u32s, u32s_from
 from spark_pulsar.ledger.storage import StorageDamaged
 from spark_pulsar.storage.disk.disk import Buffer, Disk
 from spark_pulsar.storage.disk.layout import Layout

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from spark_pulsar.ledger.entries import EntryRun
-from spark_pulsar.ledger.records.damage import TopicDamaged
+from spark_pulsar.ledger.state.damage import Damage, TopicDamaged
 from spark_pulsar.ledger.state.durable_state import DurableState
-from spark_pulsar.ledger.state.topics import Damage
 from spark_pulsar.ledger.storage import StorageDamaged
 
 

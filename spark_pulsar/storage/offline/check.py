@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.records.damage import TopicDamaged
+from spark_pulsar.ledger.state.apply import apply
+from spark_pulsar.ledger.state.damage import TopicDamaged
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.storage import RecoveryReport, StorageDamaged, StorageError
 from spark_pulsar.storage.checkpoint.checkpoint import JournalMark

@@ -18,11 +18,11 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
-from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.records.base import CounterSet, Record
-from spark_pulsar.ledger.records.compaction import CompactionForgotten
-from spark_pulsar.ledger.records.damage import DamageAccepted, TopicDamaged
-from spark_pulsar.ledger.state.durable_state import DurableState
+from spark_pulsar.ledger.records import Record
+from spark_pulsar.ledger.state.apply import apply
+from spark_pulsar.ledger.state.compaction import CompactionForgotten
+from spark_pulsar.ledger.state.damage import DamageAccepted, TopicDamaged
+from spark_pulsar.ledger.state.durable_state import CounterSet, DurableState
 from spark_pulsar.ledger.storage import StorageError
 from spark_pulsar.storage.checkpoint.checkpoint import Checkpoint, opened_database
 from spark_pulsar.storage.disk.disk import Disk

@@ -1,7 +1,7 @@
 """Opens a data directory: the checkpoint, then the journal's groups after it, through the same `apply` as live.
 
 With a hole in the journal (`journal.walk`) the intact entries of the damaged groups are salvaged, later records are
-applied as far as they fit (`ledger.apply.lossy`), and what is missing is reported for each topic: those become
+applied as far as they fit (`ledger.state.lossy_replay`), and what is missing is reported for each topic: those become
 read-only. Nothing is skipped in silence, and topics that the damage does not concern work as ever."""
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import compress
 
-from spark_pulsar.ledger.apply.lossy import LossyReplay
-from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.entries import Extents, first_entries
-from spark_pulsar.ledger.records.base import EntriesAppended, InvalidRecord, LedgersTrimmed, Record, UnknownRecord
-from spark_pulsar.ledger.records.codec import RecordDamaged
-from spark_pulsar.ledger.records.damage import TopicDamaged
-from spark_pulsar.ledger.records.table import decode_record
+from spark_pulsar.ledger.records import InvalidRecord, Record, RecordDamaged, UnknownRecord
+from spark_pulsar.ledger.state.appending import EntriesAppended
+from spark_pulsar.ledger.state.apply import apply, decode_record
+from spark_pulsar.ledger.state.damage import TopicDamaged
 from spark_pulsar.ledger.state.durable_state import DurableState
+from spark_pulsar.ledger.state.ledgers import LedgersTrimmed
+from spark_pulsar.ledger.state.lossy_replay import LossyReplay
 from spark_pulsar.ledger.storage import RecoveryReport, StorageDamaged, StorageVersionUnknown
 from spark_pulsar.storage.checkpoint.checkpoint import JournalMark
 from spark_pulsar.storage.disk.layout import Layout

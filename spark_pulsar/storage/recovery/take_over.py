@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final
 
-from spark_pulsar.ledger.records.damage import TopicDamaged
+from spark_pulsar.ledger.state.damage import TopicDamaged
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.storage.checkpoint.checkpoint import JournalMark
 from spark_pulsar.storage.disk.disk import TAKES_NO_MORE, Disk

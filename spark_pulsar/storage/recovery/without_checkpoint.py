@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from spark_pulsar.ledger.entries import spans_of
-from spark_pulsar.ledger.records.base import EntriesAppended, LedgerOpened, TopicCreated
-from spark_pulsar.ledger.records.codec import RecordDamaged
-from spark_pulsar.ledger.records.table import decode_record
+from spark_pulsar.ledger.records import RecordDamaged
+from spark_pulsar.ledger.state.appending import EntriesAppended
+from spark_pulsar.ledger.state.apply import decode_record
+from spark_pulsar.ledger.state.ledgers import LedgerOpened
+from spark_pulsar.ledger.state.topics import TopicCreated
 from spark_pulsar.storage.disk.layout import Layout
 from spark_pulsar.storage.journal.groups import SEGMENT_HEADER_BYTES, parse_segment_header, records_of, whole_groups
 from spark_pulsar.storage.journal.walk import mapped

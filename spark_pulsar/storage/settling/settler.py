@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from spark_pulsar.ledger.records.base import EntriesAppended, EntriesDropped
-from spark_pulsar.ledger.records.codec import RecordDamaged
-from spark_pulsar.ledger.rows.snapshot import Row
+from spark_pulsar.ledger.records import RecordDamaged
+from spark_pulsar.ledger.state.appending import EntriesAppended
 from spark_pulsar.ledger.state.durable_state import DurableState
+from spark_pulsar.ledger.state.ledgers import EntriesDropped
+from spark_pulsar.ledger.state.snapshot import Row
 from spark_pulsar.ledger.storage import StorageDamaged
 from spark_pulsar.storage.disk.disk import Disk
 from spark_pulsar.storage.disk.layout import Layout

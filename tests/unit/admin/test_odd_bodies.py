@@ -12,7 +12,7 @@ from spark_pulsar.admin.app import ROUTES
 from spark_pulsar.admin.namespaces import namespace_life
 from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.topics.name_limits import MAX_NAME_LENGTH
-from spark_pulsar.ledger.records.base import NamespaceSet
+from spark_pulsar.ledger.state.documents import NamespaceSet
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.policies import policy_table
 from tests.unit.admin.test_app import BASE, call

@@ -4,7 +4,7 @@ from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.lifetime import expire_by_time
 from spark_pulsar.broker.subscriptions import cursor_moves
 from spark_pulsar.broker.topics import lifecycle, policy_changes
-from spark_pulsar.ledger.records.base import CounterSet
+from spark_pulsar.ledger.state.durable_state import CounterSet
 from spark_pulsar.model.policies import policy_table
 from spark_pulsar.model.policies.effective_policies import (
     BACKLOG_EVICTION,

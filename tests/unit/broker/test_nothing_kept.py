@@ -11,12 +11,13 @@ import pytest
 from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.topics import lifecycle
+from spark_pulsar.ledger.records import Record
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire.protocol import requests
 from tests.unit.broker.world import TOPIC, Client, World
 
 SESSIONS = 40
-PACKAGES, RECORDS = "spark_pulsar.", "spark_pulsar.ledger.records."
+PACKAGES = "spark_pulsar."
 VOLATILE = "non-persistent://public/default/t"
 TYPES = pytest.mark.parametrize("kind", [0, 1, 2, 3], ids=["exclusive", "shared", "failover", "key-shared"])
 TOPICS = pytest.mark.parametrize("topic", [TOPIC, VOLATILE], ids=["persistent", "non-persistent"])
@@ -26,8 +27,8 @@ Scene = Callable[[Client, int], None]
 def objects() -> Counter[str]:
     """Counts the objects of the package by their class; records are left out, which the disk in memory keeps."""
     kinds = (type(each) for each in gc.get_objects())
-    named = ((str(kind.__module__), kind.__qualname__) for kind in kinds)
-    return Counter(name for module, name in named if module.startswith(PACKAGES) and not module.startswith(RECORDS))
+    ours = (kind for kind in kinds if str(kind.__module__).startswith(PACKAGES) and not issubclass(kind, Record))
+    return Counter(kind.__qualname__ for kind in ours)
 
 
 def play(world: World, scene: Scene, numbers: range) -> None:

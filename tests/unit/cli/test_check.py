@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import spark_pulsar
 from spark_pulsar.cli.main import app
-from spark_pulsar.ledger.records.base import TopicCreated
+from spark_pulsar.ledger.state.topics import TopicCreated
 from tests.contract.storages import FileWorld
 
 

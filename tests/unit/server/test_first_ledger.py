@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.records.base import Record, TopicCreated
+from spark_pulsar.ledger.records import Record
+from spark_pulsar.ledger.state.apply import apply
+from spark_pulsar.ledger.state.topics import TopicCreated
 from spark_pulsar.server.first_ledger import first_ledger_id, number_ledgers
 from spark_pulsar.storage.files import FileStorage
 

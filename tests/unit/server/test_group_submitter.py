@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from spark_pulsar.broker.turn.effects import AppendRecords
-from spark_pulsar.ledger.records.base import CounterSet
+from spark_pulsar.ledger.state.durable_state import CounterSet
 from spark_pulsar.server.group_submitter import HELD_BYTES, HELD_RECORDS, GroupSubmitter
 from tests.contract.memory_storage import MemoryDisk, MemoryStorage
 

@@ -10,9 +10,10 @@ import pytest
 
 from spark_pulsar.broker.turn.effects import ReadEntries
 from spark_pulsar.broker.turn.events import EntriesRead, Event
-from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.entries import EntryRun
-from spark_pulsar.ledger.records.base import EntriesAppended, TopicCreated
+from spark_pulsar.ledger.state.appending import EntriesAppended
+from spark_pulsar.ledger.state.apply import apply
+from spark_pulsar.ledger.state.topics import TopicCreated
 from spark_pulsar.server.reads import _AT_ONCE_BYTES, Reads
 from tests.contract.memory_storage import MemoryDisk, MemoryStorage
 from tests.entry_runs import run_of

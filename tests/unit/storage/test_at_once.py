@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.records.base import CounterSet
-from spark_pulsar.ledger.state.durable_state import DurableState
+from spark_pulsar.ledger.state.apply import apply
+from spark_pulsar.ledger.state.durable_state import CounterSet, DurableState
 from spark_pulsar.ledger.storage import StorageFailed
 from spark_pulsar.storage.disk.disk import Buffer, Disk
 from spark_pulsar.storage.disk.threads import Threads

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from spark_pulsar.ledger.records.base import CounterSet
+from spark_pulsar.ledger.state.durable_state import CounterSet
 from spark_pulsar.storage.disk.disk import Disk
 from tests.simulation.disk import PowerLost
 from tests.simulation.store import FileStore

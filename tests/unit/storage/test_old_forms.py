@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from spark_pulsar.ledger.apply.table import apply
 from spark_pulsar.ledger.entries import EntryColumns
-from spark_pulsar.ledger.records.base import EntriesAppended, TopicCreated
+from spark_pulsar.ledger.state.appending import EntriesAppended
+from spark_pulsar.ledger.state.apply import apply
+from spark_pulsar.ledger.state.topics import TopicCreated
 from spark_pulsar.storage.offline.check import check
 from tests.contract.storages import FileWorld
 from tests.entry_runs import run_of

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.records.base import Record, TopicCreated, TopicPropertiesSet
+from spark_pulsar.ledger.records import Record
+from spark_pulsar.ledger.state.apply import apply
+from spark_pulsar.ledger.state.topics import TopicCreated, TopicPropertiesSet
 from spark_pulsar.storage import files
 from spark_pulsar.storage.files import FileStorage
 from tests.contract.histories import picture

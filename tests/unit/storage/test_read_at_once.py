@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_pulsar.ledger.records.base import EntriesAppended, TopicCreated
+from spark_pulsar.ledger.state.appending import EntriesAppended
+from spark_pulsar.ledger.state.topics import TopicCreated
 from spark_pulsar.storage import entry_reading
 from tests.contract.storages import FileWorld
 from tests.entry_runs import run_of

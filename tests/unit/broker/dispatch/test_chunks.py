@@ -8,7 +8,7 @@ from spark_pulsar.broker.dispatch.chunks import ChunkBook
 from spark_pulsar.broker.dispatch.shared import SharedDispatcher
 from spark_pulsar.broker.topics import lifecycle
 from spark_pulsar.broker.turn import effects as fx
-from spark_pulsar.ledger.records.topics import TopicChunked
+from spark_pulsar.ledger.state.topics import TopicChunked
 from spark_pulsar.model.positions.ids import Position
 from spark_pulsar.wire.entries.entry_bytes import build_entry
 from spark_pulsar.wire.protocol import requests

@@ -4,7 +4,7 @@ import pytest
 
 from spark_pulsar.broker.entities.consumer import Consumer
 from spark_pulsar.broker.turn import effects as fx
-from spark_pulsar.ledger.records.base import PartitionedTopicSet
+from spark_pulsar.ledger.state.topics import PartitionedTopicSet
 from spark_pulsar.model.positions.ids import Position
 from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe

@@ -9,7 +9,7 @@ import pytest
 from spark_pulsar.broker.lifetime import compaction
 from spark_pulsar.broker.topics import lifecycle, policy_changes
 from spark_pulsar.broker.turn.events import CompactionFailed
-from spark_pulsar.ledger.records.damage import DamageAccepted, TopicDamaged
+from spark_pulsar.ledger.state.damage import DamageAccepted, TopicDamaged
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies import policy_table
 from spark_pulsar.model.positions.ids import MessageId, Position

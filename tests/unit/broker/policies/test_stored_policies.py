@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from spark_pulsar.broker.policies import documents
-from spark_pulsar.ledger.records.base import NamespaceSet
-from spark_pulsar.ledger.records.documents import GLOBAL_TOPIC_POLICIES, TOPIC_POLICIES, DocumentSet
+from spark_pulsar.ledger.state.documents import GLOBAL_TOPIC_POLICIES, TOPIC_POLICIES, DocumentSet, NamespaceSet
 from spark_pulsar.model.limits import INT, LONG, MAX_PARTITIONS
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies.effective_policies import DispatchRate, RetentionPolicy

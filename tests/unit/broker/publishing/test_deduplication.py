@@ -11,7 +11,7 @@ import pytest
 from spark_pulsar.broker.publishing import deduplication
 from spark_pulsar.broker.topics import lifecycle, policy_changes
 from spark_pulsar.broker.turn import effects as fx
-from spark_pulsar.ledger.records.deduplication import SequencesReached
+from spark_pulsar.ledger.state.deduplication import SequencesReached
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies import policy_table
 from spark_pulsar.model.positions.ids import Position

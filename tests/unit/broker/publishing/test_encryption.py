@@ -6,7 +6,7 @@ import pytest
 
 from spark_pulsar.broker.topics import lifecycle, policy_changes
 from spark_pulsar.broker.turn import effects as fx
-from spark_pulsar.ledger.records.base import NamespaceSet
+from spark_pulsar.ledger.state.documents import NamespaceSet
 from spark_pulsar.model.policies import policy_table
 from spark_pulsar.wire.entries.entry_bytes import build_entry
 from spark_pulsar.wire.protocol import requests

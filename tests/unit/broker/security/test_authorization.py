@@ -10,8 +10,7 @@ from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.security import authorization
 from spark_pulsar.broker.security.commands import CHECKS
 from spark_pulsar.broker.topics import policy_changes
-from spark_pulsar.ledger.records.base import NamespaceSet
-from spark_pulsar.ledger.records.documents import TENANTS, DocumentSet
+from spark_pulsar.ledger.state.documents import TENANTS, DocumentSet, NamespaceSet
 from spark_pulsar.model.errors import AuthorizationError
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies.permissions import AUTH_POLICIES, SUBSCRIPTION_AUTH_MODE

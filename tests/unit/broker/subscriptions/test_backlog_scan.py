@@ -6,7 +6,7 @@ import pytest
 
 from spark_pulsar.broker.subscriptions import backlog_scan
 from spark_pulsar.broker.subscriptions.backlog_scan import BacklogScan
-from spark_pulsar.ledger.records.cursors import CursorAcked
+from spark_pulsar.ledger.state.cursors.records import CursorAcked
 from spark_pulsar.model.positions.ids import EARLIEST, Position
 from tests.unit.broker.world import TOPIC, World, entry
 

@@ -5,7 +5,7 @@ import pytest
 from spark_pulsar.broker.subscriptions import cursor_moves
 from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.broker.turn.events import EntriesLost
-from spark_pulsar.ledger.records.damage import DamageAccepted
+from spark_pulsar.ledger.state.damage import DamageAccepted
 from spark_pulsar.model.policies import policy_table
 from spark_pulsar.model.policies.effective_policies import (
     BACKLOG_EVICTION,

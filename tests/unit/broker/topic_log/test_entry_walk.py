@@ -6,7 +6,7 @@ import pytest
 
 from spark_pulsar.broker.topic_log.entry_walk import EntryWalk
 from spark_pulsar.ledger.entries import EntryRun
-from spark_pulsar.ledger.records.base import LedgersTrimmed
+from spark_pulsar.ledger.state.ledgers import LedgersTrimmed
 from spark_pulsar.model.positions.ids import EARLIEST, Position
 from tests.unit.broker.world import TOPIC, World, entry
 

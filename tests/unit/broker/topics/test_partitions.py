@@ -9,7 +9,7 @@ import pytest
 
 from spark_pulsar.broker.topics import lifecycle, partitions
 from spark_pulsar.broker.topics.name_limits import MAX_PROPERTIES_LENGTH, MAX_TOPIC_NAME_LENGTH
-from spark_pulsar.ledger.records.base import PartitionedTopicSet
+from spark_pulsar.ledger.state.topics import PartitionedTopicSet
 from spark_pulsar.model.errors import NotAllowed
 from spark_pulsar.model.limits import INT, MAX_PARTITIONS
 from spark_pulsar.model.names import TopicName

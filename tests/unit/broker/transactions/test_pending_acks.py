@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from spark_pulsar.broker.transactions import pending_acks
-from spark_pulsar.ledger.state.cursor import Cursor
-from spark_pulsar.ledger.state.managed_ledger import ManagedLedger
-from spark_pulsar.ledger.state.transactions import PendingAcks, sized
+from spark_pulsar.ledger.managed_ledgers.managed_ledger import ManagedLedger
+from spark_pulsar.ledger.state.cursors.cursor import Cursor
+from spark_pulsar.ledger.state.cursors.pending_acks import PendingAcks, sized
 from spark_pulsar.model.errors import ServerError
 from spark_pulsar.model.positions.ids import EARLIEST, MessageId, Position, TransactionId
 from spark_pulsar.wire.protocol import requests

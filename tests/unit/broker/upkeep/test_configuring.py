@@ -9,7 +9,7 @@ from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.broker.turn.config import BrokerConfig
 from spark_pulsar.broker.turn.dynamic_config import DYNAMIC_KEYS, configured, notes
 from spark_pulsar.broker.upkeep import configuring
-from spark_pulsar.ledger.records.documents import DYNAMIC_CONFIGURATION, DocumentSet
+from spark_pulsar.ledger.state.documents import DYNAMIC_CONFIGURATION, DocumentSet
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies.effective_policies import PublishRate
 from spark_pulsar.model.policies.resource_groups import RESOURCE_GROUP, ResourceGroup

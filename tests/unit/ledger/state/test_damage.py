@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.records import base as r
-from spark_pulsar.ledger.records.cursors import CursorCreated, CursorReset
-from spark_pulsar.ledger.records.damage import DamageAccepted, TopicDamaged
-from spark_pulsar.ledger.state.cursor import Cursor
+from spark_pulsar.ledger.state.appending import EntriesAppended
+from spark_pulsar.ledger.state.apply import apply
+from spark_pulsar.ledger.state.cursors.cursor import Cursor
+from spark_pulsar.ledger.state.cursors.records import CursorCreated, CursorReset
+from spark_pulsar.ledger.state.damage import Damage, DamageAccepted, TopicDamaged
 from spark_pulsar.ledger.state.durable_state import DurableState
-from spark_pulsar.ledger.state.topics import Damage
+from spark_pulsar.ledger.state.ledgers import LedgerOpened, LedgerSealed, LedgersTrimmed
+from spark_pulsar.ledger.state.topics import TopicCreated
 from spark_pulsar.model.positions.ids import Position
 from tests.entry_runs import run_of
 
@@ -19,9 +20,9 @@ LOST = TopicDamaged(1, 1, 3, 6, "journal/1:99", "a group fails its checksum")
 def state() -> DurableState:
     """A topic with ten entries in ledger 1, consumed by "sub" up to the third."""
     made = DurableState()
-    apply(made, r.TopicCreated(1, "persistent://public/default/t", 1, {}))
-    apply(made, r.LedgerOpened(1, 1, 1))
-    apply(made, r.EntriesAppended(run_of(1, 0, [b"x"] * 10)))
+    apply(made, TopicCreated(1, "persistent://public/default/t", 1, {}))
+    apply(made, LedgerOpened(1, 1, 1))
+    apply(made, EntriesAppended(run_of(1, 0, [b"x"] * 10)))
     apply(made, CursorCreated(1, 1, "sub", 1, 1, 1, {}))
     return made
 
@@ -58,7 +59,7 @@ def test_what_is_lost_goes_with_its_ledger(state: DurableState) -> None:
     apply(state, LOST)
     apply(state, DamageAccepted(1))
     apply(state, TopicDamaged(1, -1, 0, 0, "journal/1:200", "its last changes"))
-    apply(state, r.LedgerSealed(1, 1, 9))
-    apply(state, r.LedgersTrimmed(1, (1,)))
+    apply(state, LedgerSealed(1, 1, 9))
+    apply(state, LedgersTrimmed(1, (1,)))
     assert [damage.place for damage in state.topics[1].damages] == ["journal/1:200"]
     assert state.topics[1].ledger.lost == []

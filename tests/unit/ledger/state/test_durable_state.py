@@ -2,20 +2,29 @@ from __future__ import annotations
 
 import pytest
 
-from spark_pulsar.ledger.apply import table
-from spark_pulsar.ledger.records import base as r
-from spark_pulsar.ledger.records import compaction as kr
-from spark_pulsar.ledger.records import cursors as cr
-from spark_pulsar.ledger.records import deduplication as sr
-from spark_pulsar.ledger.records import documents as dr
-from spark_pulsar.ledger.records import transactions as txn
-from spark_pulsar.ledger.records.codec import RecordDamaged
-from spark_pulsar.ledger.records.damage import TopicDamaged
-from spark_pulsar.ledger.records.delays import EntriesDelayed
-from spark_pulsar.ledger.records.schemas import SchemaAdded, SchemasDeleted, SchemasForgotten
-from spark_pulsar.ledger.records.topics import TopicEpochSet
-from spark_pulsar.ledger.rows.snapshot import TABLES, Row, load_rows, take_dirty_rows
-from spark_pulsar.ledger.state.durable_state import DurableState, InvalidRecord
+from spark_pulsar.ledger.records import InvalidRecord, Record, RecordDamaged
+from spark_pulsar.ledger.state import compaction as kr
+from spark_pulsar.ledger.state import deduplication as sr
+from spark_pulsar.ledger.state import documents as dr
+from spark_pulsar.ledger.state import transactions as txn
+from spark_pulsar.ledger.state.appending import EntriesAppended
+from spark_pulsar.ledger.state.apply import apply as apply_one
+from spark_pulsar.ledger.state.cursors import records as cr
+from spark_pulsar.ledger.state.damage import TopicDamaged
+from spark_pulsar.ledger.state.delays import EntriesDelayed
+from spark_pulsar.ledger.state.documents import NamespaceDeleted, NamespaceSet
+from spark_pulsar.ledger.state.durable_state import DurableState
+from spark_pulsar.ledger.state.ledgers import EntriesDropped, LedgerOpened, LedgerSealed, LedgersTrimmed
+from spark_pulsar.ledger.state.schemas import SchemaAdded, SchemasDeleted, SchemasForgotten
+from spark_pulsar.ledger.state.snapshot import TABLES, Row, load_rows, take_dirty_rows
+from spark_pulsar.ledger.state.topics import (
+    PartitionedTopicDeleted,
+    PartitionedTopicSet,
+    TopicCreated,
+    TopicDeleted,
+    TopicEpochSet,
+    TopicPropertiesSet,
+)
 from spark_pulsar.model.positions.ids import EARLIEST, Position
 from tests.contract.histories import picture
 from tests.entry_runs import run_of
@@ -23,9 +32,9 @@ from tests.entry_runs import run_of
 TOPIC = "persistent://public/default/t"
 
 
-def apply(state: DurableState, *records: r.Record) -> DurableState:
+def apply(state: DurableState, *records: Record) -> DurableState:
     for record in records:
-        table.apply(state, record)
+        apply_one(state, record)
     return state
 
 
@@ -34,9 +43,9 @@ def state() -> DurableState:
     """One topic with ledger 1 of three entries and cursor 1 at the beginning."""
     return apply(
         DurableState(),
-        r.TopicCreated(1, TOPIC, 5, {}),
-        r.LedgerOpened(1, 1, 6),
-        r.EntriesAppended(run_of(1, 0, [b"a", b"bb", b"ccc"], [1, 2, 3])),
+        TopicCreated(1, TOPIC, 5, {}),
+        LedgerOpened(1, 1, 6),
+        EntriesAppended(run_of(1, 0, [b"a", b"bb", b"ccc"], [1, 2, 3])),
         cr.CursorCreated(1, 1, "sub", -1, -1, 7, {"k": "v"}),
     )
 
@@ -53,20 +62,20 @@ def test_a_topic_takes_entries(state: DurableState) -> None:
 @pytest.mark.parametrize(
     "record",
     [
-        r.EntriesAppended(run_of(1, 4, [b"gap"])),
-        r.EntriesAppended(run_of(1, 2, [b"again"])),
-        r.EntriesAppended(run_of(9, 0, [b"nowhere"])),
-        r.TopicCreated(2, TOPIC, 5, {}),
-        r.TopicCreated(1, "persistent://public/default/other", 5, {}),
-        r.TopicDeleted(1),
-        r.TopicDeleted(7),
-        r.TopicPropertiesSet(7, {}),
-        r.LedgerOpened(1, 2, 6),
-        r.LedgerSealed(1, 2, 6),
-        r.LedgersTrimmed(1, (2,)),
-        r.EntriesDropped(1, 2, 3),
-        r.PartitionedTopicDeleted("x"),
-        r.NamespaceDeleted("x"),
+        EntriesAppended(run_of(1, 4, [b"gap"])),
+        EntriesAppended(run_of(1, 2, [b"again"])),
+        EntriesAppended(run_of(9, 0, [b"nowhere"])),
+        TopicCreated(2, TOPIC, 5, {}),
+        TopicCreated(1, "persistent://public/default/other", 5, {}),
+        TopicDeleted(1),
+        TopicDeleted(7),
+        TopicPropertiesSet(7, {}),
+        LedgerOpened(1, 2, 6),
+        LedgerSealed(1, 2, 6),
+        LedgersTrimmed(1, (2,)),
+        EntriesDropped(1, 2, 3),
+        PartitionedTopicDeleted("x"),
+        NamespaceDeleted("x"),
         cr.CursorCreated(2, 1, "sub", -1, -1, 7, {}),
         cr.CursorCreated(1, 1, "other", -1, -1, 7, {}),
         cr.CursorDeleted(2),
@@ -75,7 +84,7 @@ def test_a_topic_takes_entries(state: DurableState) -> None:
     ],
     ids=repr,
 )
-def test_a_record_that_does_not_fit_changes_nothing(state: DurableState, record: r.Record) -> None:
+def test_a_record_that_does_not_fit_changes_nothing(state: DurableState, record: Record) -> None:
     before = picture(state)
     with pytest.raises(InvalidRecord):
         apply(state, record)
@@ -97,13 +106,13 @@ def test_deleting_a_topic(state: DurableState) -> None:
     records = state.records_to_delete_topic(1)
     apply(state, *records)
     assert (state.topics, state.cursors, state.ledgers.keys()) == ({}, {}, set())
-    apply(state, r.TopicCreated(2, TOPIC, 5, {}))
+    apply(state, TopicCreated(2, TOPIC, 5, {}))
     assert state.topics_by_name[TOPIC].ledger.last_position == EARLIEST
 
 
 def test_trimming_takes_cursors_along(state: DurableState) -> None:
-    apply(state, *state.records_to_open_ledger(1, 50), r.EntriesAppended(run_of(2, 0, [b"d", b"e"])))
-    apply(state, cr.CursorAcked(1, [(2, 0, 1)]), r.LedgersTrimmed(1, (1,)))
+    apply(state, *state.records_to_open_ledger(1, 50), EntriesAppended(run_of(2, 0, [b"d", b"e"])))
+    apply(state, cr.CursorAcked(1, [(2, 0, 1)]), LedgersTrimmed(1, (1,)))
     cursor = state.cursors[1]
     assert cursor.mark_delete == Position(2, 0)
     assert cursor.backlog() == 1
@@ -114,7 +123,7 @@ def test_what_must_be_kept_when_settling(state: DurableState) -> None:
     # covers TRIM-2, TRIM-4
     apply(state, cr.CursorMarkDeleted(1, 1, 2))
     assert state.first_needed_entry(1) == 0, "what the only subscription has acknowledged of an open ledger"
-    apply(state, *state.records_to_open_ledger(1, 50), r.EntriesAppended(run_of(2, 0, [b"d", b"e"])))
+    apply(state, *state.records_to_open_ledger(1, 50), EntriesAppended(run_of(2, 0, [b"d", b"e"])))
     apply(state, cr.CursorCreated(2, 1, "late", 1, 2, 7, {}), cr.CursorMarkDeleted(1, 2, 0))
     assert state.first_needed_entry(1) == 0, "a closed ledger that one subscription has not left"
     apply(state, cr.CursorMarkDeleted(2, 2, 0))
@@ -122,7 +131,7 @@ def test_what_must_be_kept_when_settling(state: DurableState) -> None:
     assert state.first_needed_entry(2) == 0
     apply(state, cr.CursorDeleted(1), cr.CursorDeleted(2))
     assert state.first_needed_entry(1) == 0, "without a durable cursor everything stays"
-    apply(state, r.EntriesDropped(1, 1, 2))
+    apply(state, EntriesDropped(1, 1, 2))
     assert state.first_needed_entry(1) == 2
     assert state.first_needed_entry(9) is None
 
@@ -150,9 +159,9 @@ def test_of_a_cursor_with_many_holes_only_the_changed_blocks_are_handed_out() ->
     # covers CUR-5
     state = apply(
         DurableState(),
-        r.TopicCreated(1, TOPIC, 5, {}),
-        r.LedgerOpened(1, 1, 6),
-        r.EntriesAppended(run_of(1, 0, [b"x"] * 20_000)),
+        TopicCreated(1, TOPIC, 5, {}),
+        LedgerOpened(1, 1, 6),
+        EntriesAppended(run_of(1, 0, [b"x"] * 20_000)),
         cr.CursorCreated(1, 1, "sub", -1, -1, 7, {}),
         cr.CursorAcked(1, [(1, entry_id, entry_id + 1) for entry_id in range(1, 20_000, 2)]),
     )
@@ -177,8 +186,8 @@ def test_of_a_cursor_with_many_holes_only_the_changed_blocks_are_handed_out() ->
 def test_rows_have_the_columns_of_their_tables(state: DurableState) -> None:
     apply(
         state,
-        r.PartitionedTopicSet("p", 3, {}),
-        r.NamespaceSet("a/b", "{}"),
+        PartitionedTopicSet("p", 3, {}),
+        NamespaceSet("a/b", "{}"),
         dr.DocumentSet(dr.TENANTS, "a", "{}"),
         sr.SequencesReached([1], ["p"], [3]),
         kr.CompactionPrepared(1, -1, -1),
@@ -217,9 +226,7 @@ def test_a_compacted_ledger_is_beside_the_chain_and_replaces_the_one_before(stat
     # covers CMP-C4
     chain = list(state.topics[1].ledger.ledger_ids())
     apply(state, kr.CompactionPrepared(1, 1, 0), kr.CompactionBegun(1, 5, 100))
-    apply(
-        state, r.EntriesAppended(run_of(5, 0, [b"a", b"b"])), kr.CompactionFinished(1, 5, 1, 1, 200, 3, (1, 1, -1), ())
-    )
+    apply(state, EntriesAppended(run_of(5, 0, [b"a", b"b"])), kr.CompactionFinished(1, 5, 1, 1, 200, 3, (1, 1, -1), ()))
     apply(state, kr.CompactionBegun(1, 6, 300))
     assert state.topics[1].ledger.ledger_ids() == chain
     assert {5, 6} <= state.ledgers.keys()

@@ -5,13 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.records import transactions as txn
-from spark_pulsar.ledger.records.base import EntriesAppended, LedgerOpened, PartitionedTopicSet, TopicCreated
-from spark_pulsar.ledger.records.cursors import CursorCreated
-from spark_pulsar.ledger.records.damage import TopicDamaged
-from spark_pulsar.ledger.rows.snapshot import TABLES, Row, take_dirty_rows
+from spark_pulsar.ledger.state import transactions as txn
+from spark_pulsar.ledger.state.appending import EntriesAppended
+from spark_pulsar.ledger.state.apply import apply
+from spark_pulsar.ledger.state.cursors.records import CursorCreated
+from spark_pulsar.ledger.state.damage import TopicDamaged
 from spark_pulsar.ledger.state.durable_state import DurableState
+from spark_pulsar.ledger.state.ledgers import LedgerOpened
+from spark_pulsar.ledger.state.snapshot import TABLES, Row, take_dirty_rows
+from spark_pulsar.ledger.state.topics import PartitionedTopicSet, TopicCreated
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
 from spark_pulsar.model.positions.ids import TransactionId
 from spark_pulsar.storage.checkpoint.checkpoint import Checkpoint, CommitUncertain, JournalMark

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_pulsar.ledger.records.base import CounterSet, TopicCreated
+from spark_pulsar.ledger.state.durable_state import CounterSet
+from spark_pulsar.ledger.state.topics import TopicCreated
 from spark_pulsar.ledger.storage import StorageError, StorageLocked
 from spark_pulsar.storage.checkpoint.read_only import CannotLook, unchanged
 from spark_pulsar.storage.disk.disk import Disk

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.records.base import EntriesAppended, Record, TopicCreated
+from spark_pulsar.ledger.records import Record
+from spark_pulsar.ledger.state.appending import EntriesAppended
+from spark_pulsar.ledger.state.apply import apply
 from spark_pulsar.ledger.state.durable_state import DurableState
+from spark_pulsar.ledger.state.topics import TopicCreated
 from spark_pulsar.ledger.storage import StorageFailed
 from spark_pulsar.storage.disk.disk import Buffer, Disk
 from spark_pulsar.storage.disk.layout import LEDGER_SUFFIX

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_pulsar.ledger.records.codec import RecordDamaged
+from spark_pulsar.ledger.records import RecordDamaged
 from spark_pulsar.storage.journal.groups import (
     GROUP_HEADER_BYTES,
     RECORD,

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from spark_pulsar.ledger.apply.table import apply
-from spark_pulsar.ledger.records.base import CounterSet, EntriesAppended, TopicCreated
+from spark_pulsar.ledger.state.appending import EntriesAppended
+from spark_pulsar.ledger.state.apply import apply
+from spark_pulsar.ledger.state.durable_state import CounterSet
+from spark_pulsar.ledger.state.topics import TopicCreated
 from spark_pulsar.storage.disk.disk import Buffer, Disk
 from spark_pulsar.storage.disk.held import take_lock
 from spark_pulsar.storage.disk.layout import Layout

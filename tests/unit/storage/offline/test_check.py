@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_pulsar.ledger.records.base import EntriesAppended, TopicCreated
+from spark_pulsar.ledger.state.appending import EntriesAppended
+from spark_pulsar.ledger.state.topics import TopicCreated
 from spark_pulsar.storage.disk.layout import Layout
 from spark_pulsar.storage.offline.check import Finding, Severity, check
 from tests.contract.storages import FileWorld

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_pulsar.ledger.entries import EntryColumns
-from spark_pulsar.ledger.records.damage import TopicDamaged
+from spark_pulsar.ledger.state.damage import TopicDamaged
 from spark_pulsar.ledger.storage import StorageDamaged
 from spark_pulsar.storage.ledgers.lost_entries import LostEntries
 from spark_pulsar.storage.ledgers.writing import MergedEntries

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from spark_pulsar.ledger.entries import EntryColumns
-from spark_pulsar.ledger.records.base import EntriesAppended, LedgersTrimmed, TopicCreated
-from spark_pulsar.ledger.records.cursors import CursorCreated, CursorMarkDeleted
-from spark_pulsar.ledger.records.damage import TopicDamaged
+from spark_pulsar.ledger.state.appending import EntriesAppended
+from spark_pulsar.ledger.state.cursors.records import CursorCreated, CursorMarkDeleted
+from spark_pulsar.ledger.state.damage import TopicDamaged
+from spark_pulsar.ledger.state.ledgers import LedgersTrimmed
+from spark_pulsar.ledger.state.topics import TopicCreated
 from spark_pulsar.ledger.storage import StorageDamaged
 from spark_pulsar.storage.offline.check import Severity, check
 from tests.contract.histories import picture

@@ -1,1 +1,0 @@
-"""Effects of the records on the durable state."""

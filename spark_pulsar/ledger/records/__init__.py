@@ -1,1 +1,0 @@
-"""The journal's records: facts with a type, a version and bytes."""

@@ -1,1 +1,0 @@
-"""The durable state as rows of the checkpoint, and back."""

@@ -1,0 +1,1 @@
+"""Cursors: what subscriptions have consumed."""
