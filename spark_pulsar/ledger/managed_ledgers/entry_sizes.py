@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 
 MAX_WINDOW_ENTRIES: Final = 4096
 """Most entries of a window; of more only marks are kept."""
-
 _LEARNED_ENTRIES: Final = 2048
-
 _WINDOWS: Final = 2
 """Windows kept for a topic: one for its slowest mark-delete, one for the place that a quota leaves."""
 

@@ -17,7 +17,6 @@ _SEALED_MARKS: Final = 32
 
 LEDGER_ID, ENTRIES, SIZE_BYTES, MESSAGES, NEXT_MARK_BYTES, OPENED_MS = range(6)
 """The numbers of a ledger, by column. The two that never change are there to be looked at beside the others."""
-
 WIDTH: Final = 6
 
 _MINUTE_MS = 60_000

@@ -30,19 +30,12 @@ if TYPE_CHECKING:
     from .durable_state import DurableState
 
 _HEAD: Final = Struct("<IIIB")
-
 _EXTENT_HEAD: Final = Struct("<IIIBQQ")
-
 _ENTRY_ALONE: Final = Struct("<IIIBQQII")
-
 _OFFSETS_ALONE: Final = Struct("<II")
-
 _OLD_RUN_HEAD: Final = Struct("<QQIIIB")
-
 _ALL_SINGLE: Final = 1
-
 _ONE_EXTENT: Final = 2
-
 _MAX_WASTE_SHIFT: Final = 3
 
 _Head = tuple[int, int, int, int, int, int]

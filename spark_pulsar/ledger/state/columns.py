@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from .durable_state import DurableState
 
 Column = npt.NDArray[np.int64]
-
 _NO_ROWS: Final = np.empty(0, np.int64)
 
 

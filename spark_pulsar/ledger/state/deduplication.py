@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from .durable_state import DurableState
 
 _ONE: Final = Struct("<IqqI")
-
 _HEAD: Final = Struct("<I")
 
 

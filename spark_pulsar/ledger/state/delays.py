@@ -34,11 +34,8 @@ if TYPE_CHECKING:
     from .topics import TopicState
 
 BLOCK_SHIFT: Final = 12
-
 _MASK: Final = (1 << BLOCK_SHIFT) - 1
-
 _SPARE_HEADS: Final = 64
-
 _WORTH_SORTING: Final = 128
 """Entries that come together: sorting them into a block of thousands costs less than as many single insertions."""
 

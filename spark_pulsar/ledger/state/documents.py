@@ -13,30 +13,21 @@ if TYPE_CHECKING:
     from .durable_state import DurableState
 
 CLUSTERS: Final = "clusters"
-
 TENANTS: Final = "tenants"
-
 TOPIC_POLICIES: Final = "topic_policies"
 """Policies by the full name of a topic, for all its partitions."""
-
 GLOBAL_TOPIC_POLICIES: Final = "global_topic_policies"
 """Policies by the full name of a topic, as set for all clusters (`isGlobal=true`)."""
-
 DYNAMIC_CONFIGURATION: Final = "dynamic_configuration"
 """Texts of dynamic configuration keys by their names, which win over `broker.conf` (ADM-1)."""
-
 RESOURCE_GROUPS: Final = "resource_groups"
 """Rates of resource groups by their names (ADM-5)."""
-
 RESOURCE_QUOTAS: Final = "resource_quotas"
 """Resource quotas of bundles, by `tenant/namespace/bundle`, and the default one, by `default` (ADM-6)."""
-
 FAILURE_DOMAINS: Final = "failure_domains"
 """Failure domains of a cluster, by its name."""
-
 ISOLATION_POLICIES: Final = "isolation_policies"
 """Namespace isolation policies of a cluster, by its name."""
-
 KINDS: Final = (
     CLUSTERS,
     TENANTS,

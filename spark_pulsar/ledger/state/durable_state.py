@@ -27,9 +27,7 @@ from .topics import PartitionedTopic, TopicDeleted, TopicState
 from .transactions import Transaction
 
 NEXT_TOPIC: Final = "next.topic"
-
 NEXT_LEDGER: Final = "next.ledger"
-
 NEXT_CURSOR: Final = "next.cursor"
 """Names of the counters that hand out ids of topics, ledgers and cursors."""
 

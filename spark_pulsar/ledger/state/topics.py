@@ -42,8 +42,8 @@ class TopicState:
     damages: list[Damage] = field(default_factory=list)
     """Damage that storage found, accepted or not."""
 
-    epoch: int = -1
-    """Epoch of the last exclusive access; -1 = no producer ever had it (PR-7)."""
+    epoch: int = UNSET
+    """Epoch of the last exclusive access, `UNSET` if no producer ever had it (PR-7)."""
     is_terminated: bool = False
     """True if the topic takes no more entries, for good (TN-13)."""
     has_chunks: bool = False

@@ -308,9 +308,7 @@ TRANSACTION_COLUMNS: Final = (
 )
 """Columns of table `transactions`; the first two are its key. `names` is JSON: topics that were added, and topic and
 subscription of each that was."""
-
 ENTRY_COLUMNS: Final = ("most INTEGER", "least INTEGER", "ledger_id INTEGER", "ranges BLOB")
-
 ACK_COLUMNS: Final = (
     "most INTEGER",
     "least INTEGER",
@@ -320,7 +318,6 @@ ACK_COLUMNS: Final = (
     "ranges BLOB",
     "batch_sets BLOB",
 )
-
 WITHHELD_COLUMNS: Final = ("ledger_id INTEGER", "ranges BLOB")
 
 

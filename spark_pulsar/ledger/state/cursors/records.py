@@ -1,8 +1,7 @@
 """Records of cursors (CUR-1 ... CUR-6), their effect, and their rows in the checkpoint.
 
-Rows of durable cursors: one each for where it stands, and one for each block of entries in which it keeps something.
-
-A block is 4,096 entries of a ledger (`cursor.BLOCK_SHIFT`): acked ranges that begin in it, bit sets of partly acked
+A durable cursor has a row for where it stands, and one for each block of entries in which it keeps something. A block
+is 4,096 entries of a ledger (`cursor.BLOCK_SHIFT`): acked ranges that begin in it, bit sets of partly acked
 batches, redelivery counts. So a checkpoint writes what changed, however many holes a cursor has.
 """
 
@@ -37,11 +36,8 @@ if TYPE_CHECKING:
     from spark_pulsar.ledger.state.durable_state import DurableState
 
 _ACKED_HEAD: Final = Struct("<QII")
-
 _ACKED_ONE: Final = Struct("<QIIqqq")
-
 _BATCH_HEAD: Final = Struct("<qqI")
-
 _RANGE_BYTES: Final = 24
 
 
@@ -270,7 +266,6 @@ CURSOR_COLUMNS = (
 )
 """Columns of table `cursors`; the first is its key. Properties are a JSON object; with those of the last cumulative
 ack, which are rare, an array of both."""
-
 BLOCK_COLUMNS = (
     "cursor_id INTEGER",
     "ledger_id INTEGER",
