@@ -140,7 +140,7 @@ def _delete(core: Core, call: Call) -> object:
     existing(core, name.namespace_name)
     if not call.flag("force"):
         return {"version": registry.delete(core, name)}
-    registry.forget(core, name)
+    registry.delete_all(core, name)
     return {"version": registry.NO_VERSION}
 
 

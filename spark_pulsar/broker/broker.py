@@ -133,13 +133,13 @@ class Broker:
         self.core.unacked_limit = unacked_limit.from_config(config, self.core.wake)
         self.core.silent_producers = SilentProducers()
         self.core.compactions = Compactions()
-        self.core.taken_into_use = (
+        self.core.loaded = (
             lambda core, topic: core.monitors.adopt(topic),
             delayed_delivery.adopt,
             entries.adopt,
         )
         self.core.front_consumed, self.core.end_acked = retention.trim, termination.notify_if_all_acked
-        self.core.deleted = (compaction.forget, lambda core, topic: core.monitors.let_go(topic))
+        self.core.deleted = (compaction.stop_topic, lambda core, topic: core.monitors.remove_topic(topic))
         self.core.transactions = coordinator.new_coordinators(self.core)
         self.core.dispatch_limit = dispatch_rates.of_all(self.core)
         self.core.idle = IdleSubscriptions(self.core)

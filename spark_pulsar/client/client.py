@@ -156,13 +156,13 @@ class PulsarClient:
             lambda engine, deadline: topics_of(engine.pool, namespace, mode, deadline),
         )
 
-    def forget(self, topics: Collection[str]) -> None:
+    def discard(self, topics: Collection[str]) -> None:
         """Discards partitions that are queried no more: the brokers that serve them, and the readers that queried
         them."""
         engine = self._running()
         for name in map(full_name, topics):
-            engine.probes.forget(name)
-            engine.directory.forget(name)
+            engine.probes.discard(name)
+            engine.directory.discard(name)
 
     def last_message_ids(self, topics: Collection[str]) -> dict[str, MessageId | None]:
         """Returns the id of the last message of each partition, None for an empty one.

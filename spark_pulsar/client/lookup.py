@@ -48,7 +48,7 @@ class TopicDirectory:
         self._targets: dict[str, Target] = {}
         self.reader_types = ReaderTypes()
 
-    def forget(self, topic: str) -> None:
+    def discard(self, topic: str) -> None:
         """Looks `topic` up again next time."""
         with self._lock:
             self._targets.pop(topic, None)
@@ -66,7 +66,7 @@ class TopicDirectory:
         try:
             return self._pool.shared(target, deadline)
         except BaseException:
-            self.forget(topic)
+            self.discard(topic)
             raise
 
     def find(self, topic: str, deadline: Deadline) -> PipelinedRequest[Target]:

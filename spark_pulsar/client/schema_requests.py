@@ -65,7 +65,7 @@ def get_or_create_schema(
     try:
         answer = yield connection.start(requests.get_or_create_schema(request_id, topic, name, schema), request_id)
     except TopicNotFound:
-        directory.forget(topic)
+        directory.discard(topic)
         raise
     version: bytes = answer.getOrCreateSchemaResponse.schema_version
     return version

@@ -36,7 +36,7 @@ class Transactions:
         """Opens a transaction, which is aborted when it has not ended after `timeout_ms`."""
         request_id = next_id()
         command = requests.new_transaction(request_id, coordinator, timeout_ms)
-        answer = yield from self._ask(coordinator, command, request_id, deadline)
+        answer = yield from self._request(coordinator, command, request_id, deadline)
         opened = answer.newTxnResponse
         return TransactionId(opened.txnid_most_bits, opened.txnid_least_bits)
 
@@ -46,15 +46,15 @@ class Transactions:
         """Adds partitions at the coordinator before the first message to them."""
         request_id = next_id()
         command = requests.add_partitions(request_id, transaction, partitions)
-        yield from self._ask(transaction.most, command, request_id, deadline)
+        yield from self._request(transaction.most, command, request_id, deadline)
 
     def end(self, transaction: TransactionId, *, commit: bool, deadline: Deadline) -> PipelinedRequest[None]:
         """Commits or aborts. TransactionNotFound when it has ended, as when an answer was lost."""
         request_id = next_id()
         command = requests.end_transaction(request_id, transaction, commit=commit)
-        yield from self._ask(transaction.most, command, request_id, deadline)
+        yield from self._request(transaction.most, command, request_id, deadline)
 
-    def _ask(
+    def _request(
         self, coordinator: int, command: BaseCommand, request_id: int, deadline: Deadline
     ) -> PipelinedRequest[BaseCommand]:
         topic = f"{COORDINATORS}-partition-{coordinator}"
@@ -70,7 +70,7 @@ class Transactions:
             return (yield connection.start(command, request_id))
         except PulsarError as error:
             if error.retriable:  # it may be another broker's by now
-                self._directory.forget(topic)
+                self._directory.discard(topic)
                 with self._lock:
                     self._ready.pop(connection, None)
             raise

@@ -100,9 +100,9 @@ def _why_not() -> str:
     from pyspark.sql.types import BinaryType, StructField, StructType
 
     schema = StructType([StructField("value", BinaryType())])
-    asked, answer = io.BytesIO(_text({"at": 1}) + _text({"at": 2})), io.BytesIO()
+    request, answer = io.BytesIO(_text({"at": 1}) + _text({"at": 2})), io.BytesIO()
     probe = _Probe()
-    runner.partitions_func(probe, None, schema, 1, asked, answer)
+    runner.partitions_func(probe, None, schema, 1, request, answer)
     if type(probe) is not _Probe:
         return "it did not ask for the rows"
     answer.seek(0)

@@ -67,7 +67,7 @@ class WorkerPython:
         return [name for name in names if name not in self.packages]
 
 
-def ask(command: str, *names: str) -> WorkerPython | None:
+def probe(command: str, *names: str) -> WorkerPython | None:
     """Starts a Python that looks for packages; None if it cannot be started on this machine."""
     try:
         done = subprocess.run(
@@ -90,7 +90,7 @@ def choose_own() -> None:
         return
     if any(find_spec(name) is None for name in ("pyspark", *_FOUND_BY_SPARK)):
         return
-    found = ask(others, *_FOUND_BY_SPARK)
+    found = probe(others, *_FOUND_BY_SPARK)
     if found is not None and found.lacks(*_FOUND_BY_SPARK):
         os.environ[_VARIABLE] = sys.executable
         LOG.info("%s is set to %s: %s has no spark-pulsar", _VARIABLE, sys.executable, others)
@@ -118,7 +118,7 @@ def check(spark: Any, *, is_shipped: bool) -> None:
     """
     check_spark(spark.version)
     command = getattr(_context(spark), "pythonExec", None)
-    found = None if command is None else ask(command, "spark_pulsar", *PACKAGES)
+    found = None if command is None else probe(command, "spark_pulsar", *PACKAGES)
     if found is None:
         return
     where = f"Spark starts its Python workers as {command!r}, which is {found.executable} (Python {found.version})"

@@ -86,19 +86,19 @@ class ColumnStore(Generic[_Owner]):
 
     def release(self, row: int) -> None:
         """Gives back a claimed row."""
-        self.take_out(row)
+        self.detach(row)
         self._free.append(row)
 
     def put(self, row: int, owner: _Owner) -> None:
         """Gives this row to an object, instead of its owner."""
         self._reach(row)
-        self.take_out(row)
+        self.detach(row)
         at = row * self.width
         self.cells[at : at + self.width] = owner.cells[owner.at : owner.at + self.width]
         owner.cells, owner.at = self.cells, at
         self.owners[row] = owner
 
-    def take_out(self, row: int) -> None:
+    def detach(self, row: int) -> None:
         """Takes the row from its owner, if it has one, which keeps its numbers by itself."""
         owner = self.owners[row]
         if owner is not None:

@@ -28,7 +28,9 @@ class CoreRequests:
         self._waiting: set[asyncio.Future[Any]] = set()
         self._ended = False
 
-    def ask(self, request: Callable[[Core], _Answer], happen: Callable[[Requested], None]) -> asyncio.Future[_Answer]:
+    def submit(
+        self, request: Callable[[Core], _Answer], happen: Callable[[Requested], None]
+    ) -> asyncio.Future[_Answer]:
         """Has the core carry out `request`. The answer is its result, once everything it changed is on disk; the
         PulsarError that it raised; CoreContradiction for any other error, which goes on to the engine; ServiceNotReady
         when the core ends before."""

@@ -36,9 +36,9 @@ class DiskWatch:
 
     def _run(self) -> None:
         while not self._end.wait(self._period_s):
-            self.look()
+            self.check()
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Compares the oldest operation with the limits."""
         oldest = self._underway.oldest()
         seconds = oldest.seconds if oldest is not None else 0.0

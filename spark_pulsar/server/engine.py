@@ -137,7 +137,7 @@ class Engine:
         self._rotation = Rotation()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
-        self._looked_ms = 0
+        self._checked_ms = 0
         """Time of the last check whether a checkpoint is needed."""
         self._stopped = False
         self._reads = Reads(loop, storage, self.happen, self.on_trouble, self.stop)
@@ -255,9 +255,9 @@ class Engine:
         self._to_close.append(connection)  # after the answers to the good frames before them
         self.happen([])
 
-    def ask(self, request: Callable[[Core], _Answer]) -> asyncio.Future[_Answer]:
+    def submit(self, request: Callable[[Core], _Answer]) -> asyncio.Future[_Answer]:
         """Runs `request` in the core; its result, once all it changed is on disk, or an error (`CoreRequests`)."""
-        return self._requests.ask(request, lambda event: self.happen([event]))
+        return self._requests.submit(request, lambda event: self.happen([event]))
 
     # A turn
 
@@ -294,8 +294,8 @@ class Engine:
             self._may_wait = len(happened) == 1
             self._perform(effects)
             self._may_wait = False
-            if now_ms != self._looked_ms:
-                self._looked_ms = now_ms
+            if now_ms != self._checked_ms:
+                self._checked_ms = now_ms
                 if self._storage.needs_checkpoint():
                     self._prepare_checkpoint(now_ms)
         except Exception as error:  # noqa: BLE001  # memory can no longer be trusted; the disk can
@@ -308,7 +308,7 @@ class Engine:
         others. It takes not more to write than one submit takes; the rest is for the next turn."""
         happened, self._happened = self._happened, []
         if not self._is_behind and rotation_us:
-            happened += self._rotation.take(rotation_us - (turn_budget.TURN_US - self.room_us))
+            happened += self._rotation.next_events(rotation_us - (turn_budget.TURN_US - self.room_us))
         self.room_us = turn_budget.TURN_US
         taken = turn_budget.taken(happened)
         self._is_behind = taken < len(happened)

@@ -106,13 +106,13 @@ class _Connection(H11Protocol):
         else:
             self._waiting.enter(self, transport.get_extra_info("peername"), transport.abort)
         self._seen: tuple[object, int] | None = None
-        self._watch = self.loop.call_later(PATIENCE_S, self._look)
+        self._watch = self.loop.call_later(PATIENCE_S, self._check_progress)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._watch.cancel()
         self._waiting.leave(self)
         if self._memory is not None:
-            self._memory.forget(self)
+            self._memory.release(self)
         for call in list(self._on_gone):
             call()
         super().connection_lost(exc)
@@ -194,7 +194,7 @@ class _Connection(H11Protocol):
     def _hand_over(self, event: h11.Request) -> None:
         self._watch.cancel()
         if self._memory is not None:
-            self._memory.forget(self)
+            self._memory.release(self)
         self._counted.end()
         self.transport = self._counted.transport
         super().handle_websocket_upgrade(event)
@@ -211,7 +211,7 @@ class _Connection(H11Protocol):
             )  # not through h11, which may refuse an answer to HEAD, or any
         self.transport.close()
 
-    def _look(self) -> None:
+    def _check_progress(self) -> None:
         # The bytes that wait say nothing, as a streamed answer is refilled while it is read; those that have left do.
         is_its_turn = self.transport.get_write_buffer_size() or self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
         seen = (self.cycle, self._counted.left_bytes()) if is_its_turn else None
@@ -219,7 +219,7 @@ class _Connection(H11Protocol):
             self.transport.abort()
             return
         self._seen = seen
-        self._watch = self.loop.call_later(PATIENCE_S, self._look)
+        self._watch = self.loop.call_later(PATIENCE_S, self._check_progress)
 
 
 def _with_websockets(app: ASGIApp, websockets: ASGIApp) -> ASGIApp:

@@ -131,7 +131,7 @@ class EntryReading:
         while first + len(sizes) < end:
             at = first + len(sizes)
             try:
-                found = self._look(ledger_id, at, self._files.sizes, self._sizes_in_journal)
+                found = self._find_run(ledger_id, at, self._files.sizes, self._sizes_in_journal)
             except StorageDamaged as error:
                 # The reader of these entries reports it.
                 found = max((lost_end for _, _, lost_end in error.lost), default=end), []
@@ -145,10 +145,10 @@ class EntryReading:
         return place.first, self._journal.sizes(segment, ledger_id, place)
 
     def _find(self, ledger_id: int, entry_id: int) -> EntryRun | None:
-        run = self._look(ledger_id, entry_id, self._files.read, self._journal.read)
+        run = self._find_run(ledger_id, entry_id, self._files.read, self._journal.read)
         return None if run is None else run.slice(entry_id, run.end_entry_id)
 
-    def _look(
+    def _find_run(
         self,
         ledger_id: int,
         entry_id: int,

@@ -21,7 +21,7 @@ from spark_pulsar.ledger.storage import OnDurable, RecoveryReport, StorageError,
 from spark_pulsar.storage.checkpoint.checkpoint import Checkpoint, CommitUncertain, JournalMark
 from spark_pulsar.storage.checkpoint.copy import CheckpointCopy
 from spark_pulsar.storage.disk.disk import Disk
-from spark_pulsar.storage.disk.held import HeldDirectory, Identity, take_lock
+from spark_pulsar.storage.disk.held import HeldDirectory, Identity, lock_for_writing
 from spark_pulsar.storage.disk.layout import Layout
 from spark_pulsar.storage.disk.threads import Background, Threads
 from spark_pulsar.storage.disk.underway import Underway, WatchedDisk
@@ -35,7 +35,7 @@ from spark_pulsar.storage.ledgers.files import Extent, LedgerFiles
 from spark_pulsar.storage.ledgers.lost_entries import LostEntries
 from spark_pulsar.storage.recovery.leftovers import clear_leftovers
 from spark_pulsar.storage.recovery.replay import recover
-from spark_pulsar.storage.recovery.take_over import find_short_files, take_last_group, take_over_segments
+from spark_pulsar.storage.recovery.take_over import find_short_files, open_segments, restore_last_group
 from spark_pulsar.storage.settling.pace import SettlingPace, work
 from spark_pulsar.storage.settling.settler import SettlePlan, Settler, SettlingStopped, entries_left_out, plan_ledgers
 
@@ -156,7 +156,7 @@ class FileStorage:
         disk = disk or Disk()
         if underway is not None:
             disk = WatchedDisk(disk, underway)
-        held = take_lock(layout, expected)
+        held = lock_for_writing(layout, expected)
         storage = cls(layout, disk, held, on_failed, on_trouble, on_disk_full, threads or Threads())
         try:
             state = storage._recover(sync_data, segment_bytes)
@@ -191,8 +191,8 @@ class FileStorage:
         self._opened.callback(self._segments.close)
         self._reading.segments = self._segments.in_use
         replay = recovered.replay
-        current = take_over_segments(disk, layout, self._segments, self._mark, replay, may_reuse=may_reuse)
-        again, first = take_last_group(self._lock, self._segments, self._index, self._mark, replay)
+        current = open_segments(disk, layout, self._segments, self._mark, replay, may_reuse=may_reuse)
+        again, first = restore_last_group(self._lock, self._segments, self._index, self._mark, replay)
         self._background = Background("settler", self._threads)
         self._background.put(self._copy.verify)
         if not self._checkpoint.is_counted:
@@ -226,7 +226,7 @@ class FileStorage:
             self._checkpoint.commit((), self._mark, {})
             self._copy.commit((), self._mark, {}, frozenset(), self._trouble)
         except CommitUncertain as error:
-            self._give_up(error)
+            self._fail_checkpoint(error)
         except OSError as error:
             self._trouble(error)
 
@@ -325,7 +325,7 @@ class FileStorage:
         except SettlingStopped:
             pass
         except CommitUncertain as error:
-            self._give_up(error)
+            self._fail_checkpoint(error)
         except Exception as error:  # noqa: BLE001 - whatever it was, the journal still has everything
             self.settle_error = error
             self._not_before = self._threads.now_s() + _RETRY_S
@@ -388,7 +388,7 @@ class FileStorage:
         """Removes the files of trimmed ledgers, durably: the next checkpoint does not note them any more."""
         if self._to_remove:
             for ledger_id in sorted(self._to_remove):
-                self._files.forget(ledger_id)
+                self._files.discard(ledger_id)
                 self._disk.remove(self._layout.ledger(ledger_id))
             self._disk.sync_directory(self._layout.ledgers)
             self._to_remove.clear()
@@ -402,7 +402,7 @@ class FileStorage:
         if known:
             self._segments.recycle(segment)
 
-    def _give_up(self, error: OSError) -> None:
+    def _fail_checkpoint(self, error: OSError) -> None:
         """Fails the storage: what the checkpoint holds is unknown until it is opened again."""
         failure = StorageFailed(f"storing the checkpoint failed: {error}")
         failure.__cause__ = error

@@ -25,7 +25,7 @@ from spark_pulsar.ledger.storage import StorageDamaged, StorageError
 from spark_pulsar.storage.checkpoint.checkpoint import Checkpoint, JournalMark
 from spark_pulsar.storage.checkpoint.inventory import counted, row_crc
 from spark_pulsar.storage.disk.disk import Disk
-from spark_pulsar.storage.disk.held import take_lock
+from spark_pulsar.storage.disk.held import lock_for_writing
 from spark_pulsar.storage.disk.layout import Layout
 from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.storage.offline.check import Severity, check
@@ -410,7 +410,7 @@ def test_the_inventory_is_what_counting_gives(tmp_path: Path) -> None:
 def test_a_checkpoint_reads_no_rows_but_those_that_it_replaces(tmp_path: Path) -> None:
     """The work of SQLite for two rows does not grow with the rows that are there."""
     layout = Layout(tmp_path)
-    take_lock(layout).close()
+    lock_for_writing(layout).close()
     checkpoint = Checkpoint(layout)
     checkpoint.create()
     ticks: list[int] = []

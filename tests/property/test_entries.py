@@ -108,4 +108,4 @@ def test_interleaved_chunks_come_together(sizes: list[int], random: object) -> N
             found[of.producer_name] = done.payload
             assert done.positions == [(number, at) for at in range(of.num_chunks_from_msg)]
     assert found == {f"p{number}": bytes([number]) * size for number, size in enumerate(sizes)}
-    assert (len(assembler), assembler.pending_bytes, assembler.take_lost()) == (0, 0, [])
+    assert (len(assembler), assembler.pending_bytes, assembler.pop_lost()) == (0, 0, [])

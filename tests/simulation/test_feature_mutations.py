@@ -245,12 +245,12 @@ def what_a_rate_holds_back_never_goes(patch: pytest.MonkeyPatch) -> None:
 
 
 def what_is_sent_costs_nothing(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(DispatchLimiter, "take", lambda _self, _messages, _size_bytes: None)
+    patch.setattr(DispatchLimiter, "spend", lambda _self, _messages, _size_bytes: None)
 
 
 def bytes_are_not_limited(patch: pytest.MonkeyPatch) -> None:
-    real = DispatchLimiter.take
-    patch.setattr(DispatchLimiter, "take", lambda self, messages, _size_bytes: real(self, messages, 0))
+    real = DispatchLimiter.spend
+    patch.setattr(DispatchLimiter, "spend", lambda self, messages, _size_bytes: real(self, messages, 0))
 
 
 def who_waits_for_a_rate_waits_for_ever(patch: pytest.MonkeyPatch) -> None:

@@ -174,7 +174,7 @@ def exclusive_forgets_to_go_back(patch: pytest.MonkeyPatch) -> None:
 
 def shared_forgets_what_a_consumer_held(patch: pytest.MonkeyPatch) -> None:
     def detach(self: RedeliveringDispatcher, consumer: Any) -> None:
-        consumer.let_go_of_all()
+        consumer.release_all()
         if not self.subscription.consumers:
             self.rewind()
 

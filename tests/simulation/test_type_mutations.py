@@ -82,13 +82,13 @@ def sticky_hashes_move_at_once(patch: pytest.MonkeyPatch) -> None:
 
 def keys_wander(patch: pytest.MonkeyPatch) -> None:
     """Makes sticky hashes depend on how many entries were looked at before."""
-    real = KeySharedDispatcher._look_at
+    real = KeySharedDispatcher._sticky_hashes_in
 
     def look_at(self: KeySharedDispatcher, run: Any, low: int, high: int) -> list[int]:
         return [1 + (sticky_hash + 9_000 * run.first_entry_id) % 65_534 for sticky_hash in real(self, run, low, high)]
 
     patch.setattr(ReplayQueues, "check", lambda _self, _consumers: None)
-    patch.setattr(KeySharedDispatcher, "_look_at", look_at)
+    patch.setattr(KeySharedDispatcher, "_sticky_hashes_in", look_at)
 
 
 def what_is_drained_stays_parked(patch: pytest.MonkeyPatch) -> None:
@@ -204,13 +204,13 @@ def de_duplication_goes_on(patch: pytest.MonkeyPatch) -> None:
 
 
 def who_was_away_for_a_moment_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    real = deduplication._forget_silent
-    patch.setattr(deduplication, "_forget_silent", lambda core, timeout_ms: real(core, timeout_ms // 2))
+    real = deduplication._remove_silent
+    patch.setattr(deduplication, "_remove_silent", lambda core, timeout_ms: real(core, timeout_ms // 2))
 
 
 def who_came_back_is_forgotten(patch: pytest.MonkeyPatch) -> None:
     """Forgets a producer although it came back, as its time goes on."""
-    real = deduplication._forget_silent
+    real = deduplication._remove_silent
 
     def forget(core: Core, timeout_ms: int) -> None:
         before = {topic: topic.producers for topic in core.topics.values()}
@@ -220,7 +220,7 @@ def who_came_back_is_forgotten(patch: pytest.MonkeyPatch) -> None:
         for topic, producers in before.items():
             topic.producers = producers
 
-    patch.setattr(deduplication, "_forget_silent", forget)
+    patch.setattr(deduplication, "_remove_silent", forget)
 
 
 # ---- schemas
@@ -240,7 +240,7 @@ def a_version_is_used_again(patch: pytest.MonkeyPatch) -> None:
 
     def delete(core: Core, topic: Any) -> int:
         version = real(core, topic)
-        registry.forget(core, topic)
+        registry.delete_all(core, topic)
         return version
 
     patch.setattr(registry, "delete", delete)

@@ -17,7 +17,7 @@ from .answers import flag, json_answer, parse_body
 from .gate import Answer
 from .path_names import topic_name
 from .refusals import Refused
-from .slices import ask_later, change_in_slices, read_in_slices
+from .slices import change_in_slices, read_in_slices, run_in_slices
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
@@ -175,7 +175,7 @@ def shows_later(begin: Callable[[Core, Call, Callable[[Answer | PulsarError], No
     """Makes the handler that shows an answer as JSON, when the core has it."""
 
     async def handler(call: Call) -> Response:
-        return await json_answer(await ask_later(call.gate, lambda core, answer: begin(core, call, answer)))
+        return await json_answer(await run_in_slices(call.gate, lambda core, answer: begin(core, call, answer)))
 
     return handler
 

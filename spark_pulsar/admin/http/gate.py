@@ -19,7 +19,7 @@ class Gate(Protocol):
     def core(self) -> Core:
         """The core, for reading only."""
 
-    def ask(self, request: Callable[[Core], Answer]) -> asyncio.Future[Answer]:
+    def submit(self, request: Callable[[Core], Answer]) -> asyncio.Future[Answer]:
         """Runs `request` in the core; the future gets its result when its changes are on disk, or its error."""
 
     def disk_space(self) -> tuple[int, int] | None:

@@ -149,14 +149,14 @@ async def change_in_slices(gate: Gate, begin: Callable[[Core], object]) -> objec
             return slices, slices.do_one()
         return _Slices.ended(changed), False
 
-    slices, is_under_way = await gate.ask(begin_slices)
+    slices, is_under_way = await gate.submit(begin_slices)
     while is_under_way:
         await next_slice()
-        is_under_way = await gate.ask(lambda _: slices.do_one())
+        is_under_way = await gate.submit(lambda _: slices.do_one())
     return slices.result
 
 
-async def ask_later(
+async def run_in_slices(
     gate: Gate, begin: Callable[[Core, Callable[[Answer | PulsarError], None]], object], *, changes: bool = False
 ) -> Answer:
     """Runs `begin` in the core, in slices if it is a generator, with a function for its answer; returns the answer once
@@ -196,8 +196,8 @@ async def ask_later(
 
 def _has_ended(gate: Gate) -> bool:
     """Returns whether the core of the request has ended: it refuses requests at once."""
-    asked = gate.ask(lambda _: None)
-    if asked.done():
-        return asked.exception() is not None
-    asked.cancel()
+    answer = gate.submit(lambda _: None)
+    if answer.done():
+        return answer.exception() is not None
+    answer.cancel()
     return False

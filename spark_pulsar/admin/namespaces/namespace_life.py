@@ -268,7 +268,7 @@ def delete_in_steps(core: Core, namespace: str, *, force: bool) -> Steps[None]:
             yield from _delete_topics(core, namespace)
     if _has_topics(core, namespace):
         raise Refused(409, "Cannot delete non empty namespace")
-    registry.forget_namespace(core, namespace)
+    registry.delete_namespace(core, namespace)
     for quota in [each for each in core.state.documents[RESOURCE_QUOTAS] if each.startswith(f"{namespace}/")]:
         core.append(DocumentDeleted(RESOURCE_QUOTAS, quota))
     core.append(NamespaceDeleted(namespace))
@@ -352,7 +352,7 @@ async def _delete_property(call: Call) -> Response:
         _set_properties(core, call, left)
         return old
 
-    return PlainTextResponse(await call.gate.ask(delete))
+    return PlainTextResponse(await call.gate.submit(delete))
 
 
 def _migrate(core: Core, call: Call) -> None:

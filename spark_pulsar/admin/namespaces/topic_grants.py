@@ -29,7 +29,7 @@ GRANT_PATH: Final = "admin/v2/namespaces/grantPermissionsOnTopics"
 REVOKE_PATH: Final = "admin/v2/namespaces/revokePermissionsOnTopics"
 
 
-def topics_asked(call: Call) -> list[tuple[TopicName, Mapping[str, Any]]]:
+def requested_topics(call: Call) -> list[tuple[TopicName, Mapping[str, Any]]]:
     """Reads the topics of a request, each with the members that say what is requested for it. Raises Refused unless all
     are of one namespace."""
     body = call.json()
@@ -53,7 +53,7 @@ def _topic(value: object) -> TopicName:
 
 def _grant(core: Core, call: Call) -> None:
     """Grants a role its actions with each topic, in place of those that it had."""
-    found = topics_asked(call)
+    found = requested_topics(call)
     given = [(name, read_role(each.get("role")), actions(each.get("actions"))) for name, each in found]
     changed = _known_grants(core, [name for name, _ in found])
     for name, role, allowed in given:
@@ -63,7 +63,7 @@ def _grant(core: Core, call: Call) -> None:
 
 def _revoke(core: Core, call: Call) -> None:
     """Takes all actions with each topic away from a role, which may have none."""
-    found = topics_asked(call)
+    found = requested_topics(call)
     roles = [(name, read_role(each.get("role"))) for name, each in found]
     changed = _known_grants(core, [name for name, _ in found])
     for name, role in roles:
@@ -81,7 +81,7 @@ def _known_grants(core: Core, topics: Sequence[TopicName]) -> dict[str, Grants]:
 
 def _administrator(core: Core, call: Call) -> None:
     """Refuses those who do not administrate the tenant of the topics, which the body names."""
-    access.administrator(core, call, topics_asked(call)[0][0].tenant)
+    access.administrator(core, call, requested_topics(call)[0][0].tenant)
 
 
 ROUTES: Final[Routes] = (

@@ -312,10 +312,10 @@ async def _get_subscription_rate(call: Call) -> Response:
     return value_or_empty(stored)
 
 
-def _forget(core: Core, call: Call) -> None:
+def _delete_policies(core: Core, call: Call) -> None:
     """Removes all policies of a topic, which need not exist."""
     check_namespace(core, call.topic)
-    policy_changes.forget_topic(core, call.topic.base)
+    policy_changes.remove_topic(core, call.topic.base)
 
 
 # ---- paths ------------------------------------------------------------------------------------------------------
@@ -370,7 +370,7 @@ def _routes() -> Routes:
     set_rate, delete_rate = _changes_by_name(rates, _topic, _subscription, _store_rate)
     return (
         *found,
-        *routes(TOPIC_PATH, ("DELETE /policies", access.topic_policy("MAX_PRODUCERS", "WRITE"), changes(_forget))),
+        *routes(TOPIC_PATH, ("DELETE /policies", access.topic_policy("MAX_PRODUCERS", "WRITE"), changes(_delete_policies))),
         *_quota_routes(NAMESPACE_PATH, _namespace, _namespace_rule, reads(_namespace_quotas)),
         *_quota_routes(TOPIC_PATH, _topic, _topic_rule, reads(_topic_quotas)),
         *routes(

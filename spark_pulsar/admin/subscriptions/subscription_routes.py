@@ -10,7 +10,7 @@ from spark_pulsar.admin.http import access
 from spark_pulsar.admin.http.answers import text_map
 from spark_pulsar.admin.http.calls import TOPIC_PATH, changes, reads, routes, whole_number_in_path
 from spark_pulsar.admin.http.refusals import Refused
-from spark_pulsar.admin.http.slices import ask_later
+from spark_pulsar.admin.http.slices import run_in_slices
 from spark_pulsar.admin.topics.topic_life import check_stored
 
 from . import cursors
@@ -47,7 +47,7 @@ def _later(begin: Callable[[Core, Call, cursors.Answer], object]) -> Handler:
         def run(core: Core, answer: cursors.Answer) -> object:
             return begin(core, call, answer)
 
-        await ask_later(call.gate, run, changes=True)
+        await run_in_slices(call.gate, run, changes=True)
         return Response(status_code=204)
 
     return handler

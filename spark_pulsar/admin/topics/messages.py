@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 from spark_pulsar.admin.http import access
 from spark_pulsar.admin.http.calls import TOPIC_PATH, routes, shows_later, whole_number_in_path
 from spark_pulsar.admin.http.refusals import Refused
-from spark_pulsar.admin.http.slices import ask_later
+from spark_pulsar.admin.http.slices import run_in_slices
 from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.subscriptions import cursor_moves
 from spark_pulsar.broker.subscriptions.consumer_stats import timestamp
@@ -177,7 +177,7 @@ def _shows(begin: Callable[[Core, Call, StoredAnswer], None]) -> Handler:
     """Makes the handler that shows a stored entry."""
 
     async def handler(call: Call) -> Response:
-        stored: Stored = await ask_later(call.gate, lambda core, answer: begin(core, call, answer))
+        stored: Stored = await run_in_slices(call.gate, lambda core, answer: begin(core, call, answer))
         return message_answer(stored)
 
     return handler
@@ -231,7 +231,7 @@ async def _id_at_time(call: Call) -> Response:
             core, stored_topic(core, call, "Get message ID by timestamp", hint), time_ms, answer
         )
 
-    position: Position = await ask_later(call.gate, begin)
+    position: Position = await run_in_slices(call.gate, begin)
     return JSONResponse(id_json(position, call.topic.partition))
 
 

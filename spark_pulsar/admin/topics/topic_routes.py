@@ -9,7 +9,7 @@ from spark_pulsar.admin.http import access
 from spark_pulsar.admin.http.answers import json_answer, text_map, whole_number
 from spark_pulsar.admin.http.calls import TOPIC_PATH, changes, reads, routes, shows_change
 from spark_pulsar.admin.http.refusals import Refused
-from spark_pulsar.admin.http.slices import ask_later, read_in_slices
+from spark_pulsar.admin.http.slices import read_in_slices, run_in_slices
 from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.lifetime import compaction
 from spark_pulsar.broker.subscriptions import cursor_moves
@@ -60,7 +60,7 @@ async def _wanted(call: Call, found: Iterable[Topic]) -> topic_stats.Wanted:
             def begin(core: Core, done: Callable[[dict[str, int] | PulsarError], None], topic: Topic = topic) -> None:
                 backlog_size.with_earliest(core, topic, done)
 
-            times = await ask_later(call.gate, begin)
+            times = await run_in_slices(call.gate, begin)
             earliest |= {(topic.full_name, name): published_ms for name, published_ms in times.items()}
     return topic_stats.Wanted(
         publishers=not call.flag("excludePublishers"),
@@ -78,7 +78,7 @@ async def _find_oldest(call: Call, found: Iterable[Topic]) -> None:
         def begin(core: Core, done: Callable[[object], None], topic: Topic = topic) -> None:
             backlog_size.with_oldest(core, topic, lambda _: done(None))
 
-        await ask_later(call.gate, begin)
+        await run_in_slices(call.gate, begin)
 
 
 async def _stats(call: Call) -> Response:

@@ -22,7 +22,7 @@ _Command = TypeVar("_Command")
 SERVER_VERSION = "Pulsar Server 4.0.8 (spark-pulsar 0.1.0)"
 """Server version in CONNECTED: the Pulsar version whose behaviour the broker keeps, and its own."""
 
-MAX_ASKING: Final = 1_000
+MAX_LIVENESS_WAITERS: Final = 1_000
 """Calls that may wait for one liveness check; further ones take the peer for alive."""
 
 MAX_VERSION_LENGTH: Final = 1_000
@@ -57,8 +57,8 @@ def release(core: Core, session: Session) -> None:
     if core.sessions.pop(session.session_id, None) is None:
         return
     core.paused_sessions.discard(session.session_id)
-    core.authentications.forget(session.session_id)
-    core.sliced_requests.forget(session.session_id)
+    core.authentications.remove_session(session.session_id)
+    core.sliced_requests.remove_session(session.session_id)
     if session.timer is not None:
         session.timer.cancel()
     for watcher in list(session.watchers.values()):
@@ -153,7 +153,7 @@ def check_alive(core: Core, session: Session, answer: Callable[[bool], None]) ->
         answer(True)  # we ourselves do not listen to it at the moment (PR-15)
         return
     waiters = session.alive_waiters
-    if len(waiters) >= MAX_ASKING:
+    if len(waiters) >= MAX_LIVENESS_WAITERS:
         answer(True)  # the client may come again
         return
     waiters.append(answer)
@@ -161,14 +161,14 @@ def check_alive(core: Core, session: Session, answer: Callable[[bool], None]) ->
         return
     core.send(session, commands.ping())
 
-    def give_up() -> None:
+    def end_silent() -> None:
         if session.alive_waiters is waiters:  # else it answered; others have requested one since
             session.alive_waiters = []
             end(core, session, "no answer to a liveness check")
             for waiter in waiters:
                 waiter(False)
 
-    core.at(core.now_ms + core.config.liveness_check_timeout_ms, give_up)
+    core.at(core.now_ms + core.config.liveness_check_timeout_ms, end_silent)
 
 
 def still_wanted(core: Core, session: Session, waiting: dict[int, _Command], number: int, command: _Command) -> bool:

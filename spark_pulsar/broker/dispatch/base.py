@@ -140,10 +140,10 @@ class Dispatcher(ABC):
         ranges = self.subscription.cursor.unacked(self.position, self.visible_through(), entries)
         return sum(end - first for _, first, end in ranges) >= entries
 
-    def is_more_after(self, ranges: list[EntryRange], asked: int, through: Position) -> bool:
-        """Returns, when all of `ranges` were sent, the next `asked` entries at most, whether there are more. If not,
-        moves the read position behind the acknowledged ones."""
-        if sum(end - first for _, first, end in ranges) >= asked:
+    def is_more_after(self, ranges: list[EntryRange], requested: int, through: Position) -> bool:
+        """Returns whether more entries follow `ranges`, the next `requested` ones at most, all of which were sent. If
+        not, moves the read position behind the acknowledged ones."""
+        if sum(end - first for _, first, end in ranges) >= requested:
             return True
         self.position = Position(through.ledger_id, through.entry_id + 1)
         return False

@@ -102,7 +102,7 @@ class ChunkBook:
         """Discards the messages of a consumer that closed: others may get them. Returns the chunks that waited for
         it."""
         for uuid in [uuid for uuid, message in self._messages.items() if message.consumer is consumer]:
-            self._forget_message(uuid)
+            self._remove_message(uuid)
         return list(self.waiting.pop(consumer, ()))
 
     def whole(self, ranges: Iterable[EntryRange]) -> list[EntryRange]:
@@ -113,7 +113,7 @@ class ChunkBook:
             for uuid in uuids:
                 for ledger_id, entry_id in self._messages[uuid].places:
                     found.add(ledger_id, entry_id, entry_id + 1)
-                self._forget_message(uuid)
+                self._remove_message(uuid)
         return list(found)
 
     def done(self, ranges: Iterable[EntryRange]) -> None:
@@ -126,7 +126,7 @@ class ChunkBook:
             message = self._messages[uuid]
             del message.places[place]
             if not message.places:
-                self._forget_message(uuid)
+                self._remove_message(uuid)
         for ledger_id, first, end in found:
             self.free.remove(ledger_id, first, end)
         for consumer, waiting in list(self.waiting.items()):
@@ -156,7 +156,7 @@ class ChunkBook:
             ]
         return [place for place in self._uuids if ranges.contains(*place)]
 
-    def _forget_message(self, uuid: str) -> None:
+    def _remove_message(self, uuid: str) -> None:
         message = self._messages.pop(uuid)
         for place in message.places:
             del self._uuids[place]

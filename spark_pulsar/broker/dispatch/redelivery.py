@@ -62,9 +62,9 @@ class RedeliveringDispatcher(Dispatcher):
         """
         if self.subscription.consumers:
             self._replay_held(consumer)
-            consumer.let_go_of_all()
+            consumer.release_all()
         else:
-            consumer.let_go_of_all()
+            consumer.release_all()
             self.rewind()
         self._note_unacked()
 
@@ -92,7 +92,7 @@ class RedeliveringDispatcher(Dispatcher):
             ]
         unacked = consumer.unacked
         for ledger_id, first, end in held:
-            self._let_go(consumer, ledger_id, first, end)
+            self._release(consumer, ledger_id, first, end)
             self.replay.add(ledger_id, first, end)
         consumer.messages_redelivered += unacked - consumer.unacked
         cursor = self.subscription.cursor
@@ -123,7 +123,7 @@ class RedeliveringDispatcher(Dispatcher):
         self.core.append(CursorRedelivered(self.subscription.cursor.cursor_id, ranges))
         for ledger_id, first, end in ranges:
             for consumer in self.subscription.consumers:  # of a batch that was acked in part, too
-                if self._let_go(consumer, ledger_id, first, end):
+                if self._release(consumer, ledger_id, first, end):
                     self._unblock(consumer)
         self.released(ranges)
 
@@ -148,7 +148,7 @@ class RedeliveringDispatcher(Dispatcher):
         self.replay.remove_through(*mark_delete)
         self.chunks.done_through(*mark_delete)
         for consumer in self.subscription.consumers:
-            consumer.let_go_through(*mark_delete)
+            consumer.release_through(*mark_delete)
             self._unblock(consumer)
 
     def expired(self, ranges: Iterable[EntryRange]) -> None:
@@ -158,12 +158,12 @@ class RedeliveringDispatcher(Dispatcher):
         for ledger_id, first, end in ranges:
             self.replay.remove(ledger_id, first, end)
             for consumer in self.subscription.consumers:
-                if self._let_go(consumer, ledger_id, first, end):
+                if self._release(consumer, ledger_id, first, end):
                     self._unblock(consumer)
 
-    def _let_go(self, consumer: Consumer, ledger_id: int, first: int, end: int) -> int:
+    def _release(self, consumer: Consumer, ledger_id: int, first: int, end: int) -> int:
         """Takes entries from a consumer, as far as it holds them; returns their number."""
-        return consumer.let_go(ledger_id, first, end)
+        return consumer.release(ledger_id, first, end)
 
     # Limits of unacknowledged messages
 

@@ -148,11 +148,11 @@ class SharedDispatcher(RedeliveringDispatcher):
             ranges = list(ranges)
             self.chunks.done(ranges)
         for ledger_id, first, end in ranges:
-            gone = self._let_go(consumer, ledger_id, first, end)
+            gone = self._release(consumer, ledger_id, first, end)
             if gone < end - first and len(consumers) > 1:  # any consumer may ack what another holds (ACK-1)
                 for other in consumers:
                     if other is not consumer:
-                        self._let_go(other, ledger_id, first, end)
+                        self._release(other, ledger_id, first, end)
                         self._unblock(other)
             if self.replay:
                 self.replay.remove(ledger_id, first, end)

@@ -94,7 +94,7 @@ class Consumer:
             batches = self.batch_messages.setdefault(ledger_id, {})
             batches.update(zip(range(first, first + entries), counts, strict=True))
 
-    def let_go(self, ledger_id: int, first: int, end: int) -> int:
+    def release(self, ledger_id: int, first: int, end: int) -> int:
         """Releases entries, as far as the consumer holds them; returns their number."""
         entries = self.pending.remove(ledger_id, first, end)
         if not entries:
@@ -110,7 +110,7 @@ class Consumer:
         self.unacked -= messages
         return entries
 
-    def let_go_each(self, ledger_id: int, entry_ids: list[int]) -> int:
+    def release_each(self, ledger_id: int, entry_ids: list[int]) -> int:
         """Releases rising entries, as far as the consumer holds them; returns their number."""
         pending = self.pending
         assert isinstance(pending, EntrySet), "ranges are let go as such"
@@ -123,14 +123,14 @@ class Consumer:
         self.unacked -= messages
         return entries
 
-    def let_go_through(self, ledger_id: int, entry_id: int) -> None:
+    def release_through(self, ledger_id: int, entry_id: int) -> None:
         """Releases all entries at or before a position."""
         for held in self.pending.ledgers():
             if held < ledger_id:
-                self.let_go(held, 0, _BEYOND)
-        self.let_go(ledger_id, 0, entry_id + 1)
+                self.release(held, 0, _BEYOND)
+        self.release(ledger_id, 0, entry_id + 1)
 
-    def let_go_of_all(self) -> None:
+    def release_all(self) -> None:
         """Releases all entries."""
         self.pending.clear()
         self.batch_messages.clear()

@@ -43,7 +43,7 @@ class Core(Turn):
     new_dispatcher: features.DispatcherFactory
     removed_dispatcher: features.Dispatcher
     """Dispatcher of all subscriptions that were removed."""
-    taken_into_use: tuple[features.TopicObserver, ...]
+    loaded: tuple[features.TopicObserver, ...]
     """Observers, in this order, of persistent topics that are taken into use."""
     deleted: tuple[features.TopicObserver, ...]
     """Observers, in this order, of persistent topics that are deleted."""

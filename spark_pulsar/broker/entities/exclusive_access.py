@@ -116,7 +116,7 @@ def check_epoch(topic: Topic, epoch: int | None) -> None:
         )
 
 
-def take(core: Core, topic: Topic, producer: Producer, epoch: int | None) -> None:
+def grant(core: Core, topic: Topic, producer: Producer, epoch: int | None) -> None:
     """Gives a producer exclusive access, in the epoch it brings along or the next one."""
     current = topic.state.epoch
     wanted = current + 1 if epoch is None else epoch

@@ -69,7 +69,7 @@ class Meter:
         self.per_second: tuple[float, ...] = ()
         """Rate of each counter; empty when none grew."""
 
-    def look(self, now_ms: int, counted: tuple[int, ...]) -> None:
+    def sample(self, now_ms: int, counted: tuple[int, ...]) -> None:
         """Takes the counters of this moment; counters that were never looked at were 0."""
         elapsed_ms = now_ms - self._since_ms
         if elapsed_ms <= 0:

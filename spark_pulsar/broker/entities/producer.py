@@ -75,7 +75,7 @@ class Producer(HasCounters):
         if self.topic.producers.get(self.name) is self:
             del self.topic.producers[self.name]
             if self.topic.publish_limit is not None:
-                self.topic.publish_limit.forget(self)
+                self.topic.publish_limit.remove_producer(self)
             if self.topic.access is not None:
                 self.topic.access.left(self)
 

@@ -81,11 +81,11 @@ def find(core: Core, name: TopicName) -> Topic | None:
     if topic is None:
         state = core.state.topics_by_name.get(full)
         if state is not None:
-            topic = take_into_use(core, name, state)
+            topic = load(core, name, state)
     return topic
 
 
-def take_into_use(core: Core, name: TopicName, state: TopicState) -> Topic:
+def load(core: Core, name: TopicName, state: TopicState) -> Topic:
     """Makes the topic of a durable state, with its subscriptions, and notifies its observers."""
     topic = Topic(core, name, state, confirmed=state.ledger.last_position)
     for cursor in state.cursors.values():
@@ -93,6 +93,6 @@ def take_into_use(core: Core, name: TopicName, state: TopicState) -> Topic:
         subscription.born_group = 0  # it was there when the broker started
         topic.add_subscription(subscription)
     core.topics[topic.full_name] = topic
-    for observer in core.taken_into_use:
+    for observer in core.loaded:
         observer(core, topic)
     return topic

@@ -70,7 +70,7 @@ class SlicedRequests:
             self._waiting[session_id] = stalled
             self._go_on_soon()
 
-    def forget(self, session_id: int) -> None:
+    def remove_session(self, session_id: int) -> None:
         """Drops the requests of a session that is gone."""
         if self._running is not None and self._running[0] == session_id:
             self._running = None

@@ -142,7 +142,7 @@ class Subscription:
         consumer.session.consumers[consumer.consumer_id] = consumer
         self.dispatcher.attach(consumer)
         if self.topic.dispatch_limits is not None:
-            self.topic.dispatch_limits.look(self)
+            self.topic.dispatch_limits.refresh(self)
 
     def remove(self, consumer: Consumer) -> None:
         """Removes a consumer that closed and redelivers its unacknowledged messages (`dispatch.redelivery`). A reader's
@@ -173,7 +173,7 @@ class Subscription:
             topic.messages_out_before += self.messages_out
             topic.bytes_out_before += self.bytes_out
             if topic.dispatch_limits is not None:
-                topic.dispatch_limits.forget(self)
+                topic.dispatch_limits.remove_subscription(self)
             self.release()
 
     def release(self) -> None:
@@ -187,11 +187,11 @@ class Subscription:
             return
         self.kept_for_seek = True
 
-        def forget() -> None:
+        def drop_idle() -> None:
             if self.kept_for_seek and not self.consumers:
                 self.drop()
 
-        self.core.at(self.core.now_ms + _READER_KEPT_MS, forget)
+        self.core.at(self.core.now_ms + _READER_KEPT_MS, drop_idle)
 
     def unfence(self) -> None:
         """Ends a seek and lets the consumers join that wait."""

@@ -107,7 +107,7 @@ def begin(core: Core) -> None:
     every(core, lambda: core.config.compaction_interval_ms, states, check, _CHECKS_A_TURN)
 
 
-def forget(core: Core, topic: Topic) -> None:
+def stop_topic(core: Core, topic: Topic) -> None:
     """Stops the compaction of a topic that is deleted."""
     topic_id = topic.state.topic_id
     for run in [each for each in core.compactions.running.values() if each.topic is topic]:

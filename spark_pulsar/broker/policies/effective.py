@@ -51,12 +51,12 @@ class PolicyBook:
         if known is None:
             size_bytes = len(full) + _NAME_OVERHEAD_BYTES
             if size_bytes > self._room:
-                self._forget()
+                self._clear()
             self._room -= size_bytes
             known = self._by_topic[full] = self._computed(name)
         return known
 
-    def forget(self, full: str) -> None:
+    def remove_topic(self, full: str) -> None:
         """Discards the policies of a topic that is deleted."""
         if self._by_topic.pop(full, None) is not None:
             self._room += len(full) + _NAME_OVERHEAD_BYTES
@@ -72,7 +72,7 @@ class PolicyBook:
     def changed(self, namespace: str, topic: str | None = None) -> None:
         """Discards computed policies and notifies the watchers: those of a namespace, or of one topic of it, have
         changed."""
-        self._forget()
+        self._clear()
         self._by_texts.clear()
         for watcher in self._watchers:
             watcher(namespace, topic)
@@ -81,10 +81,10 @@ class PolicyBook:
         """Takes another configuration for policies that are not set; the features that act on policies are notified
         elsewhere."""
         self._config = config
-        self._forget()
+        self._clear()
         self._by_texts.clear()
 
-    def _forget(self) -> None:
+    def _clear(self) -> None:
         self._by_topic.clear()
         self._room = MAX_REMEMBERED_BYTES
 

@@ -71,10 +71,10 @@ def apply_policy(core: Core, topic: Topic) -> None:
     if topic.deduplicates:
         _watch(core)
     else:
-        forget_if_off(core, topic.name, topic.state)
+        remove_if_off(core, topic.name, topic.state)
 
 
-def forget_if_off(core: Core, name: TopicName, state: TopicState) -> None:
+def remove_if_off(core: Core, name: TopicName, state: TopicState) -> None:
     """Removes the sequence ids of a topic that is not de-duplicated, in use or not (DED-1)."""
     if state.sequences and not core.policies_of(name).deduplication:
         core.append(SequencesForgotten(state.topic_id, ()))
@@ -236,10 +236,10 @@ def _watch(core: Core) -> None:
 def _check_later(core: Core) -> None:
     timeout_ms = core.config.deduplication_producer_timeout_ms
     pause_ms = max(_MOST_OFTEN_MS, timeout_ms // _CHECKS_PER_TIMEOUT)
-    core.at(core.now_ms + pause_ms, lambda: _forget_silent(core, timeout_ms))
+    core.at(core.now_ms + pause_ms, lambda: _remove_silent(core, timeout_ms))
 
 
-def _forget_silent(core: Core, timeout_ms: int) -> None:
+def _remove_silent(core: Core, timeout_ms: int) -> None:
     """Removes the producers that were away for the whole timeout, and notes those that are away now; some topics a
     turn."""
     silent = core.silent_producers

@@ -45,7 +45,7 @@ class RequiredEncryption:
             if not producer.is_encrypted:
                 disconnect_after_receipts(self._core, producer)
 
-    def let_go(self, topic: Topic) -> None:
+    def remove_topic(self, topic: Topic) -> None:
         """Removes a topic that is deleted."""
         self.topics.discard(topic)
 

@@ -38,7 +38,7 @@ class MessageSizes:
         else:
             self.limits.pop(topic, None)
 
-    def let_go(self, topic: Topic) -> None:
+    def remove_topic(self, topic: Topic) -> None:
         """Removes a topic that is deleted."""
         self.limits.pop(topic, None)
 

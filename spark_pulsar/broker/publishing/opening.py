@@ -103,7 +103,7 @@ def _join(core: Core, session: Session, command: CommandProducer, topic: Topic, 
     producer.is_encrypted = command.encrypted
     producer.join(core.producer_counters)
     if mode != ProducerAccessMode.Shared:
-        exclusive_access.take(core, topic, producer, exclusive_access.epoch_of(command))
+        exclusive_access.grant(core, topic, producer, exclusive_access.epoch_of(command))
     deduplication.on_joined(core, producer)
     _answer_when_ready(core, session, command.request_id, producer)
 

@@ -61,7 +61,7 @@ class PublishLimit:
         """Sessions without held runs, which are to be read again."""
         self._timer: Timer | None = None
 
-    def take(self, producer: Producer, sends: SendRun) -> None:
+    def accept(self, producer: Producer, sends: SendRun) -> None:
         """Stores the entries that may be stored now and holds the rest."""
         if not self._held:
             rest = self._store(producer, sends)
@@ -85,10 +85,10 @@ class PublishLimit:
             for sends in mine:
                 self._store_at_once(producer, sends)
 
-    def forget(self, producer: Producer) -> None:
+    def remove_producer(self, producer: Producer) -> None:
         """Drops the held runs of a producer that is closed. Its client sends again entries without a receipt."""
         if self.onward is not None:
-            self.onward.forget(producer)
+            self.onward.remove_producer(producer)
         held = self._runs_of.get(producer, 0)
         if not held:
             return
@@ -129,8 +129,8 @@ class PublishLimit:
         for count, start, end in zip(sends.message_counts, sends.starts, sends.ends, strict=True):
             if messages.wait_ms or sizes.wait_ms:
                 break
-            messages.take(believable_messages(count, end - start))
-            sizes.take(end - start)
+            messages.spend(believable_messages(count, end - start))
+            sizes.spend(end - start)
             entries += 1
         if entries == len(sends.ends):
             self._pass_on(producer, sends)
@@ -143,12 +143,12 @@ class PublishLimit:
         if self.onward is None:
             storing.accept(self._core, producer, sends)
         else:
-            self.onward.take(producer, sends)
+            self.onward.accept(producer, sends)
 
     def _store_at_once(self, producer: Producer, sends: SendRun) -> None:
         size_bytes = sends.ends[-1] - sends.starts[0]
-        self._buckets[0].take(believable_messages(sum(sends.message_counts), size_bytes))
-        self._buckets[1].take(size_bytes)
+        self._buckets[0].spend(believable_messages(sum(sends.message_counts), size_bytes))
+        self._buckets[1].spend(size_bytes)
         if self.onward is None:
             storing.accept(self._core, producer, sends)
         else:
@@ -279,7 +279,7 @@ def adopt(core: Core, topic: Topic) -> None:
         _replace(core, topic, wanted)
 
 
-def let_go(core: Core, topic: Topic) -> None:
+def remove_topic(core: Core, topic: Topic) -> None:
     """Ends the limit of a topic that is deleted."""
     if topic.publish_limit is not None:
         _replace(core, topic, None)

@@ -57,7 +57,7 @@ def on_sends(core: Core, session: Session, event: SendsReceived) -> None:
     elif producer.topic.publish_limit is None:
         accept(core, producer, sends)
     else:
-        producer.topic.publish_limit.take(producer, sends)
+        producer.topic.publish_limit.accept(producer, sends)
 
 
 def accept(core: Core, producer: Producer, sends: SendRun) -> None:

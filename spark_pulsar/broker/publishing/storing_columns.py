@@ -56,7 +56,7 @@ def on_columnar_sends(core: Core, session: Session, event: ColumnarSendsReceived
         map(session.producer_rows.get, columnar_sends.producer_ids, repeat(-1)), np.int64, len(columnar_sends)
     )
     if producer_rows.min() < 0 or _is_particular(core, session, columnar_sends):
-        _take_each(core, session, columnar_sends)
+        _store_each(core, session, columnar_sends)
         return
     if not core.silent_producers.is_watching:
         _store(core, session, producer_rows, columnar_sends)
@@ -65,7 +65,7 @@ def on_columnar_sends(core: Core, session: Session, event: ColumnarSendsReceived
         core, _producers(session, columnar_sends), columnar_sends.sequence_ids, columnar_sends.message_counts
     )
     if not all_new:
-        _take_each(core, session, columnar_sends)
+        _store_each(core, session, columnar_sends)
         return
     _store(core, session, producer_rows, columnar_sends)
     if record is not None:
@@ -91,7 +91,7 @@ def _is_particular(core: Core, session: Session, columnar_sends: ColumnarSends) 
     )
 
 
-def _take_each(core: Core, session: Session, columnar_sends: ColumnarSends) -> None:
+def _store_each(core: Core, session: Session, columnar_sends: ColumnarSends) -> None:
     """Takes columnar SENDs one by one, as runs of one entry."""
     columns = (
         columnar_sends.producer_ids,

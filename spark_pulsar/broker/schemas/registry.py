@@ -161,7 +161,7 @@ def delete(core: Core, topic: TopicName) -> int:
     return version
 
 
-def forget(core: Core, topic: TopicName) -> None:
+def delete_all(core: Core, topic: TopicName) -> None:
     """Deletes all schemas of a topic with their versions."""
     name = name_of(topic)
     if name in core.state.schemas:
@@ -175,10 +175,10 @@ def topic_gone(core: Core, topic: TopicName) -> None:
     other = replace(topic, domain=NON_PERSISTENT if topic.is_persistent else PERSISTENT).full
     state = core.state
     if other not in core.topics and other not in state.topics_by_name and other not in state.partitioned:
-        forget(core, topic)
+        delete_all(core, topic)
 
 
-def forget_namespace(core: Core, namespace: str) -> None:
+def delete_namespace(core: Core, namespace: str) -> None:
     """Deletes the schemas of a deleted namespace, for topics that were never created."""
     for name in [name for name in core.state.schemas if name.startswith(f"{namespace}/")]:
         core.append(SchemasForgotten(name))

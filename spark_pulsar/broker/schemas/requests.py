@@ -50,8 +50,8 @@ def on_get_or_create_schema(core: Core, session: Session, command: CommandGetOrC
     answer = commands.schema_created(command.request_id, version)
 
     def refused(error: PulsarError) -> None:
-        asked = BaseCommand(type=BaseCommand.GET_OR_CREATE_SCHEMA, getOrCreateSchema=command)
-        answer = refusal(asked, error)
+        request = BaseCommand(type=BaseCommand.GET_OR_CREATE_SCHEMA, getOrCreateSchema=command)
+        answer = refusal(request, error)
         assert answer is not None, "it has a request id"
         core.send(session, answer)
 

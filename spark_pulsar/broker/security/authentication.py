@@ -119,7 +119,7 @@ class Authentications:
             state.is_challenged = False
             self._order(state, response.auth_data)
 
-    def forget(self, session_id: int) -> None:
+    def remove_session(self, session_id: int) -> None:
         """Removes a session that is gone; the result of a check is dropped."""
         state = self._states.pop(session_id, None)
         if state is not None and state.timer is not None:

@@ -330,6 +330,6 @@ def delete(core: Core, subscription: Subscription) -> None:
     disconnect(core, subscription)
     if subscription.is_durable and subscription.topic.subscriptions.get(subscription.name) is subscription:
         core.append(CursorDeleted(subscription.cursor.cursor_id))
-        core.idle.forget(subscription.cursor.cursor_id)
+        core.idle.remove(subscription.cursor.cursor_id)
         retention.trim(core, subscription.topic)
     subscription.drop()

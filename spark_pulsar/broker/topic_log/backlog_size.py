@@ -65,13 +65,13 @@ def measure(core: Core, topic: Topic, span: SizeSpan, done: Callable[[bool], Non
         done(True)
         return
 
-    def take(sizes: list[int] | None) -> None:
+    def receive(sizes: list[int] | None) -> None:
         if sizes is not None:
             topic.ledger.learn(span, sizes)
         done(sizes is not None)
 
     def read() -> None:
-        core.read_sizes(span.ledger_id, span.first, span.end, take)
+        core.read_sizes(span.ledger_id, span.first, span.end, receive)
 
     if core.is_stalled:
         read()

@@ -45,7 +45,7 @@ class _Answer:
             self._is_given = True
             self._reply()
 
-    def give_up(self, error: PulsarError) -> None:
+    def refuse(self, error: PulsarError) -> None:
         if not self._is_given:
             self._is_given = True
             self._refuse(error)
@@ -65,7 +65,7 @@ def answer_when_durable(
     else:
         core.when_group_durable(group, answer)
     if core.is_stalled:
-        answer.give_up(_not_now(core))
+        answer.refuse(_not_now(core))
 
 
 def carry_out(
@@ -125,4 +125,4 @@ def on_disk_hangs(core: Core, event: DiskHangs) -> None:
 def _refuse_waiting(core: Core) -> None:
     for due in core.waiting_for_disk():
         if isinstance(due, _Answer):
-            due.give_up(_not_now(core))
+            due.refuse(_not_now(core))

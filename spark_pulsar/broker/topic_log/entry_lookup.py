@@ -27,14 +27,14 @@ def read(core: Core, position: Position, done: EntryRead) -> None:
     """Reads the entry from storage, in a later turn; the next one of its ledger if it was consumed by all and
     dropped."""
 
-    def take(runs: list[EntryRun] | None) -> None:
+    def receive(runs: list[EntryRun] | None) -> None:
         if not runs:
             done(None)
         else:
             run = runs[0]
             done(run.entry(max(position.entry_id, run.first_entry_id)))
 
-    core.read(*position, 1, 1, take)
+    core.read(*position, 1, 1, receive)
 
 
 def fetch(core: Core, position: Position, done: EntryRead) -> None:

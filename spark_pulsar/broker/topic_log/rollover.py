@@ -59,7 +59,7 @@ class RollQueue:
         """Queues a ledger that takes entries, or whose topic has other policies."""
         self._put(info, self._greatest_age_ms(name))
 
-    def forget(self, ledger_ids: Iterable[int]) -> None:
+    def remove(self, ledger_ids: Iterable[int]) -> None:
         """Takes out ledgers that take no more entries."""
         for ledger_id in ledger_ids:
             self._due_ms.pop(ledger_id, None)
@@ -134,7 +134,7 @@ def _roll(core: Core, info: LedgerInfo) -> None:
 def open_ledger(core: Core, topic: Topic) -> LedgerInfo:
     """Seals the current ledger, if any, and opens the next one; consumed ledgers are trimmed (TRIM-1)."""
     if topic.ledger.current is not None:
-        core.monitors.rolls.forget((topic.ledger.current.ledger_id,))
+        core.monitors.rolls.remove((topic.ledger.current.ledger_id,))
     for record in core.state.records_to_open_ledger(topic.state.topic_id, core.wall_ms):
         core.append(record)
     retention.trim(core, topic)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from spark_pulsar.broker.entities import exclusive_access
 from spark_pulsar.broker.entities import producer as producers
-from spark_pulsar.broker.entities.registry import find, partition_count, take_into_use
+from spark_pulsar.broker.entities.registry import find, load, partition_count
 from spark_pulsar.broker.entities.subscription import Subscription, check_subscription_name, disconnect
 from spark_pulsar.broker.entities.topic import Topic
 from spark_pulsar.broker.schemas import registry
@@ -46,7 +46,7 @@ def _create(core: Core, name: TopicName, properties: Mapping[str, str] | None = 
         core.monitors.adopt_non_persistent(topic)
         return topic
     core.append(TopicCreated(core.state.next_topic_id, name.full, core.wall_ms, dict(properties or {})))
-    topic = take_into_use(core, name, core.state.topics_by_name[name.full])
+    topic = load(core, name, core.state.topics_by_name[name.full])
     core.watchers.changed(core, name, exists=True)
     open_ledger(core, topic)
     return topic
@@ -110,30 +110,30 @@ def delete(core: Core, topic: Topic) -> None:
     """Deletes a topic with its subscriptions; connected clients are closed first."""
     disconnect_all(core, topic)
     if topic.non_persistent is not None:
-        core.non_persistent.forget(topic)
+        core.non_persistent.remove(topic)
         if topic.partition < 0:
-            policy_changes.forget_topic(core, topic.name)
+            policy_changes.remove_topic(core, topic.name)
             registry.topic_gone(core, topic.name)
-        core.policies.forget(topic.full_name)
+        core.policies.remove_topic(topic.full_name)
         return
     ledger_ids = list(topic.ledger.ledger_ids())
     for ledger_id in ledger_ids:
         core.cache.drop_ledger(ledger_id)
-    core.monitors.rolls.forget(ledger_ids)
-    core.topic_counters.take_out(topic.ledger.row)
+    core.monitors.rolls.remove(ledger_ids)
+    core.topic_counters.detach(topic.ledger.row)
     for record in core.state.records_to_delete_topic(topic.state.topic_id):
         core.append(record)
     core.watchers.changed(core, topic.name, exists=False)
     core.topics.pop(topic.full_name, None)
     for subscription in topic.subscriptions.values():
-        core.idle.forget(subscription.cursor.cursor_id)
+        core.idle.remove(subscription.cursor.cursor_id)
     topic.remove_all_subscriptions()  # consumers that wait to join find that it is gone
     for observer in core.deleted:
         observer(core, topic)
     if topic.partition < 0:
-        policy_changes.forget_topic(core, topic.name)
+        policy_changes.remove_topic(core, topic.name)
         registry.topic_gone(core, topic.name)
-    core.policies.forget(topic.full_name)
+    core.policies.remove_topic(topic.full_name)
 
 
 def delete_partitioned(core: Core, name: TopicName) -> None:
@@ -157,7 +157,7 @@ def delete_partitioned_in_steps(core: Core, name: TopicName) -> Generator[None, 
     finally:
         core.being_deleted.discard(name.full)
     core.append(PartitionedTopicDeleted(name.full))
-    policy_changes.forget_topic(core, name)
+    policy_changes.remove_topic(core, name)
     registry.topic_gone(core, name)
 
 

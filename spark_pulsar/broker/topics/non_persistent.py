@@ -55,9 +55,9 @@ class NonPersistentTopics:
         self.names.add(topic.full_name)
         self._go_on()
 
-    def forget(self, topic: Topic) -> None:
+    def remove(self, topic: Topic) -> None:
         """Removes a topic that was deleted or is unused; its clients were closed before."""
-        self._core.monitors.let_go(topic)
+        self._core.monitors.remove_topic(topic)
         if self.by_name.pop(topic.full_name, None) is not None:
             self.names.remove(topic.full_name)
         self._core.topics.pop(topic.full_name, None)
@@ -66,16 +66,16 @@ class NonPersistentTopics:
     def _go_on(self) -> None:
         if self._round is None and self.by_name:
             core = self._core
-            self._round = core.at(core.now_ms + core.config.inactive_check_interval_ms, self._look)
+            self._round = core.at(core.now_ms + core.config.inactive_check_interval_ms, self._remove_unused)
 
-    def _look(self) -> None:
+    def _remove_unused(self) -> None:
         """Removes topics that were unused in the round before, too."""
         self._round = None
         for topic in list(self.by_name.values()):
             assert topic.non_persistent is not None, "it is one of these"
             is_unused = not (topic.producers or topic.consumer_count or (topic.access and topic.access.waiters))
             if is_unused and topic.non_persistent.was_unused:
-                self.forget(topic)
+                self.remove(topic)
             topic.non_persistent.was_unused = is_unused
         self._go_on()
 

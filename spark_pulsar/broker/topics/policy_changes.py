@@ -45,7 +45,7 @@ def set_of_topic(core: Core, name: TopicName, member: str, value: object, *, for
     core.policies.changed(name.namespace_name, full)
 
 
-def forget_topic(core: Core, name: TopicName) -> None:
+def remove_topic(core: Core, name: TopicName) -> None:
     """Deletes the policies of a deleted topic, which is not one of several partitions."""
     documents, full = core.state.documents, name.full
     gone = [kind for kind in (TOPIC_POLICIES, GLOBAL_TOPIC_POLICIES) if full in documents[kind]]

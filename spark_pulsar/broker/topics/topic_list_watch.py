@@ -68,19 +68,19 @@ class WatchedList:
         `missed`."""
         self.names = yield from topic_lists.select(names, self.pattern)
         for _ in range(_MOST_ROUNDS):
-            self._take_missed()
+            self._apply_missed()
             self.hash = yield from topic_lists.hash_of(self.names)
             if not self.missed:
                 return
-        self._take_missed()
+        self._apply_missed()
         self.hash = hash_of_sorted(self.names)
 
-    def _take_missed(self) -> None:
+    def _apply_missed(self) -> None:
         missed, self.missed = self.missed, {}
         came = [name for name, exists in missed.items() if exists]
-        self.take(came, [name for name, exists in missed.items() if not exists])
+        self.apply(came, [name for name, exists in missed.items() if not exists])
 
-    def take(self, came: list[str], gone: list[str]) -> tuple[list[str], list[str]]:
+    def apply(self, came: list[str], gone: list[str]) -> tuple[list[str], list[str]]:
         """Adds and removes names; returns those that were not there, and those that were. The hash is another then."""
         names = self.names
         new = [name for name in sorted(self.pattern.select(came)) if not self._has(name)]
@@ -259,7 +259,7 @@ def _update(
     core: Core, watched: WatchedList, number: int, came: list[str], gone: list[str], sessions: dict[str, set[int]]
 ) -> Generator[int, None, None]:
     """Brings a list up to date, sends its watchers an update, and adds to `sessions` those that get a few new names."""
-    new, lost = watched.take(came, gone)
+    new, lost = watched.apply(came, gone)
     count = len(new) + len(lost)
     merged = len(watched.names) // _MERGED_A_MICROSECOND if count > _FEW else 0
     yield int(topic_lists.cost_of_match(watched.pattern) * len(came)) + len(gone) + merged

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 STEP_COST: Final = 500
 """Cost of one step, about."""
-_LOOKED_AT: Final = 0.5
+_COST_OF_NAME: Final = 0.5
 """Cost of a name that is looked at for a list without a pattern."""
 _MATCHED: Final = 2.0
 """Cost of a name that is matched, beside that of the pattern."""
@@ -29,7 +29,7 @@ _LISTED: Final = 0.25
 
 def select(names: Sequence[str], pattern: TopicPattern | None) -> Generator[int, None, list[str]]:
     """Selects the names that may be shown and that a pattern fits."""
-    each = _LOOKED_AT if pattern is None else cost_of_match(pattern)
+    each = _COST_OF_NAME if pattern is None else cost_of_match(pattern)
     count = max(1, int(STEP_COST / each))
     found: list[str] = []
     for at in range(0, len(names), count):

@@ -117,11 +117,11 @@ def new_coordinators(core: Core) -> Coordinators:
 
 def abort(core: Core, transaction: Transaction) -> None:
     """Aborts a transaction that no client ends."""
-    _forget(core, transaction, is_committed=False)
+    _end_watch(core, transaction, is_committed=False)
     ending.end_when_durable(core, transaction, is_committed=False)
 
 
-def _forget(core: Core, transaction: Transaction, *, is_committed: bool) -> None:
+def _end_watch(core: Core, transaction: Transaction, *, is_committed: bool) -> None:
     """Stops to watch a transaction that ends, and counts it."""
     coordinators, txn_id = core.transactions, transaction.txn_id
     coordinators.names_length -= _names_length(transaction)
@@ -193,7 +193,7 @@ def on_add_partitions(core: Core, session: Session, command: CommandAddPartition
         TopicName.parse(text)
     wanted = tuple(text for text in dict.fromkeys(command.partitions) if text not in transaction.partitions)
     _check_room(len(transaction.partitions) + len(wanted), "topics")
-    _take_names(core, sum(map(len, wanted)))
+    _count_names(core, sum(map(len, wanted)))
     if wanted:
         core.append(TransactionPartitionsAdded(*transaction.txn_id, wanted))
         core.transactions.of(transaction.txn_id.most).appended += 1
@@ -209,7 +209,7 @@ def on_add_subscriptions(core: Core, session: Session, command: CommandAddSubscr
         TopicName.parse(topic)
     pairs = [(topic, name) for topic, name in wanted if name not in known.get(topic, ())]
     _check_room(sum(map(len, known.values())) + len(pairs), "subscriptions")
-    _take_names(core, sum(len(topic) + len(name) for topic, name in pairs))
+    _count_names(core, sum(len(topic) + len(name) for topic, name in pairs))
     if pairs:
         topics, names = zip(*pairs, strict=True)
         core.append(TransactionSubscriptionsAdded(*transaction.txn_id, topics, names))
@@ -222,7 +222,7 @@ def _check_room(count: int, what: str) -> None:
         raise NotAllowed(f"A transaction may have up to {MAX_PARTITIONS} {what}")
 
 
-def _take_names(core: Core, length: int) -> None:
+def _count_names(core: Core, length: int) -> None:
     """Counts names that are added to a transaction."""
     if core.transactions.names_length + length > MAX_NAMES_LENGTH:
         raise NotAllowed("The open transactions have too many topics and subscriptions together: end some first")
@@ -240,7 +240,7 @@ def on_end(core: Core, session: Session, command: CommandEndTxn) -> None:
     if command.txn_action not in (COMMIT, ABORT):
         raise NotAllowed(f"Transaction action {command.txn_action} is neither COMMIT nor ABORT")
     is_committed = command.txn_action == COMMIT
-    _forget(core, transaction, is_committed=is_committed)
+    _end_watch(core, transaction, is_committed=is_committed)
     success, refuse = wire.answers(command, transaction.txn_id)
     ending.answer_end(
         core,

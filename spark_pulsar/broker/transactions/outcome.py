@@ -42,7 +42,7 @@ class _Search:
         self._ledgers = topic.ledger.withheld.ledgers()
         self._ledger_id = -1
         self._ranges: list[tuple[int, int]] = []
-        self._asked = (0, 0)
+        self._requested = (0, 0)
         self._left = MAX_ENTRIES
 
     def step(self) -> None:
@@ -59,11 +59,11 @@ class _Search:
             self._ranges.append((first, end - wanted))
             first = end - wanted
         self._left -= wanted
-        self._asked = (first, first + wanted)
-        self._core.read(self._ledger_id, first, wanted, _BYTES_A_READ, self._look)
+        self._requested = (first, first + wanted)
+        self._core.read(self._ledger_id, first, wanted, _BYTES_A_READ, self._search)
 
-    def _look(self, runs: list[EntryRun] | None) -> None:
-        seen, end = self._asked
+    def _search(self, runs: list[EntryRun] | None) -> None:
+        seen, end = self._requested
         for run in runs or ():
             if run.ledger_id != self._ledger_id:
                 break  # the requested one is gone
@@ -73,7 +73,7 @@ class _Search:
                     self._found(is_aborted)
                     return
             seen = run.end_entry_id
-        if self._asked[0] < seen < end:
+        if self._requested[0] < seen < end:
             self._ranges.append((seen, end))  # these were too long for one read
             self._left += end - seen
         self.step()

@@ -43,7 +43,7 @@ class Rounds(Generic[_Thing]):
     ) -> None:
         """`interval_ms` is called whenever a round begins; 0: no rounds."""
         self._turn = turn
-        self._ask_interval_ms = interval_ms
+        self._read_interval_ms = interval_ms
         self._interval_ms = 0
         """Interval that the timer was set for."""
         self._things = things
@@ -54,7 +54,7 @@ class Rounds(Generic[_Thing]):
 
     def set_interval(self) -> None:
         """Begins the rounds, the first one an interval from now; or takes up another interval, if it changed."""
-        interval_ms = self._ask_interval_ms()
+        interval_ms = self._read_interval_ms()
         if interval_ms == self._interval_ms:
             return
         self._interval_ms = interval_ms

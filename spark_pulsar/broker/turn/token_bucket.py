@@ -34,7 +34,7 @@ class TokenBucket:
         """Adds the tokens of the time that has passed."""
         self.left = min(self.rate * self.unit, self.left + self.rate * elapsed_ms)
 
-    def take(self, amount: int) -> None:
+    def spend(self, amount: int) -> None:
         """Takes tokens, below zero too."""
         if self.rate:
             self.left -= amount * self.unit

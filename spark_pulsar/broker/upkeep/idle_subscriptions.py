@@ -44,7 +44,7 @@ class IdleSubscriptions:
         cursor = subscription.cursor
         if cursor.is_durable and cursor.idle_since_ms != IN_USE:
             self._core.append_lazily(CursorIdle(cursor.cursor_id, IN_USE))
-            self.forget(cursor.cursor_id)
+            self.remove(cursor.cursor_id)
 
     def left(self, subscription: Subscription) -> None:
         """Begins the idle time of a subscription: its last consumer left."""
@@ -59,7 +59,7 @@ class IdleSubscriptions:
         for cursor in list(topic.cursors.values()):
             self._expect(topic, cursor)
 
-    def forget(self, cursor_id: int) -> None:
+    def remove(self, cursor_id: int) -> None:
         """Drops the deadline of a subscription that is in use, or deleted."""
         self._since_ms.pop(cursor_id, None)
         self._cancel(cursor_id)
@@ -87,7 +87,7 @@ class IdleSubscriptions:
 
     def _delete(self, state: TopicState, cursor: Cursor) -> None:
         core = self._core
-        self.forget(cursor.cursor_id)
+        self.remove(cursor.cursor_id)
         if core.state.cursors.get(cursor.cursor_id) is not cursor:
             return
         topic = registry.find(core, TopicName.parse(state.name))

@@ -168,12 +168,12 @@ class Monitors:
         """Discards the consumers of a topic that was unloaded, which come back."""
         dispatch_rates.unloaded(topic)
 
-    def let_go(self, topic: Topic) -> None:
+    def remove_topic(self, topic: Topic) -> None:
         """Ends all that was set up for a topic that is deleted."""
-        self._core.encryption.let_go(topic)
-        self._core.message_sizes.let_go(topic)
-        publish_rates.let_go(self._core, topic)
-        dispatch_rates.let_go(topic)
+        self._core.encryption.remove_topic(topic)
+        self._core.message_sizes.remove_topic(topic)
+        publish_rates.remove_topic(self._core, topic)
+        dispatch_rates.remove_topic(topic)
         if topic.ttl_monitor is not None:
             topic.ttl_monitor.end()
         if topic.quota is not None:
@@ -260,7 +260,7 @@ class Monitors:
         elif topic is not None:
             self.adopt_non_persistent(topic)
         if topic is not None and has_changed:
-            dispatch_rates.look(topic)
+            dispatch_rates.refresh(topic)
             delayed_delivery.policies_changed(core, topic)
             for subscription in topic.subscriptions.values():
                 subscription.dispatcher.limits_changed()
@@ -276,7 +276,7 @@ class Monitors:
             front = state.ledger.front
             needs_time = state.cursors and (ttl.is_on(core, name) or backlog_quota.is_on(core, name))
             if not needs_time and (front is None or front.sealed_ms is None):
-                deduplication.forget_if_off(core, name, state)
+                deduplication.remove_if_off(core, name, state)
                 return None
             topic = registry.find(core, name)
             assert topic is not None, "its state exists"

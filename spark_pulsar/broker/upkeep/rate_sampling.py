@@ -26,9 +26,9 @@ def start(core: Core) -> None:
 
 def sample(topic: Topic, now_ms: int) -> None:
     """Samples the counters of a topic, its producers, subscriptions and consumers."""
-    topic.meter.look(now_ms, (topic.messages_in, topic.bytes_in, topic.ledger.total_entries))
+    topic.meter.sample(now_ms, (topic.messages_in, topic.bytes_in, topic.ledger.total_entries))
     for producer in topic.producers.values():
-        producer.meter.look(now_ms, (producer.messages_in, producer.bytes_in, 0, producer.chunks_in))
+        producer.meter.sample(now_ms, (producer.messages_in, producer.bytes_in, 0, producer.chunks_in))
     for subscription in topic.subscriptions.values():
         counted = (
             subscription.messages_out,
@@ -37,11 +37,11 @@ def sample(topic: Topic, now_ms: int) -> None:
             subscription.messages_dropped,
             subscription.entries_out,
         )
-        subscription.meter.look(now_ms, counted)
+        subscription.meter.sample(now_ms, counted)
         if topic.dispatch_limits is not None:
-            topic.dispatch_limits.look(subscription)
+            topic.dispatch_limits.refresh(subscription)
         for consumer in subscription.consumers:
-            consumer.meter.look(
+            consumer.meter.sample(
                 now_ms,
                 (
                     consumer.messages_out,

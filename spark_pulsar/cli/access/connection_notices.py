@@ -36,10 +36,10 @@ class ConnectionNotices:
         """Addresses whose connection is lost, with the time of the last report."""
         self._connected: set[str] = set()
         self._closed = False
-        self.logger: Final = ClientLog(LogLevel.INFO, self.take).logger
+        self.logger: Final = ClientLog(LogLevel.INFO, self.add_line).logger
         """The logger for `pulsar.Client(logger=…)`."""
 
-    def take(self, text: str) -> None:
+    def add_line(self, text: str) -> None:
         """Takes one line of the client's log."""
         line = self._line(text)
         if line is not None:

@@ -41,10 +41,10 @@ class Target:
 
     def query(self, values: Values) -> Values:
         """Returns the query of a call; namespaces refuse both words."""
-        asked = {word: True for word in ("isGlobal", "applied") if values.get(word)}
-        if asked and not self.is_topic:
+        flags = {word: True for word in ("isGlobal", "applied") if values.get(word)}
+        if flags and not self.is_topic:
             raise typer.BadParameter("--global and --applied are for topics")
-        return asked
+        return flags
 
 
 _NAMESPACES: Final = Target("namespaces", "namespace", "/admin/v2/namespaces/{namespace}", namespace_path)

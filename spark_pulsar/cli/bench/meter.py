@@ -64,7 +64,7 @@ class Meter:
         else:
             self.failures[result.name] += 1
 
-    def take(self) -> Window:
+    def end_window(self) -> Window:
         """Ends a second, and returns its sums."""
         now_s = time.monotonic()
         came = [self._came.popleft() for _ in range(len(self._came))]

@@ -18,7 +18,7 @@ import typer
 from spark_pulsar.cli.access.options import AccessOptions
 from spark_pulsar.cli.bench.meter import Meter
 from spark_pulsar.cli.bench.running import Length, Stop, run
-from spark_pulsar.cli.messages.connecting import asking, connected, official_client
+from spark_pulsar.cli.messages.connecting import connected, official_client, queries
 from spark_pulsar.cli.messages.consume import POSITIONS, TYPES, chosen
 from spark_pulsar.cli.output.formats import Format
 
@@ -78,7 +78,7 @@ def bench_read(
     position = chosen({"earliest": "earliest", "latest": "latest"}, first, "--from")
     meter = Meter()
     with connected(access) as client:
-        with asking(access) as questions:
+        with queries(access) as questions:
             questions.last_message_ids(questions.partitions_of(topic))  # raises for a topic that a reader would create
         start = getattr(official_client().MessageId, position)
         reader = client.create_reader(topic, start, receiver_queue_size=queue)

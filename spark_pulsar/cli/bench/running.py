@@ -71,7 +71,7 @@ def run(
         deadline_s = time.monotonic() + _JOIN_S
         for thread in threads:
             thread.join(max(0.0, deadline_s - time.monotonic()))
-    meter.take()
+    meter.end_window()
     if stop.error is not None:
         raise stop.error
     _summarize(kind, topic, meter, output, client, about)
@@ -94,7 +94,7 @@ def _watch(
             stop.wait(min(0.05, next_s - now_s, (end_s or next_s) - now_s))
             continue
         next_s += _INTERVAL_S
-        window = meter.take()
+        window = meter.end_window()
         write_line(line_of(window, now_s - began_s, sum(meter.failures.values())), aside=aside)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from spark_pulsar.cli.output.formats import Format, show
 from spark_pulsar.cli.output.progress import Progress
 from spark_pulsar.ledger.storage import StorageError
-from spark_pulsar.storage.checkpoint.read_only import CannotLook
+from spark_pulsar.storage.checkpoint.read_only import CannotRead
 from spark_pulsar.storage.offline.check import Finding, Severity, check
 
 _STYLES = {"error": "bold red", "warning": "yellow", "info": "dim"}
@@ -64,7 +64,7 @@ class _Report:
 def print_findings(directory: Path, output: Format | None) -> bool:
     """Verifies a data directory and prints the findings; returns whether all durable data is in order."""
     report = _Report(directory, output)
-    is_in_order = _look(report)
+    is_in_order = _verify(report)
     report.end()
     return is_in_order
 
@@ -84,15 +84,15 @@ def repair_and_print(directory: Path, output: Format | None) -> bool:
     report.value["repaired"] = done
     for line in done:
         report.say(f"repaired: {line}")
-    is_in_order = _look(report, "now")
+    is_in_order = _verify(report, "now")
     report.end()
     return is_in_order
 
 
-def _look(report: _Report, when: str = "") -> bool:
+def _verify(report: _Report, when: str = "") -> bool:
     try:
         with Progress(f"Verifying {report.directory}") as bar:
             findings = check(report.directory, lambda done, total: bar.update(done=done, total=total))
-    except CannotLook as error:
+    except CannotRead as error:
         return report.refuse(str(error))
     return report.findings(findings, when)

@@ -30,7 +30,7 @@ _MOST_BYTES: Final = 1 << 16
 _START: Final = "start one: spark-pulsar broker"
 
 
-def look_at_addresses(options: AccessOptions, admin_url: str | None) -> Iterator[Finding]:
+def check_addresses(options: AccessOptions, admin_url: str | None) -> Iterator[Finding]:
     """Checks the service URL and the admin API."""
     try:
         yield from _service(broker_access(options))
@@ -85,8 +85,8 @@ def _admin(access: Access) -> Finding:
     place = urlsplit(access.url)
     port = place.port or (443 if access.uses_tls else 80)
     try:
-        version = _asked(access, "brokers/version")  # anybody may see it
-        _asked(access, "clusters")
+        version = _fetch(access, "brokers/version")  # anybody may see it
+        _fetch(access, "clusters")
     except CredentialsError as error:
         return Finding(check, State.FAIL, credentials_failure(error))
     except TlsError as error:
@@ -108,7 +108,7 @@ def _admin(access: Access) -> Finding:
     return Finding(check, State.OK, version if len(version) < 80 else "answers")
 
 
-def _asked(access: Access, path: str) -> str:
+def _fetch(access: Access, path: str) -> str:
     request = urllib.request.Request(f"{access.url}/admin/v2/{path}", headers=access.headers())
     with urllib.request.urlopen(request, timeout=TIMEOUT_MS / 1000, context=access.tls_context()) as answer:
         body: bytes = answer.read(_MOST_BYTES)

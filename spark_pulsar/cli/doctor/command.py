@@ -25,18 +25,18 @@ def doctor(
 ) -> None:
     """Look for what is missing: Python, packages, Spark and its workers, Java, disk, ports, and a broker's address, TLS
     and credentials. Each line says what to do. Status 1 when something fails. Starts no Spark and changes nothing."""
-    from spark_pulsar.cli.doctor.addresses import look_at_addresses
+    from spark_pulsar.cli.doctor.addresses import check_addresses
     from spark_pulsar.cli.doctor.findings import State
-    from spark_pulsar.cli.doctor.machine import look_at_machine
-    from spark_pulsar.cli.doctor.pythons import look_at_pythons
-    from spark_pulsar.cli.doctor.spark import look_at_spark
+    from spark_pulsar.cli.doctor.machine import check_machine
+    from spark_pulsar.cli.doctor.pythons import check_pythons
+    from spark_pulsar.cli.doctor.spark import check_spark_and_java
     from spark_pulsar.cli.output.formats import show
 
     findings = [
-        *look_at_pythons(),
-        *look_at_spark(),
-        *look_at_machine(data_dir),
-        *look_at_addresses(access, admin_url),
+        *check_pythons(),
+        *check_spark_and_java(),
+        *check_machine(data_dir),
+        *check_addresses(access, admin_url),
     ]
     columns = ("check", "state", "found", "advice")
     show([{name: str(getattr(each, name)) for name in columns} for each in findings], output, columns=columns)

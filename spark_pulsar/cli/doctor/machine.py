@@ -23,7 +23,7 @@ _NO_DISK_MS: Final = 0.02
 """Less than any disk needs: then only memory has it."""
 
 
-def look_at_machine(data_dir: Path) -> Iterator[Finding]:
+def check_machine(data_dir: Path) -> Iterator[Finding]:
     """Checks the limit of open files, and measures synced writes where the data directory is, or would be."""
     yield _open_files()
     yield _disk(data_dir)

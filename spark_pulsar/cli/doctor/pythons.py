@@ -13,7 +13,7 @@ from typing import Final
 
 import spark_pulsar
 from spark_pulsar.cli.doctor.findings import Finding, State
-from spark_pulsar.connector.worker_python import PACKAGES, WorkerPython, ask
+from spark_pulsar.connector.worker_python import PACKAGES, WorkerPython, probe
 
 LEAST_PROTOBUF: Final = (4, 25)
 _SPEED: Final = "pip install 'spark-pulsar[fast]': reads and writes are faster"
@@ -29,7 +29,7 @@ _PACKAGES: Final = {
 _CONF: Final = "spark.pyspark.python"
 
 
-def look_at_pythons() -> Iterator[Finding]:
+def check_pythons() -> Iterator[Finding]:
     """Checks this Python, its packages, and the Python of Spark's workers."""
     yield Finding("python", State.OK, f"{platform.python_version()}, {sys.executable}")
     yield Finding("spark-pulsar", State.OK, f"{spark_pulsar.__version__}, {Path(spark_pulsar.__file__).parent}")
@@ -56,7 +56,7 @@ def workers_command() -> tuple[str, str]:
 
 def _workers(command: str, said_by: str) -> Finding:
     check = "python of Spark's workers"
-    found = ask(command, "spark_pulsar", "pyspark_pulsar", *PACKAGES)
+    found = probe(command, "spark_pulsar", "pyspark_pulsar", *PACKAGES)
     if found is None:
         where = shutil.which(command) or "not found"
         return Finding(

@@ -21,7 +21,7 @@ _JAVA_VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)[^"]*"')
 _ONLY_SPARK: Final = "broker and commands need none"
 
 
-def look_at_spark() -> Iterator[Finding]:
+def check_spark_and_java() -> Iterator[Finding]:
     """Checks the versions of Spark and Java."""
     found = _spark()
     if found is None:

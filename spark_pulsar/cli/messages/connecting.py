@@ -86,7 +86,7 @@ def connected(options: AccessOptions) -> Iterator[pulsar.Client]:
 
 
 @contextlib.contextmanager
-def asking(options: AccessOptions) -> Iterator[PulsarClient]:
+def queries(options: AccessOptions) -> Iterator[PulsarClient]:
     """Opens this package's own client, which requests ends, times and schemas of topics. It connects on first use."""
     access = broker_access(options)
     try:

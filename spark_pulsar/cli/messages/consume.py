@@ -11,7 +11,7 @@ import typer
 
 from spark_pulsar.cli.access.access import broker_access
 from spark_pulsar.cli.access.options import AccessOptions
-from spark_pulsar.cli.messages.connecting import asking, connected, failed, official_client
+from spark_pulsar.cli.messages.connecting import connected, failed, official_client, queries
 from spark_pulsar.cli.messages.decoding import Decoder
 from spark_pulsar.cli.messages.forms import MessageFormat
 from spark_pulsar.cli.messages.printing import Printer
@@ -79,7 +79,7 @@ def _decoding(access: AccessOptions) -> Iterator[Decoder | None]:
     if not broker_access(access).url.startswith(("pulsar://", "pulsar+ssl://")):
         yield None
         return
-    with asking(access) as questions:
+    with queries(access) as questions:
         yield decoder_of(questions)
 
 

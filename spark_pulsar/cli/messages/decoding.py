@@ -45,7 +45,7 @@ class Decoder:
         if at not in self._found:
             if len(self._found) >= _MOST_CACHED:
                 self._found.clear()
-            self._found[at] = self._ask(*at)
+            self._found[at] = self._decoder_at(*at)
         found = self._found[at]
         if found is None:
             return None
@@ -57,7 +57,7 @@ class Decoder:
             return None
         return Decoded(value, kind.name)
 
-    def _ask(self, topic: str, version: int) -> tuple[SchemaType, Callable[[bytes, str], Any]] | None:
+    def _decoder_at(self, topic: str, version: int) -> tuple[SchemaType, Callable[[bytes, str], Any]] | None:
         try:
             schema = self._lookup(topic, None if version < 0 else version.to_bytes(8, "big"))
             if schema is None or schema.type in UNSTRUCTURED or len(schema.data) > _MOST_DEFINITION_BYTES:

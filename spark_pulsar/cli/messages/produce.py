@@ -12,7 +12,7 @@ from typing import Any, Final
 import typer
 
 from spark_pulsar.cli.access.options import AccessOptions
-from spark_pulsar.cli.messages.connecting import asking, connected, failed, official_client
+from spark_pulsar.cli.messages.connecting import connected, failed, official_client, queries
 from spark_pulsar.cli.messages.consume import chosen
 from spark_pulsar.cli.messages.encoding import Encoder
 from spark_pulsar.cli.messages.records import Outgoing
@@ -120,7 +120,7 @@ def produce(access: AccessOptions, topic: str, sources: Sources, *, count: int, 
 
 
 def _encoder(access: AccessOptions, topic: str) -> Encoder:
-    with asking(access) as questions:
+    with queries(access) as questions:
         return Encoder(topic, questions.schema_of(topic))
 
 

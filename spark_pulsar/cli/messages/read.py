@@ -17,7 +17,7 @@ import typer
 
 from spark_pulsar.cli.access.options import AccessOptions
 from spark_pulsar.cli.messages.bounds import Bound, now_ms, order_of, parse_bound
-from spark_pulsar.cli.messages.connecting import asking, connected, failed, official_client
+from spark_pulsar.cli.messages.connecting import connected, failed, official_client, queries
 from spark_pulsar.cli.messages.consume import decoder_of
 from spark_pulsar.cli.messages.forms import MessageFormat
 from spark_pulsar.cli.messages.printing import Printer
@@ -53,7 +53,7 @@ def read(
     if not is_persistent and not (follow and start.is_latest):
         raise typer.BadParameter("a non-persistent topic keeps no messages: read it with --from latest --follow")
     printed = 0
-    with connected(access) as client, asking(access) as questions:
+    with connected(access) as client, queries(access) as questions:
         printer = Printer(form, decoder_of(questions), values_only=values_only)
         readers = _readers(client, questions, topic, start, end, is_persistent)
         try:

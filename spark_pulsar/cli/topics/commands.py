@@ -17,9 +17,9 @@ def top(
     sort: Annotated[
         str, typer.Option("--sort", "-s", help="in, out, backlog, unacked, storage, producers, consumers or topic.")
     ] = "in",
-    interval: Annotated[float, typer.Option("--interval", "-i", min=0.1, help="Seconds between two looks.")] = 2.0,
+    interval: Annotated[float, typer.Option("--interval", "-i", min=0.1, help="Seconds between two refreshes.")] = 2.0,
     count: Annotated[
-        int, typer.Option("--count", "-n", min=0, help="Looks; 1 prints a plain table, 0 = until q on a terminal.")
+        int, typer.Option("--count", "-n", min=0, help="Refreshes; 1 prints a plain table, 0 = until q on a terminal.")
     ] = 0,
     partitions: Annotated[bool, typer.Option("--partitions", help="A row for each partition.")] = False,
     output: Output = None,
@@ -30,10 +30,10 @@ def top(
     from spark_pulsar.cli.access.access import admin_access
     from spark_pulsar.cli.admin.rest import Admin
     from spark_pulsar.cli.topics import top as showing
-    from spark_pulsar.cli.topics.looks import Looks, sort_key
+    from spark_pulsar.cli.topics.topic_table import TopicTable, sort_key
     from spark_pulsar.cli.values import namespace_path
 
     if "/" in scope:
         namespace_path(scope)
-    looks = Looks(Admin(admin_access(access)), scope, each_partition=partitions)
-    showing.top(looks, sort=sort_key(sort), interval_s=interval, count=count, output=output)
+    table = TopicTable(Admin(admin_access(access)), scope, each_partition=partitions)
+    showing.top(table, sort=sort_key(sort), interval_s=interval, count=count, output=output)

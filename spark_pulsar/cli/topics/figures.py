@@ -51,7 +51,7 @@ class Sampler:
 
     def __init__(self) -> None:
         self._counts: dict[str, tuple[float, ...]] = {}
-        self._looked_s: float | None = None
+        self._sampled_s: float | None = None
         self._moved = 0
         self.is_live = False
 
@@ -59,7 +59,7 @@ class Sampler:
         """Returns the rows of topics within a scope: a tenant, a namespace, or empty for all but the system's own."""
         found = [(name, topic) for name, topic in topics_of(statistics) if is_within(name, scope)]
         counts = {name: tuple(float(topic.get(each, 0)) for each in _COUNTERS) for name, topic in found}
-        elapsed_s = None if self._looked_s is None else now_s - self._looked_s
+        elapsed_s = None if self._sampled_s is None else now_s - self._sampled_s
         self._learn(counts, elapsed_s)
         rows: dict[str, Figures] = {}
         for name, topic in found:
@@ -68,7 +68,7 @@ class Sampler:
             shown = whole if is_partition and not each_partition else name
             row = _row(shown, topic, self._rates(name, counts[name], topic, elapsed_s), is_partition)
             rows[shown] = row if shown not in rows else _sum(rows[shown], row)
-        self._counts, self._looked_s = counts, now_s
+        self._counts, self._sampled_s = counts, now_s
         return list(rows.values())
 
     def _learn(self, counts: Mapping[str, tuple[float, ...]], elapsed_s: float | None) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.cli.output.terminal import console
-from spark_pulsar.cli.topics.looks import HEADS, Looks, cells_of
+from spark_pulsar.cli.topics.topic_table import HEADS, TopicTable, cells_of
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -28,18 +28,18 @@ _AROUND_ROWS: Final = 4
 """Lines of the screen that are no rows: title, heads, their rule, keys."""
 
 
-def show_live(looks: Looks, sort: str, interval_s: float, count: int) -> None:
-    """Shows the table until q, Ctrl-C, or so many looks (0: for ever)."""
+def show_live(topics: TopicTable, sort: str, interval_s: float, count: int) -> None:
+    """Shows the table until q, Ctrl-C, or after `count` refreshes (0: never)."""
     from rich.live import Live
 
-    looks.look()  # a broker that is not there ends the command before there is a screen
+    topics.refresh()  # a broker that is not there ends the command before there is a screen
     shown_on = console()
     done = 1
     screen = Live(console=shown_on, screen=True, auto_refresh=False)
     with _keys() as keyboard, contextlib.suppress(KeyboardInterrupt), screen as live:
         next_s = time.monotonic() + interval_s
         while True:
-            live.update(_table(shown_on, looks, sort, interval_s), refresh=True)
+            live.update(_table(shown_on, topics, sort, interval_s), refresh=True)
             key = _key(keyboard, max(0.0, next_s - time.monotonic()))
             if key == "q":
                 return
@@ -47,18 +47,18 @@ def show_live(looks: Looks, sort: str, interval_s: float, count: int) -> None:
             if time.monotonic() >= next_s:
                 if done == count:
                     return
-                looks.try_to_look()
+                topics.try_to_refresh()
                 done += 1
                 next_s = time.monotonic() + interval_s
 
 
-def _table(screen: Console, looks: Looks, sort: str, interval_s: float) -> RenderableType:
+def _table(screen: Console, topics: TopicTable, sort: str, interval_s: float) -> RenderableType:
     from rich import box
     from rich.console import Group
     from rich.table import Column, Table
     from rich.text import Text
 
-    rows = looks.sorted(sort)
+    rows = topics.sorted(sort)
     room = max(1, screen.height - _AROUND_ROWS)
     table = Table(
         *(
@@ -81,8 +81,8 @@ def _table(screen: Console, looks: Looks, sort: str, interval_s: float) -> Rende
         table.add_row(*(Text(cell) for cell in cells_of(row)), style=style)
     hidden = f", {len(rows) - room} more below" if len(rows) > room else ""
     title = Text(f"{len(rows)} topics{hidden}; every {interval_s:g} s; by {sort}", style="dim", no_wrap=True)
-    if looks.failure:
-        title = Text(f"trying again: {looks.failure}", style="bold red", no_wrap=True)
+    if topics.failure:
+        title = Text(f"trying again: {topics.failure}", style="bold red", no_wrap=True)
     keys = "sort: " + "  ".join(f"{key} {name}" for key, name in _KEYS.items()) + "   q quit"
     return Group(title, table, Text(keys, style="dim", no_wrap=True))
 

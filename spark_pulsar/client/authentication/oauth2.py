@@ -88,13 +88,13 @@ class OAuth2Credentials:
         fields = {"grant_type": CLIENT_CREDENTIALS, "client_id": client_id, "client_secret": client_secret.reveal()}
         fields |= {"audience": flow.audience} if flow.audience else {}
         fields |= {"scope": flow.scope} if flow.scope else {}
-        asked_at_ms = monotonic_ms()
-        answer = issuer.ask(issuer.token_endpoint(), fields)
+        requested_ms = monotonic_ms()
+        answer = issuer.request_json(issuer.token_endpoint(), fields)
         token, seconds = answer.get("access_token"), answer.get("expires_in")
         if not isinstance(token, str) or not token:
             raise CredentialsError(f"the answer of the issuer {flow.issuer_url} holds no access_token")
         lives_ms = _lifetime_ms(seconds)
-        return _Issued(token.encode(), None if lives_ms is None else asked_at_ms + int(lives_ms * _USED_SHARE))
+        return _Issued(token.encode(), None if lives_ms is None else requested_ms + int(lives_ms * _USED_SHARE))
 
 
 class _Issuer:
@@ -124,13 +124,13 @@ class _Issuer:
 
     def token_endpoint(self) -> str:
         """Returns the URL that gives tokens, as the issuer's metadata say."""
-        endpoint = self.ask(self._url.rstrip("/") + WELL_KNOWN_PATH).get("token_endpoint")
+        endpoint = self.request_json(self._url.rstrip("/") + WELL_KNOWN_PATH).get("token_endpoint")
         kinds = ("https",) if self._url.startswith("https://") else ("https", "http")
         if not isinstance(endpoint, str) or urlsplit(endpoint).scheme not in kinds:
             raise CredentialsError(f"the metadata of the issuer {self._url} name no token_endpoint ({kinds[0]}://)")
         return endpoint
 
-    def ask(self, url: str, fields: dict[str, str] | None = None) -> dict[str, Any]:
+    def request_json(self, url: str, fields: dict[str, str] | None = None) -> dict[str, Any]:
         """Returns the JSON object that the issuer answers to a GET, or to a POST with `fields`."""
         if self._deadline.passed:
             raise self._deadline.error()
@@ -170,9 +170,9 @@ class _Issuer:
         from urllib import error, request
 
         try:
-            asked = request.Request(url, data=data, headers={"Accept": "application/json"})
+            sent = request.Request(url, data=data, headers={"Accept": "application/json"})
             try:
-                answer = self._opener.open(asked, timeout=timeout_ms / 1000)
+                answer = self._opener.open(sent, timeout=timeout_ms / 1000)
             except error.HTTPError as refusal:
                 with refusal:
                     return refusal.code, refusal.read(_MAX_ANSWER_BYTES)

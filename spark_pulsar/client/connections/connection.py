@@ -21,7 +21,7 @@ from spark_pulsar.client.connections.dialing import dial
 from spark_pulsar.client.connections.pending import PendingReply
 from spark_pulsar.client.connections.service_url import Address
 from spark_pulsar.client.connections.streams import Stream
-from spark_pulsar.client.connections.wrong_port import Answering, answering, asked_with_tls, wrong_port
+from spark_pulsar.client.connections.wrong_port import Answering, answering, probe_with_tls, wrong_port
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import ConnectFailed, ConnectionLost, TlsError, UnexpectedReply, WrongPort
 from spark_pulsar.model.errors import AuthenticationError, PulsarError
@@ -118,7 +118,7 @@ class Connection:
         except ConnectionLost as error:
             connection.close()
             if not config.uses_tls and not connection._heard:  # a port of TLS may just close
-                wrong = wrong_port(address, asked_with_tls(address, step), uses_tls=False)
+                wrong = wrong_port(address, probe_with_tls(address, step), uses_tls=False)
                 if wrong is not None:
                     raise wrong from error
             raise
@@ -143,12 +143,14 @@ class Connection:
 
     def _on_challenge(self, challenge: CommandAuthChallenge) -> None:
         """Answers a broker that wants fresh credentials, from a thread of its own: getting them may take a while."""
-        method, asked = self._credentials.method, challenge.challenge.auth_method_name
+        method, requested = self._credentials.method, challenge.challenge.auth_method_name
         if method == "none":
             hint = "authPluginClassName and authParams say which to show"
             raise UnexpectedReply(f"{self.address} asks for credentials (AUTH_CHALLENGE): {hint}")
-        if asked not in ("", method):
-            raise UnexpectedReply(f"{self.address} asks for credentials of the method {asked!r}, ours is {method!r}")
+        if requested not in ("", method):
+            raise UnexpectedReply(
+                f"{self.address} asks for credentials of the method {requested!r}, ours is {method!r}"
+            )
         with self._challenging:
             self._challenged = True
             if self._renewing:

@@ -114,13 +114,13 @@ class Demultiplexer:
 
     def expect(self, request_id: int, consumer_id: int | None, patience: Deadline, kind: int) -> PendingReply:
         """Waits for the reply, a command of type `kind`, to a request about to be sent, with `patience` at most."""
-        reply = PendingReply(consumer_id, lambda: self.forget(request_id), patience, kind)
+        reply = PendingReply(consumer_id, lambda: self.discard(request_id), patience, kind)
         with self._lock:
             self.raise_if_lost()
             self._replies[request_id] = reply
         return reply
 
-    def forget(self, request_id: int) -> None:
+    def discard(self, request_id: int) -> None:
         """Drops a request whose caller no longer waits."""
         with self._lock:
             self._replies.pop(request_id, None)
@@ -137,9 +137,9 @@ class Demultiplexer:
     def detach_consumer(self, consumer_id: int) -> None:
         """Stops notifying the sink."""
         with self._lock:
-            self._take_consumer(consumer_id)
+            self._remove_consumer(consumer_id)
 
-    def _take_consumer(self, consumer_id: int) -> ConsumerSink | None:
+    def _remove_consumer(self, consumer_id: int) -> ConsumerSink | None:
         sink = self._consumers.pop(consumer_id, None)
         if self._takers.pop(consumer_id, None) is not None:
             self._choose_sink()
@@ -279,7 +279,7 @@ class Demultiplexer:
         consumer_id = command.close_consumer.consumer_id
         error = ConnectionLost(f"{self._address} closed the consumer")
         with self._lock:
-            sink = self._take_consumer(consumer_id)
+            sink = self._remove_consumer(consumer_id)
             lost = [key for key, reply in self._replies.items() if reply.consumer_id == consumer_id]
             replies = [self._replies.pop(key) for key in lost]
         for reply in replies:

@@ -6,7 +6,7 @@ import ssl
 from spark_pulsar.client.connections.config import ClientConfig
 from spark_pulsar.client.connections.service_url import Address
 from spark_pulsar.client.connections.streams import PlainStream, Stream, TlsStream
-from spark_pulsar.client.connections.wrong_port import asked_plainly, wrong_port
+from spark_pulsar.client.connections.wrong_port import probe_without_tls, wrong_port
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import ConnectFailed, TlsError
 
@@ -86,7 +86,7 @@ def _shake_hands(
 
 def _raise_if_plain(reached: Address, where: str, step: Deadline, error: OSError) -> None:
     """Raises WrongPort for a port that has no TLS; `error` is what the handshake ended with."""
-    wrong = wrong_port(where, asked_plainly(reached, step), uses_tls=True)
+    wrong = wrong_port(where, probe_without_tls(reached, step), uses_tls=True)
     if wrong is not None:
         raise wrong from error
 

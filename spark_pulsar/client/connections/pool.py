@@ -98,7 +98,7 @@ class ConnectionPool:
             raise ClientClosed("the client was closed")
         return connection
 
-    def take(self, target: Target, deadline: Deadline) -> Connection:
+    def acquire(self, target: Target, deadline: Deadline) -> Connection:
         """Returns a connection for one user alone, which may stop reading from it; `give_back` or `drop` it."""
         with self._lock:
             self._raise_if_closed()

@@ -60,7 +60,7 @@ def wrong_port(where: object, found: Answering | None, *, uses_tls: bool) -> Wro
     return None
 
 
-def asked_plainly(address: Address, step: Deadline) -> Answering | None:
+def probe_without_tls(address: Address, step: Deadline) -> Answering | None:
     """Asks a port that did not shake hands for TLS, without TLS."""
     with suppress(OSError), _connected(address, step) as sock:
         sock.sendall(_greeting())
@@ -68,7 +68,7 @@ def asked_plainly(address: Address, step: Deadline) -> Answering | None:
     return None
 
 
-def asked_with_tls(address: Address, step: Deadline) -> Answering | None:
+def probe_with_tls(address: Address, step: Deadline) -> Answering | None:
     """Asks a port that closed a plain connection, with TLS. Shows and trusts nothing."""
     context = ssl.create_default_context()
     context.check_hostname = False

@@ -405,7 +405,7 @@ class Publisher:
                 self._attach(trouble)
                 return
             except PulsarError as error:
-                self._directory.forget(self.topic)
+                self._directory.discard(self.topic)
                 # Our own producer may live on for a moment on a connection that the broker has not yet given up, and
                 # so may another process's of the same name.
                 may_leave = isinstance(error, ProducerBusy) and (self._epoch > 0 or self._deduplicated)

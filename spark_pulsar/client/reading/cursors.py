@@ -29,7 +29,7 @@ class Cursors:
         try:
             yield from consumer.attach_durable(initial)
         except PulsarError:
-            self._directory.forget(topic)
+            self._directory.discard(topic)
             raise
         return consumer
 
@@ -55,7 +55,7 @@ class Cursors:
         except ConsumerBusy:
             return None
         except PulsarError:
-            self._directory.forget(topic)
+            self._directory.discard(topic)
             raise
         yield from reader.detach()
         return False

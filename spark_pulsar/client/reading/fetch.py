@@ -107,7 +107,7 @@ class Fetch:
         self._attach_at_ms = 0
         self._permits = Permits(max_queued_bytes, is_strict=is_shared)
         self._last: MessageId | None = None
-        self._ask_for_last = False
+        self._needs_last = False
         self._quiet_since_ms = 0
         self._stall_check_ms = _FIRST_STALL_CHECK_MS
         self._closed = False
@@ -175,11 +175,11 @@ class Fetch:
                     return None
                 raise deadline.error(self._lost) from self._lost
             reading = self._reading or self._open(patience)
-            runs = reading.inbox.take(0)
+            runs = reading.inbox.receive(0)
             if not runs:
-                if self._ask_for_last and reading.inbox.lost is None:
+                if self._needs_last and reading.inbox.lost is None:
                     self._refresh_last(reading, patience)
-                runs = reading.inbox.take(min(deadline.left_ms(), self._stall_check_ms))
+                runs = reading.inbox.receive(min(deadline.left_ms(), self._stall_check_ms))
             if runs:
                 block = self._accept(reading, self._block_of(runs, reading))
                 if block is not None:
@@ -226,7 +226,7 @@ class Fetch:
             self._finish()
         else:
             # After the last entry that was known to exist, nothing may come any more: ask before waiting.
-            self._ask_for_last = self.end is not None and (self._last is None or newest >= self._last.position)
+            self._needs_last = self.end is not None and (self._last is None or newest >= self._last.position)
             self._grant(reading)
         return block if len(block) else None
 
@@ -292,7 +292,7 @@ class Fetch:
             reading.inbox.detached(error)
             return False
         self._last = last_message_id(answer, self._partition)
-        self._ask_for_last = False
+        self._needs_last = False
         something_left = self._last is not None and self._last.position >= self.position.position
         if not something_left and self.end is not None and reading.inbox.lost is None and reading.inbox.empty:
             raise EndNotReached(self.topic, self.start, self.end, self.position, self._last)
@@ -340,12 +340,12 @@ class Fetch:
                 self._drop()
                 if not error.retriable:
                     raise naming_topic(error, self.topic) from error.__cause__
-                self._directory.forget(self.topic)
+                self._directory.discard(self.topic)
                 backoff.pause(deadline, error)
 
     def _open_once(self, deadline: Deadline) -> _Reading:
         target = run_one(lambda: self._directory.find(self.topic, deadline), deadline)
-        connection = (self._pool.shared if self._is_shared else self._pool.take)(target, deadline)
+        connection = (self._pool.shared if self._is_shared else self._pool.acquire)(target, deadline)
         reading = self._reading = _Reading(
             target, connection, self._max_queued_bytes, self._arrived, is_shared=self._is_shared
         )
@@ -441,7 +441,7 @@ class Fetch:
             self._leave(reading)
             return
         connection = reading.connection
-        reading.inbox.give_up()  # or the answer below might never be read
+        reading.inbox.release()  # or the answer below might never be read
         connection.detach_consumer(reading.consumer_id)
         deadline = Deadline(_CLOSE_TIMEOUT_MS, f"closing the reader of {self.topic}", str(connection.address))
         try:

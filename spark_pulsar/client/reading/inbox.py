@@ -33,7 +33,7 @@ class Inbox:
         self._queue: deque[list[Frame]] = deque()
         self._bytes = 0
         self._lost: PulsarError | None = None
-        self._given_up = False
+        self._is_released = False
 
     def messages(self, frames: list[Frame]) -> None:
         """Called by the reader thread with frames in order of arrival."""
@@ -42,7 +42,7 @@ class Inbox:
         with self._changed:
             self._queue += runs
             self._bytes += size
-            if self._bytes > self._max_bytes and not self._given_up:
+            if self._bytes > self._max_bytes and not self._is_released:
                 self._pause()
             self._notify()
 
@@ -52,10 +52,10 @@ class Inbox:
             self._lost = error
             self._notify()
 
-    def give_up(self) -> None:
+    def release(self) -> None:
         """Holds the connection back no more, not even for messages that are on their way in here: nobody takes them."""
         with self._changed:
-            self._given_up = True
+            self._is_released = True
             self._resume()
 
     def _notify(self) -> None:
@@ -73,7 +73,7 @@ class Inbox:
         """Returns whether everything that arrived was taken."""
         return not self._queue
 
-    def take(self, timeout_ms: int) -> list[list[Frame]]:
+    def receive(self, timeout_ms: int) -> list[list[Frame]]:
         """Returns the next runs of frames, waiting for some; none when time is up or the consumer is lost.
 
         The frames of a run lie in one buffer, one after the other. Short runs that have piled up are taken together, so

@@ -35,7 +35,7 @@ class Probes:
             lost, self._lost = self._lost, set()
         return lost
 
-    def forget(self, topic: str) -> None:
+    def discard(self, topic: str) -> None:
         """Closes the readers of a topic that is queried no more."""
         with self._lock:
             readers = self._readers.pop(topic, None), self._bells.pop(topic, None)
@@ -62,7 +62,7 @@ class Probes:
         try:
             yield from bell.attach(self._directory.reader_types)
         except BaseException:
-            self._directory.forget(topic)
+            self._directory.discard(topic)
             bell.abandon()
             raise
         with self._lock:
@@ -103,7 +103,7 @@ class Probes:
         try:
             return (yield from attach_at_end(connection, topic, self._directory.reader_types))
         except PulsarError:
-            self._directory.forget(topic)
+            self._directory.discard(topic)
             raise
 
     def _keep(self, topic: str, reader: Attachment) -> None:
@@ -123,7 +123,7 @@ class Probes:
             yield from reader.attach_reader(entry, self._directory.reader_types)
             block = yield from reader.first(patience)
         except PulsarError:
-            self._directory.forget(topic)
+            self._directory.discard(topic)
             raise
         finally:
             reader.abandon()
@@ -163,7 +163,7 @@ class Probes:
             yield from reader.attach_reader(LATEST_ID, self._directory.reader_types)
             answer = yield from reader.last_ids()
         except BaseException:
-            self._directory.forget(topic)
+            self._directory.discard(topic)
             reader.abandon()
             raise
         yield from reader.detach()

@@ -189,7 +189,7 @@ class PartitionLookAhead:
         self._keep_from(EARLIEST)
 
     def follow(self, start: ReadPosition, patience: Deadline) -> None:
-        """Attaches a reader at `start`, so that `arrived` is set when there is more. Raises as `look`."""
+        """Attaches a reader at `start`, so that `arrived` is set when there is more. Raises as `count`."""
         self._open(start)
         if self._fetch is not None and not self._fetch.is_attached:
             self._poll(self._fetch, patience)
@@ -205,7 +205,7 @@ class PartitionLookAhead:
         per_entry = self._seen_messages / self._seen_entries if self._seen_entries else 1.0
         return max(known.total + int(entries * per_entry), 1)
 
-    def look(self, start: ReadPosition, end: ReadPosition, wanted: Wanted, patience: Deadline) -> bool:
+    def count(self, start: ReadPosition, end: ReadPosition, wanted: Wanted, patience: Deadline) -> bool:
         """Counts what has arrived; whether that is all between `start` and `end`, or what is wanted of it.
 
         Raises TopicNotFound; OperationTimeout when the broker could not be reached for more until `patience`.
@@ -301,9 +301,9 @@ class PartitionLookAhead:
             return 1.0, None
         return self._seen_messages / self._seen_entries, self._seen_bytes / self._seen_entries
 
-    def look_past(self, position: ReadPosition, end: ReadPosition, patience: Deadline) -> bool:
+    def count_past(self, position: ReadPosition, end: ReadPosition, patience: Deadline) -> bool:
         """Counts what has arrived up to the first entry at or after `position`; whether that is there, or nothing
-        comes before `end`. Discards nothing. Raises as `look`."""
+        comes before `end`. Discards nothing. Raises as `count`."""
         if self._fetch is None:
             self._open(position)
         while self._fetch is not None and self._frontier < end and self.following(position) is None:

@@ -15,9 +15,9 @@ from spark_pulsar.connector.offsets.endpoints import end_positions_of_each
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition
 from spark_pulsar.model.errors import TopicNotFound
 
-_ASK_AFTER_MS: Final = 1_000
+_REQUEST_AFTER_MS: Final = 1_000
 """Wait of a micro-batch after which the driver requests, once, the ends of the partitions that are waited for."""
-_LOOK_AGAIN_MS: Final = 1_000
+_COUNT_AGAIN_MS: Final = 1_000
 """Readers that are silent make sure now and then that they should be; see `Fetch`."""
 
 
@@ -42,8 +42,8 @@ class Gathering:
         self._end = end
         url = client.config.service_url
         self._deadline = Deadline(timeout_ms, "waiting for the next entry", url)
-        self._ask_after = Deadline(min(timeout_ms // 2, _ASK_AFTER_MS), "waiting for the next entry", url)
-        self._asked = False
+        self._request_after = Deadline(min(timeout_ms // 2, _REQUEST_AFTER_MS), "waiting for the next entry", url)
+        self._has_requested = False
         self._shorter: set[str] = set()
         self._cause: OperationTimeout | None = None
 
@@ -94,25 +94,25 @@ class Gathering:
         waiting = sorted(wanted, key=lambda topic: (not self._partition(topic).is_attached, topic))
         while waiting:
             self._arrived.clear()
-            waiting = [topic for topic in waiting if not self._look(topic, position[topic], wanted[topic], gone)]
+            waiting = [topic for topic in waiting if not self._count_in(topic, position[topic], wanted[topic], gone)]
             if self._deadline.passed:
                 self._cut_short |= self._shorter & set(waiting)
                 break
-            if waiting and self._ask_after.passed and not self._asked:
-                self._ask(waiting)
+            if waiting and self._request_after.passed and not self._has_requested:
+                self._request_ends(waiting)
             waiting = [topic for topic in waiting if topic not in self._cut_short]
-            pause = self._deadline if self._asked else self._ask_after
+            pause = self._deadline if self._has_requested else self._request_after
             if waiting:
-                self._arrived.wait(min(pause.left_ms(), _LOOK_AGAIN_MS) / 1000)
+                self._arrived.wait(min(pause.left_ms(), _COUNT_AGAIN_MS) / 1000)
         for topic in gone:
             del position[topic]
         for topic in wanted.keys() - gone:
             if self._partition(topic).counted(position[topic], self._end[topic]).lacks(wanted[topic]):
                 self._silent.add(topic)
 
-    def _look(self, topic: str, start: ReadPosition, wanted: Wanted, gone: set[str]) -> bool:
+    def _count_in(self, topic: str, start: ReadPosition, wanted: Wanted, gone: set[str]) -> bool:
         try:
-            return self._partition(topic).look(start, self._end[topic], wanted, self._deadline)
+            return self._partition(topic).count(start, self._end[topic], wanted, self._deadline)
         except TopicNotFound:
             gone.add(topic)
             return True
@@ -120,9 +120,9 @@ class Gathering:
             self._cause = error
             return False
 
-    def _ask(self, waiting: Collection[str]) -> None:
+    def _request_ends(self, waiting: Collection[str]) -> None:
         """Some are still waited for: find out where nothing can come any more."""
-        self._asked = True
+        self._has_requested = True
         try:
             ends = end_positions_of_each(self._client, waiting, self._deadline.left_ms())
         except OperationTimeout as error:

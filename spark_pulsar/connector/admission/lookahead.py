@@ -56,7 +56,7 @@ class LookAhead:
         for partition in self._partitions.values():
             partition.most_kept_bytes = self._most_kept_bytes
 
-    def give_up(self, topics: Collection[str]) -> None:
+    def remove(self, topics: Collection[str]) -> None:
         """Closes the readers of topics, and discards their counts: others have taken their place."""
         for topic in self._partitions.keys() & set(topics):
             self._partitions.pop(topic).close()
@@ -99,7 +99,7 @@ class LookAhead:
         found = {topic: self.partition(topic).following(position[topic]) for topic in unread}
         return {topic: at for topic, at in found.items() if at is not None}
 
-    def forget_news(self) -> None:
+    def discard_news(self) -> None:
         """Waits anew: news is what arrives from now on."""
         self._arrived.clear()
 
@@ -137,7 +137,7 @@ class LookAhead:
     ) -> bool:
         """Waits for all messages from `start` to `end`, if these are `most_messages` at most; whether all are at hand.
 
-        Raises TopicNotFound, OperationTimeout as `PartitionLookAhead.look`.
+        Raises TopicNotFound, OperationTimeout as `PartitionLookAhead.count`.
         """
         begins = {topic: start.get(topic, EARLIEST) for topic, at in end.items() if start.get(topic, EARLIEST) < at}
         if len(end) > MOST_FOLLOWED:
@@ -153,7 +153,7 @@ class LookAhead:
         waiting = list(begins)
         while waiting:
             self._arrived.clear()
-            waiting = [t for t in waiting if not self.partition(t).look(begins[t], end[t], wanted, deadline)]
+            waiting = [t for t in waiting if not self.partition(t).count(begins[t], end[t], wanted, deadline)]
             if not all(self.partition(topic).has_kept(at) for topic, at in begins.items()):
                 return False
             if waiting and (deadline.passed or not self._arrived.wait(deadline.left_ms() / 1000)):
@@ -173,7 +173,7 @@ class LookAhead:
 
     def _has_next(self, topic: str, position: ReadPosition, end: ReadPosition, patience: Deadline) -> bool:
         try:
-            return self.partition(topic).look_past(position, end, patience)
+            return self.partition(topic).count_past(position, end, patience)
         except (TopicNotFound, OperationTimeout):
             return True  # it is left out
 

@@ -27,7 +27,7 @@ from spark_pulsar.wire.entries.entry_bytes import BROKER_METADATA_MAGIC
 LOG: Final = logging.getLogger("spark_pulsar")
 
 _QUEUED_BYTES: Final = 1 << 20
-_LOOK_MS: Final = 2_000
+_READ_MS: Final = 2_000
 """Time after which a micro-batch begins with the letters that were looked at by then."""
 
 
@@ -36,7 +36,7 @@ class _Partition:
     """Knowledge of one partition: what lies before `due` may be read, `waiting` is the first letter that is not due."""
 
     due: ReadPosition = EARLIEST
-    looked_to: ReadPosition = EARLIEST
+    read_to: ReadPosition = EARLIEST
     waiting: ReadPosition | None = None
     due_at_ms: int = 0
 
@@ -67,10 +67,10 @@ class DelayedLetters:
         letters = [topic for topic in end if TopicName.parse(topic).base.full in self.topics]
         self._partitions = {topic: self._partitions.get(topic, _Partition()) for topic in letters}
         for topic in letters:
-            if end[topic] < self._partitions[topic].looked_to:  # another topic has taken the place of this one
+            if end[topic] < self._partitions[topic].read_to:  # another topic has taken the place of this one
                 self._partitions[topic] = _Partition()
             begin = start.get(topic, EARLIEST)
-            self._look(topic, begin, end[topic], now_ms)
+            self._read_letters(topic, begin, end[topic], now_ms)
             ends[topic] = max(begin, self._partitions[topic].due)
         return ends
 
@@ -79,32 +79,32 @@ class DelayedLetters:
         """Time of delivery, in ms, of the first letter that is not due in each partition that has one."""
         return {topic: known.due_at_ms for topic, known in self._partitions.items() if known.waiting is not None}
 
-    def _look(self, topic: str, begin: ReadPosition, end: ReadPosition, now_ms: int) -> None:
+    def _read_letters(self, topic: str, begin: ReadPosition, end: ReadPosition, now_ms: int) -> None:
         """Reads the letters up to `end`, or to the first that is not due."""
         known = self._partitions[topic]
         if known.waiting is not None and known.due_at_ms > now_ms:
             return
-        first = max(begin, known.looked_to)
+        first = max(begin, known.read_to)
         known.waiting = None
         where = self.client.config.service_url
         deadline = Deadline(self.timeout_ms, f"looking for the retry letters of {topic} that are due", where)
-        enough = Deadline(min(self.timeout_ms, _LOOK_MS), deadline.what, where)
+        enough = Deadline(min(self.timeout_ms, _READ_MS), deadline.what, where)
         try:
             with self.client.fetch(topic, first.message_id, end.message_id, max_queued_bytes=_QUEUED_BYTES) as fetch:
                 while not fetch.finished:
                     block = fetch.next_block_by(deadline)
                     if block is not None:
-                        _take(known, block, now_ms)
+                        _note_block(known, block, now_ms)
                     elif not fetch.finished:
                         raise deadline.error()
                     if known.waiting is not None or enough.passed:
                         return
         except (EndNotReached, TopicNotFound) as error:
             LOG.info("retry letters of %s are left to the task, which reports the reason: %s", topic, error)
-        known.due = known.looked_to = end
+        known.due = known.read_to = end
 
 
-def _take(known: _Partition, block: EntryBlock, now_ms: int) -> None:
+def _note_block(known: _Partition, block: EntryBlock, now_ms: int) -> None:
     """Takes note of a block's letters up to the first that is not due."""
     for delay in delays_in(block.buffer, _starts(block), block.ends):
         if delay.deliver_at_ms > now_ms:
@@ -112,9 +112,9 @@ def _take(known: _Partition, block: EntryBlock, now_ms: int) -> None:
             known.due_at_ms = delay.deliver_at_ms
             if delay.number:
                 known.due = _after(block, delay.number - 1)
-            known.looked_to = known.waiting
+            known.read_to = known.waiting
             return
-    known.due = known.looked_to = _after(block, len(block) - 1)
+    known.due = known.read_to = _after(block, len(block) - 1)
 
 
 def _after(block: EntryBlock, index: int) -> ReadPosition:

@@ -29,7 +29,7 @@ from spark_pulsar.connector.planning.extents import measured_extents
 from spark_pulsar.connector.planning.first_entries import first_entries, named_starts_gone, passed_over
 from spark_pulsar.connector.planning.pruning import KeyPruning
 from spark_pulsar.connector.planning.ranges import TopicRange, plan, shrunken
-from spark_pulsar.connector.planning.splitting import asks_for_parts, cut_points, parts_of
+from spark_pulsar.connector.planning.splitting import cut_points, may_be_cut, parts_of
 from spark_pulsar.connector.planning.topic_partitions import check_found, find_partitions, when_they_exist
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition
 from spark_pulsar.connector.progress.lag import Lag
@@ -138,9 +138,9 @@ class OffsetPlanner:
         `min_messages` are held back for `maxTriggerDelay`, but not at the end of a run with Trigger.AvailableNow.
         Raises DataLossError if partitions of `start` are gone, or hold other messages, and `failOnDataLoss` is true.
         """
-        self._polling.asked()
+        self._polling.began()
         if self._look_ahead is not None:
-            self._look_ahead.forget_news()
+            self._look_ahead.discard_news()
         batch = self._observe(start)
         if min_messages is not None and self._holds_back(batch, min_messages):
             self._newest, self._planned = batch.newest, batch.begins
@@ -167,24 +167,24 @@ class OffsetPlanner:
         counts = self._pruning.partition_counts(ends, start.partition_counts)
         batch = PlannedBatch(committed, start, *self._pruning.split(ends, counts), counts)
         self._acknowledge_start(committed, ends, batch.replaced)
-        self._client.forget(self._newest.keys() - ends.keys())
+        self._client.discard(self._newest.keys() - ends.keys())
         self._subscription.follow(ends)
         begins = batch.begins
         if self._look_ahead is not None:
-            self._look_ahead.give_up(committed.positions.keys() - begins.keys())
+            self._look_ahead.remove(committed.positions.keys() - begins.keys())
         self._due = batch.end = self._letters.due_ends(begins, batch.newest)
         return batch
 
     def _limit(self, batch: PlannedBatch, limits: Limits) -> None:
         """Moves the end back to the limits of a micro-batch."""
-        batch.end = self._looking_ahead().gathering(batch.end).end_within(batch.begins, limits)
+        batch.end = self._open_look_ahead().gathering(batch.end).end_within(batch.begins, limits)
         batch.newest = self._without_vanished(batch.start, batch.newest, batch.end)
 
     def _note_unread(self, batch: PlannedBatch) -> None:
         """Moves the end of partitions that are not read to their end to the next entry, and notes their present end."""
         if batch.end == batch.newest:
             return
-        following = self._looking_ahead().next_entries(batch.end, batch.newest)
+        following = self._open_look_ahead().next_entries(batch.end, batch.newest)
         exact = _exact(following, batch.begins, batch.end)
         batch.end = {**batch.end, **exact}
         batch.unread = {topic: batch.newest[topic] for topic in sorted(exact)}
@@ -250,7 +250,7 @@ class OffsetPlanner:
         read, _ = self._pruning.split(batch.start.positions, batch.partition_counts)
         if begins.keys() != read.keys() or not has_news(begins, batch.end):
             return False
-        if not self._looking_ahead().gathering(batch.end).has_at_least(begins, min_messages):
+        if not self._open_look_ahead().gathering(batch.end).has_at_least(begins, min_messages):
             return True
         self._delay.begin()
         return False
@@ -276,13 +276,13 @@ class OffsetPlanner:
         (READ-18)."""
         split = self._options.split
         ranges = self._pruning.ranges(plan(start, planned).ranges, planned.partition_counts)
-        if not asks_for_parts(ranges, split) or self._at_hand is not None:
+        if not may_be_cut(ranges, split) or self._at_hand is not None:
             return {}
         if counted_from is None:
             timeout_ms, in_messages = self._options.operation_timeout_ms, split.max_records is not None
             extents = measured_extents(self._client, ranges, timeout_ms, in_messages=in_messages)
         else:
-            look_ahead = self._looking_ahead()
+            look_ahead = self._open_look_ahead()
             extents = {
                 work.topic: counted_extents(
                     look_ahead.partition(work.topic).counted(counted_from.get(work.topic, EARLIEST), work.end)
@@ -300,8 +300,8 @@ class OffsetPlanner:
         wait_ms = 0 if self._frozen else self._polling.wait_ms(of_many=of_many and not by_time)
         if of_many:  # what is there already, and held back, is no news
             positions = {topic: self._newest.get(topic, at) for topic, at in positions.items()}
-        if wait_ms and self._looking_ahead().follow(positions, _FOLLOW_MS):
-            self._looking_ahead().await_news(wait_ms)
+        if wait_ms and self._open_look_ahead().follow(positions, _FOLLOW_MS):
+            self._open_look_ahead().await_news(wait_ms)
         elif of_many:
             threading.Event().wait(min(wait_ms, _PAUSE_MS) / 1000)
         self._polling.answered()
@@ -312,7 +312,7 @@ class OffsetPlanner:
         begins = existing(start, end)
         changed = sum(1 for topic, at in end.items() if begins.get(topic, EARLIEST) < at)
         small = self._small_batches if changed else None
-        if small is not None and small.is_small(self._looking_ahead(), begins, end):
+        if small is not None and small.is_small(self._open_look_ahead(), begins, end):
             self._at_hand = end
         return changed > 1 and self._at_hand is not None
 
@@ -348,7 +348,7 @@ class OffsetPlanner:
         self._report_losses(shrunken(start, ends))
         return ends
 
-    def _looking_ahead(self) -> LookAhead:
+    def _open_look_ahead(self) -> LookAhead:
         if self._look_ahead is None:
             # The kernels cost a second of start-up and 100 MB: a batch read plans without them.
             from spark_pulsar.connector.admission.lookahead import LookAhead

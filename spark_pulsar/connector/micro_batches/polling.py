@@ -31,14 +31,14 @@ class Polling:
 
     def __init__(self) -> None:
         self._in_vain = 0
-        self._asked_ms = self._answered_ms = 0
+        self._began_ms = self._answered_ms = 0
         self._follows_at_once = False
         self._driven_by_others = False
 
-    def asked(self) -> None:
+    def began(self) -> None:
         """A poll begins. What the broker takes to answer it says nothing about the trigger."""
-        self._asked_ms = monotonic_ms()
-        self._follows_at_once = self._asked_ms - self._answered_ms < _IDLE_LOOP_MS
+        self._began_ms = monotonic_ms()
+        self._follows_at_once = self._began_ms - self._answered_ms < _IDLE_LOOP_MS
 
     def wait_ms(self, *, of_many: bool = False) -> int:
         """Returns how long this poll, which found nothing new, may wait; longer where it was `of_many` partitions."""
@@ -47,7 +47,7 @@ class Polling:
             return 0
         longest_ms = _LONGEST_WAIT_MS
         if of_many:
-            took_ms = monotonic_ms() - self._asked_ms
+            took_ms = monotonic_ms() - self._began_ms
             longest_ms = max(longest_ms, min(_WAIT_OF_POLL * took_ms, _MANY_LONGEST_WAIT_MS))
         return min(_FIRST_WAIT_MS << min(self._in_vain - 2, 10), longest_ms)
 

@@ -209,7 +209,7 @@ class Resuming:
         self._sent_again[group] = self._sent_again.get(group, 0) + 1
         publisher.flush()
         if publisher.duplicates < self._sent_again[group]:
-            raise _forgotten(
+            raise _removed(
                 self.attempt, f"{publisher.topic} has stored a row of {publisher.producer_name} a second time"
             )
 
@@ -232,17 +232,17 @@ class Resuming:
 
 
 @contextmanager
-def refusing_what_is_forgotten(attempt: TaskAttempt | None) -> Iterator[None]:
+def refusing_removed_producers(attempt: TaskAttempt | None) -> Iterator[None]:
     """Raises DeliveryGuaranteeError in here when the broker has lost what a producer has written."""
     try:
         yield
     except SequenceIdForgotten as error:
         if attempt is None:
             raise
-        raise _forgotten(attempt, str(error)) from None
+        raise _removed(attempt, str(error)) from None
 
 
-def _forgotten(attempt: TaskAttempt, how: str) -> DeliveryGuaranteeError:
+def _removed(attempt: TaskAttempt, how: str) -> DeliveryGuaranteeError:
     advice = "" if attempt.transaction is not None else ", and look for duplicates of the last micro-batch"
     return attempt.refused(
         f"de-duplication was switched off, or a producer forgotten, while a task wrote: {how}. Switch it on{advice}"

@@ -16,7 +16,7 @@ from spark_pulsar.connector.planning.extents import measured_extents
 from spark_pulsar.connector.planning.first_entries import beginning_at, first_entries, named_starts_gone
 from spark_pulsar.connector.planning.pruning import KeyPruning
 from spark_pulsar.connector.planning.ranges import TopicRange, plan
-from spark_pulsar.connector.planning.splitting import asks_for_parts, cut_points, parts_of
+from spark_pulsar.connector.planning.splitting import cut_points, may_be_cut, parts_of
 from spark_pulsar.connector.planning.topic_partitions import find_partitions, when_they_exist
 
 
@@ -48,7 +48,7 @@ def _plan_batch(client: PulsarClient, options: Options) -> list[TopicRange]:
     first = first_entries(client, ranges, options.operation_timeout_ms)
     report_losses(named_starts_gone(client, options, ranges, first), fail=options.fail_on_data_loss)
     begun = beginning_at(ranges, first)
-    if not asks_for_parts(begun, options.split):
+    if not may_be_cut(begun, options.split):
         return begun
     timeout_ms, in_messages = options.operation_timeout_ms, options.split.max_records is not None
     cuts = cut_points(begun, measured_extents(client, begun, timeout_ms, in_messages=in_messages), options.split)

@@ -1,7 +1,7 @@
 """Extents of ranges that were not counted: how many entries they have in each ledger, and about how many messages.
 
-Entries of one ledger follow one another, so a range inside one is arithmetic. The sizes of ledgers in between are asked
-of the broker, from the last one backwards: a reader that is moved to the first entry of a ledger stands behind the last
+Entries of one ledger follow one another, so a range inside one is arithmetic. The broker reports the sizes of ledgers
+in between, from the last one backwards: a reader that is moved to the first entry of a ledger stands behind the last
 one of the ledger before. Messages are estimated by samples of entries at three places of a range.
 """
 
@@ -66,8 +66,8 @@ def _spans(client: PulsarClient, ranges: Sequence[TopicRange], deadline: Deadlin
     for _ in range(_MOST_LEDGERS):
         if not ledger or deadline.passed:
             break
-        asked = {topic: MessageId(ledger_id, 0) for topic, ledger_id in ledger.items()}
-        for topic, at in client.first_available(asked).items():
+        firsts = {topic: MessageId(ledger_id, 0) for topic, ledger_id in ledger.items()}
+        for topic, at in client.first_available(firsts).items():
             start, before = starts[topic], ledger.pop(topic)
             if isinstance(at, TopicNotFound):
                 del spans[topic]

@@ -66,7 +66,7 @@ class Extents:
         return position, before + passed * messages // entries
 
 
-def asks_for_parts(ranges: Sequence[TopicRange], split: Split) -> bool:
+def may_be_cut(ranges: Sequence[TopicRange], split: Split) -> bool:
     """Returns whether any of the ranges may be cut."""
     return split.max_records is not None or (split.min_partitions or 0) > len(ranges) > 0
 

@@ -67,10 +67,10 @@ def _retry_letter_partitions(client: PulsarClient, options: Options) -> list[str
 
 
 def when_they_exist(
-    options: Options, ask: Callable[[], Answer], begin_waiting: Callable[[], object] = lambda: None
+    options: Options, query: Callable[[], Answer], begin_waiting: Callable[[], object] = lambda: None
 ) -> Answer:
-    """Returns the answer of `ask`, which looks for all topics; with `waitingForNonExistedTopic` repeats it until there
-    are all, after `begin_waiting` (READ-5).
+    """Returns the answer of `query` about all topics; with `waitingForNonExistedTopic` repeats it until all exist,
+    after `begin_waiting` (READ-5).
 
     Has no end of its own: Spark ends the process when a query is stopped, or a job cancelled.
     """
@@ -78,7 +78,7 @@ def when_they_exist(
     is_waiting = False
     while True:
         try:
-            return ask()
+            return query()
         except TopicNotFound as missing:
             if not options.waiting_for_non_existed_topic:
                 raise

@@ -49,7 +49,7 @@ def _whole_messages(table: EntryTable, chunks: ChunkedMessages) -> Iterator[Entr
         if first < i:
             yield table.part(first, i)
         first = i + 1
-        whole = chunks.take(table, i)
+        whole = chunks.add(table, i)
         if whole is not None:
             yield whole
     if first < len(table):

@@ -35,7 +35,7 @@ class ChunkedMessages:
         self._fail_on_data_loss = fail_on_data_loss
         self._assembler: ChunkAssembler[Position] = ChunkAssembler()
 
-    def take(self, table: EntryTable, i: int) -> EntryTable | None:
+    def add(self, table: EntryTable, i: int) -> EntryTable | None:
         """Takes entry `i`, a chunk. The whole message as a table of one entry if it is the last one, else None. Chunks
         are decrypted before.
 
@@ -45,10 +45,10 @@ class ChunkedMessages:
         metadata = MessageMetadata.FromString(bytes(table.metadata(i)))
         at = _position(table, i)
         whole = self._assembler.add(metadata, table.payload(i), at)
-        self._assembler.take_lost()  # what matters is found again below
+        self._assembler.pop_lost()  # what matters is found again below
         if metadata.chunk_id + 1 < metadata.num_chunks_from_msg:
             return None
-        whole = whole or self._look_back(metadata, at)
+        whole = whole or self._read_back(metadata, at)
         if whole is None:
             self._lost(at)
             return None
@@ -63,7 +63,7 @@ class ChunkedMessages:
         )
         return inspect_entries(Entries.of([entry]))
 
-    def _look_back(self, last: MessageMetadata, at: Position) -> Assembled[Position] | None:
+    def _read_back(self, last: MessageMetadata, at: Position) -> Assembled[Position] | None:
         """Returns the message that ends with the chunk `last`, from the entries up to it; None if it is not whole
         there."""
         end = MessageId(at.ledger_id, at.entry_id + 1)

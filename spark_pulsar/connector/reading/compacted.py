@@ -35,22 +35,22 @@ class LatestByKey:
     def __init__(self) -> None:
         self._batches: list[pa.RecordBatch] = []
         self._rows = 0
-        self._let_go_at = _LEAST_ROWS
+        self._discard_at = _LEAST_ROWS
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Takes the next rows."""
         self._batches.append(batch)
         self._rows += batch.num_rows
-        if self._rows >= self._let_go_at:
-            self._let_go()
-            self._let_go_at = max(2 * self._rows, _LEAST_ROWS)
+        if self._rows >= self._discard_at:
+            self._discard_replaced()
+            self._discard_at = max(2 * self._rows, _LEAST_ROWS)
 
     def batches(self) -> list[pa.RecordBatch]:
         """Returns what is left, in order."""
-        self._let_go()
+        self._discard_replaced()
         return self._batches
 
-    def _let_go(self) -> None:
+    def _discard_replaced(self) -> None:
         import numpy as np
         import pyarrow as pa
 

@@ -35,7 +35,7 @@ class RangeGaps:
         self._before_gap: ReadPosition | None = None
         self._seen_ms = 0
 
-    def take(self, block: EntryBlock) -> list[str]:
+    def add(self, block: EntryBlock) -> list[str]:
         """Takes note of the next block; returns the losses that it shows."""
         first = ReadPosition(block.ledger_ids[0], block.entry_ids[0])
         losses = []

@@ -138,7 +138,7 @@ def _decoded_projection(schema: Any, definition: Definition | None, mode: Decode
     import pyarrow as pa
 
     from spark_pulsar.connector.schemas.types.arrow_types import with_odd_as
-    from spark_pulsar.connector.schemas.types.spark_types import asked_for
+    from spark_pulsar.connector.schemas.types.spark_types import requested_type
 
     there = _columns_there(schema, definition, mode)
     plain = {name: column for name, column in _READ.items() if name not in there}
@@ -156,7 +156,7 @@ def _decoded_projection(schema: Any, definition: Definition | None, mode: Decode
             if kind == "string" and name in ("value", "__key"):
                 as_string.append(name)
         elif name != "value" or kind != "binary" or there[name] == pa.binary():
-            wanted.append((name, asked_for(field.dataType, there[name], name)))
+            wanted.append((name, requested_type(field.dataType, there[name], name)))
     if not wanted and mode.mode != FAILING.mode:
         # which rows decode decides about the others
         wanted = [(name, with_odd_as(kind, pa.string())) for name, kind in there.items()]

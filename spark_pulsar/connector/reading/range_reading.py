@@ -60,7 +60,7 @@ def read_range(
                 block = fetch.next_block(options.poll_timeout_ms)
                 if block is None:
                     break
-                report_losses(gaps.take(block), fail=options.fail_on_data_loss)
+                report_losses(gaps.add(block), fail=options.fail_on_data_loss)
                 reached_last_ledger = reached_last_ledger or work.end.ledger_id in (
                     block.ledger_ids[0],
                     block.ledger_ids[-1],

@@ -11,7 +11,7 @@ from spark_pulsar.client.clock import wall_ms
 from spark_pulsar.client.publishing.publisher import Publisher
 from spark_pulsar.connector.errors import SchemaError
 from spark_pulsar.connector.once.outcomes import TaskOutcome
-from spark_pulsar.connector.once.resuming import Resuming, refusing_what_is_forgotten
+from spark_pulsar.connector.once.resuming import Resuming, refusing_removed_producers
 from spark_pulsar.connector.once.sequence_ids import SEQUENCE_ID, SequenceIds
 from spark_pulsar.connector.options.options import KEY_BASED, Options
 from spark_pulsar.connector.schemas.deriving.registration import agreed_schema, refused
@@ -125,7 +125,7 @@ class TopicWriter:
         if self._resuming is None:
             self._send_all(columns, groups, ids, cuts, versions)
             return
-        with refusing_what_is_forgotten(self._resuming.attempt):
+        with refusing_removed_producers(self._resuming.attempt):
             for part, part_ids in self._resuming.parts(groups, ids, self._publishers):
                 self._send_all(columns, part, part_ids, NO_BYTES, versions)
 
@@ -224,7 +224,7 @@ class TopicWriter:
             for publisher in self._publishers.values():
                 publisher.flush()
             return
-        with refusing_what_is_forgotten(resuming.attempt):
+        with refusing_removed_producers(resuming.attempt):
             for publisher in self._publishers.values():
                 publisher.flush()
         resuming.finish(self._publishers, self._open)

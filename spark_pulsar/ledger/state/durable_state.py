@@ -205,7 +205,7 @@ class DurableState:
     def follow_open(self, ledger: ManagedLedger) -> None:
         """After another ledger of a topic, or none, takes entries: its numbers stand in the topic's row."""
         if self.open_ledgers.owners[ledger.row] is not ledger.open_ledger:
-            self.open_ledgers.take_out(ledger.row)
+            self.open_ledgers.detach(ledger.row)
             if ledger.open_ledger is not None:
                 self.open_ledgers.put(ledger.row, ledger.open_ledger)
 

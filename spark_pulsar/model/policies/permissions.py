@@ -115,18 +115,18 @@ def _grants(value: object, what: str) -> Grants:
     return {role(each): actions(allowed) for each, allowed in members(value, what).items()}
 
 
-def is_permitted(grants: Grants, asking: str, action: str, *, with_wildcards: bool) -> bool:
+def is_permitted(grants: Grants, holder: str, action: str, *, with_wildcards: bool) -> bool:
     """Returns whether a role has an action; with wildcards a grant of `PREFIX*` or `*SUFFIX` is for all such roles."""
-    if action in grants.get(asking, ()):
+    if action in grants.get(holder, ()):
         return True
     return with_wildcards and any(
-        action in allowed and matches_wildcard(granted, asking) for granted, allowed in grants.items()
+        action in allowed and matches_wildcard(granted, holder) for granted, allowed in grants.items()
     )
 
 
-def matches_wildcard(granted: str, asking: str) -> bool:
+def matches_wildcard(granted: str, holder: str) -> bool:
     """Returns whether a role begins as a grant to `PREFIX*` says, or ends as one to `*SUFFIX` does; other roles match
     nothing here."""
-    return (granted.endswith("*") and asking.startswith(granted[:-1])) or (
-        granted.startswith("*") and asking.endswith(granted[1:])
+    return (granted.endswith("*") and holder.startswith(granted[:-1])) or (
+        granted.startswith("*") and holder.endswith(granted[1:])
     )

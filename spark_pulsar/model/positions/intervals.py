@@ -98,7 +98,7 @@ class Intervals:
         merged_first, merged_end = min(first, starts[index]), max(end, self.ends[stop_chunk][stop - 1])
         held = ends[index] - starts[index]
         if stop_chunk != chunk or stop != index + 1:
-            held += self._take(*self._after(chunk, index), stop_chunk, stop)
+            held += self._remove_between(*self._after(chunk, index), stop_chunk, stop)
         starts[index], ends[index] = merged_first, merged_end
         self.lasts[chunk] = ends[-1]
         self.count += merged_end - merged_first - held
@@ -152,21 +152,21 @@ class Intervals:
                 removed += end - self.starts[last_chunk][last_index]
                 self.starts[last_chunk][last_index] = end
                 stop_chunk, stop_index = last_chunk, last_index
-            removed += self._take(chunk, index, stop_chunk, stop_index)
+            removed += self._remove_between(chunk, index, stop_chunk, stop_index)
         self.count -= removed
         return removed
 
-    def _take(self, chunk: int, index: int, stop_chunk: int, stop: int) -> int:
+    def _remove_between(self, chunk: int, index: int, stop_chunk: int, stop: int) -> int:
         """Takes out the intervals from one place up to another, exclusive; returns their entries. `count` stays."""
         if chunk < stop_chunk:
-            taken = self._take(stop_chunk, 0, stop_chunk, stop) if stop else 0
+            taken = self._remove_between(stop_chunk, 0, stop_chunk, stop) if stop else 0
             for middle in range(chunk + 1, stop_chunk):
                 taken += sum(self.ends[middle]) - sum(self.starts[middle])
             del self.starts[chunk + 1 : stop_chunk]
             del self.ends[chunk + 1 : stop_chunk]
             del self.lasts[chunk + 1 : stop_chunk]
             if index < len(self.starts[chunk]):
-                taken += self._take(chunk, index, chunk, len(self.starts[chunk]))
+                taken += self._remove_between(chunk, index, chunk, len(self.starts[chunk]))
             return taken
         if index >= stop:
             return 0

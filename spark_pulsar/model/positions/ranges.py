@@ -129,7 +129,7 @@ class RangeSet:
         removed = intervals.remove(first, end)
         self._count -= removed
         if not intervals.count:
-            self._forget(ledger_id)
+            self._remove_ledger(ledger_id)
         return removed
 
     def remove_through(self, ledger_id: int, entry_id: int) -> int:
@@ -145,7 +145,7 @@ class RangeSet:
         if intervals is None:
             return 0
         self._count -= intervals.count
-        self._forget(ledger_id)
+        self._remove_ledger(ledger_id)
         return intervals.count
 
     def clear(self) -> None:
@@ -299,6 +299,6 @@ class RangeSet:
             insort(self._ledger_ids, ledger_id)
         return intervals
 
-    def _forget(self, ledger_id: int) -> None:
+    def _remove_ledger(self, ledger_id: int) -> None:
         del self._ledgers[ledger_id]
         del self._ledger_ids[bisect_left(self._ledger_ids, ledger_id)]

@@ -50,7 +50,7 @@ _REMEMBERED: Final = range(16, 65_536)
 """Numbers of messages with which a batch is taken apart once, and the bounds of its messages are noted. Other batches
 are read again: for a few messages notes cost as much, and many are not to be in memory at the same time."""
 _CACHE_KIB: Final = 16 * 1024
-_STEPS_A_LOOK: Final = 32
+_STEPS_A_CHECK: Final = 32
 _BUSY_S: Final = 0.0005
 _PAUSE_S: Final = 0.00005
 _FLUSHED_ROWS: Final = 100
@@ -158,7 +158,7 @@ class Compactor:
                 for run in self._read_all(ledger_id, first, min(_READ_ENTRIES, end - first)):
                     count = min(len(run.starts), end - run.first_entry_id)
                     for at, stop in zip(run.starts[:count], run.ends[:count], strict=True):
-                        self._give_way()
+                        self._yield()
                         yield _Found(number << _ITEM_BITS, run.buffer, at + head, stop)
                         number += 1
                     first = run.end_entry_id
@@ -175,14 +175,14 @@ class Compactor:
             raise CorruptMessage(f"entry {ledger_id}:{expected} is not where it should be")
         return runs
 
-    def _give_way(self) -> None:
+    def _yield(self) -> None:
         """Sleeps a moment after every half millisecond of work. Without sleeping, the interpreter would be taken back
         before a waiting thread has woken up, which gets it after 5 ms then."""
         self._steps += 1
-        if self._steps % _STEPS_A_LOOK == 0:
-            self._look_up()
+        if self._steps % _STEPS_A_CHECK == 0:
+            self._pause_when_due()
 
-    def _look_up(self) -> None:
+    def _pause_when_due(self) -> None:
         if self._is_stopped():
             raise Stopped
         if time.perf_counter() > self._busy_until:
@@ -218,7 +218,7 @@ class Compactor:
         is_remembered = metadata.num_messages_in_batch in _REMEMBERED
         data = unpacked_payload(metadata, found.buffer, found.start, found.end)
         for portion in portions_of(data, metadata.num_messages_in_batch):
-            self._look_up()
+            self._pause_when_due()
             if is_remembered:
                 bounds.extend(portion.bounds[1:])
             keys, place = portion.keys, found.place + 1 + portion.first
@@ -263,7 +263,7 @@ class Compactor:
         database.execute("BEGIN")
         while some := list(islice(rows, _FLUSHED_ROWS)):
             database.executemany("INSERT OR REPLACE INTO last VALUES (?, ?)", some)
-            self._look_up()
+            self._pause_when_due()
         database.execute("COMMIT")
         self._gathered.clear()
         self._key_bytes = 0
@@ -299,7 +299,7 @@ class Compactor:
         window: deque[EntryRun] = deque()
         for number, rows in groupby(database.execute(_LEFT), key=lambda row: row[0] >> _ITEM_BITS):
             kept = [(row[0] & _ITEM_MASK) - 1 for row in rows]
-            self._give_way()
+            self._yield()
             source, entry = self._entry(number, window)
             if kept[0] == NO_BATCH:
                 left = self._whole(source, entry)
@@ -348,7 +348,7 @@ class Compactor:
         pieces: list[bytes] = []
         taken = 0
         for first, bounds, more_alive in self._bounds_of(data, messages, remembered):
-            self._look_up()
+            self._pause_when_due()
             alive += more_alive
             end = bisect_left(kept, first + len(bounds) - 1, taken)
             pieces += pieces_left(data, first, bounds, kept[taken:end])

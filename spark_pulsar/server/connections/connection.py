@@ -271,7 +271,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.transport = None
-        self.engine.memory.forget(self)
+        self.engine.memory.release(self)
         self._schedule_progress_check()
         if self.engine.is_stopped:
             self.held, self.arrived = [], b""

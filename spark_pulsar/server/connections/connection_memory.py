@@ -148,7 +148,7 @@ class ConnectionMemory:
             self._set_slow(holder, share, is_slow=False)
         self._settle(holder, share)
 
-    def forget(self, holder: Holder) -> None:
+    def release(self, holder: Holder) -> None:
         """Frees the share of a connection that has ended."""
         share = self.shares.pop(holder, None)
         if share is not None:
@@ -158,7 +158,7 @@ class ConnectionMemory:
                 self.promised_bytes -= share.whole
             elif share.waits:
                 self._leave_queue(holder, share)
-            self._look_again()
+            self._resume_waiting()
 
     # Shares
 
@@ -180,11 +180,11 @@ class ConnectionMemory:
         """Does what the new sums require."""
         if not share.held_bytes:
             self.shares.pop(holder, None)
-        self._look_again()
+        self._resume_waiting()
         if self.held_bytes > self.budget_bytes:
             self._relieve()
 
-    def _look_again(self) -> None:
+    def _resume_waiting(self) -> None:
         """Resumes the connections that had to wait for memory that is free now."""
         if self.is_short and self.unread_bytes <= self.budget_bytes // 8:
             self._set_short(is_short=False)
@@ -257,7 +257,7 @@ class ConnectionMemory:
 
     def _relieve(self) -> None:
         """Ends connections until an eighth of the budget is free."""
-        self._look_at_unread()
+        self._recount_unread()
         now_s = self._clock()
         last_bytes = self.budget_bytes * 7 // 8
         stands = {holder: self._stands(holder, share, now_s, FRAME_STALL_S) for holder, share in self.shares.items()}
@@ -278,7 +278,7 @@ class ConnectionMemory:
         self._ticks = False
         now_s = self._clock()
         if self.is_short:
-            self._look_at_unread()
+            self._recount_unread()
             self._end_unread(now_s)
         if any(self._waiting):
             for holder, share in list(self.shares.items()):
@@ -306,14 +306,14 @@ class ConnectionMemory:
         is_peers = share.unread_bytes > 0 or (not share.waits and holder.is_listening())
         return is_peers and now_s - share.heard_s >= after_s
 
-    def _look_at_unread(self) -> None:
+    def _recount_unread(self) -> None:
         """Counts the output that has left since it was written."""
         for holder, share in self.shares.items():
             if share.unread_bytes:
                 self._note_unread(share, min(holder.count_unread(), share.unread_bytes))
 
     def _end(self, holder: Holder, share: Share, reason: str) -> None:
-        self.forget(holder)
+        self.release(holder)
         name = holder.end()
         now_s = self._clock()
         self._lines = [each for each in self._lines if now_s - each < _LINES_INTERVAL_S]

@@ -50,7 +50,7 @@ class Rotation:
         """Adds a connection, which is not in the rotation."""
         (self._light if is_light else self._others).append(connection)
 
-    def take(self, room_us: int) -> list[Event]:
+    def next_events(self, room_us: int) -> list[Event]:
         """Takes the next events, until they take about this time or there are no more."""
         happened: list[Event] = []
         while room_us > 0 and (self._light or self._others):

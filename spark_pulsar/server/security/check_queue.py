@@ -95,7 +95,7 @@ class CheckQueue:
                 of_host.remove(check)
                 self._removed(check.host)
 
-    def take(self) -> Check | None:
+    def next_check(self) -> Check | None:
         """Waits for a check and removes it from the queue, by the turns of hosts; None when the queue is closed."""
         with self._changed:
             while not self._count and not self._is_closed:

@@ -135,7 +135,7 @@ class Providers:
 
     def _work(self) -> None:
         """Runs in the threads of slow providers."""
-        while (check := self._queue.take()) is not None:
+        while (check := self._queue.next_check()) is not None:
             check.run()
 
     def _check(self, credentials: Credentials) -> Outcome:

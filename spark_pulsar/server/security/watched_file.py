@@ -22,7 +22,7 @@ class WatchedFile:
 
     def read(self) -> bytes:
         """Reads the file; `has_changed` is about changes from now on. Raises InvalidConfiguration."""
-        self._stamp = self._look()  # first: a change while it is read is seen by the next check
+        self._stamp = self._read_stamp()  # first: a change while it is read is seen by the next check
         try:
             with self.path.open("rb") as file:
                 data = file.read(self._max_bytes + 1)
@@ -34,9 +34,9 @@ class WatchedFile:
 
     def has_changed(self) -> bool:
         """Returns whether the file is another one than at the last `read`, were that in vain or not."""
-        return self._look() != self._stamp
+        return self._read_stamp() != self._stamp
 
-    def _look(self) -> _Stamp | None:
+    def _read_stamp(self) -> _Stamp | None:
         try:
             status = self.path.stat()
         except OSError:

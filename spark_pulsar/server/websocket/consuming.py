@@ -89,7 +89,7 @@ class WebSocketReceiver:
         """Returns whether the client is to get a message."""
         raise NotImplementedError
 
-    def is_taken(self, arrived: Arrived, opened: Opened) -> bool:
+    def is_accepted(self, arrived: Arrived, opened: Opened) -> bool:
         """Returns whether an entry goes another way than to the client, which then releases its bytes."""
         raise NotImplementedError
 
@@ -182,7 +182,7 @@ class WebSocketReceiver:
                 self._session.release(arrived.kept_bytes)
                 return None
             opened, positions = Opened(assembled.metadata, assembled.payload), assembled.positions
-        if self.is_taken(arrived, opened):
+        if self.is_accepted(arrived, opened):
             return None
         current = _Current(arrived, metadata, positions, size_bytes)
         current.is_sealed = is_sealed
@@ -201,7 +201,7 @@ class WebSocketReceiver:
             sizes = {"max_pending_bytes": MAX_OPENED_BYTES, "max_message_size_bytes": MAX_OPENED_BYTES}
             assembler = self._chunks[consumer_id] = ChunkAssembler(_MOST_CHUNKED, **sizes)
         assembled = assembler.add(opened.metadata, opened.payload, arrived.position)
-        for lost in assembler.take_lost():
+        for lost in assembler.pop_lost():
             if lost.reason is Loss.CROWDED_OUT:
                 arrived.consumer.redeliver(lost.positions, is_shared=True)
         return assembled
@@ -381,12 +381,12 @@ class WebSocketConsumer(WebSocketReceiver):
         """Takes all."""
         return True
 
-    def is_taken(self, arrived: Arrived, opened: Opened) -> bool:
+    def is_accepted(self, arrived: Arrived, opened: Opened) -> bool:
         """Sends a message that came too often to the dead letter topic (DLQ)."""
         limit = self._parameters.max_redeliver_count
         if self._dead_letters is None or arrived.redelivery_count <= limit:
             return False
-        self._dead_letters.take(arrived, opened)
+        self._dead_letters.accept(arrived, opened)
         return True
 
     def on_delivered(self, current: _Current) -> None:
@@ -527,7 +527,7 @@ class WebSocketReader(WebSocketReceiver):
             return True
         return arrived.position == start[:2] and content.batch_index > start.batch_index >= 0
 
-    def is_taken(self, arrived: Arrived, opened: Opened) -> bool:
+    def is_accepted(self, arrived: Arrived, opened: Opened) -> bool:
         """Takes none."""
         return False
 

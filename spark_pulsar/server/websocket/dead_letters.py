@@ -44,7 +44,7 @@ class DeadLetters:
         self._task: asyncio.Task[None] | None = None
         self._producers: dict[str, _LetterProducer] = {}
 
-    def take(self, arrived: Arrived, opened: Opened) -> None:
+    def accept(self, arrived: Arrived, opened: Opened) -> None:
         """Publishes the messages of an entry, and then acknowledges it; its bytes are free then."""
         self._waiting.append((arrived, opened))
         if self._task is None or self._task.done():

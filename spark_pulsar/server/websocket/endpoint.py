@@ -182,7 +182,7 @@ async def _serve(handler: Handler, outbox: Outbox, receive: Receive, send: Send)
     async def send_text(text: str) -> None:
         await send({"type": "websocket.send", "text": text})
 
-    async def take_texts() -> None:
+    async def receive_texts() -> None:
         while True:
             event = await receive()
             if event["type"] == "websocket.disconnect":
@@ -193,7 +193,7 @@ async def _serve(handler: Handler, outbox: Outbox, receive: Receive, send: Send)
                 await handler.on_text(text)
 
     sending = asyncio.ensure_future(outbox.send_all(send_text, handler))
-    taking = asyncio.ensure_future(take_texts())
+    taking = asyncio.ensure_future(receive_texts())
     try:
         await asyncio.wait((sending, taking), return_when=asyncio.FIRST_COMPLETED)
         if outbox.closing is not None and not taking.done():

@@ -86,7 +86,7 @@ class UpgradedConnection(WebSocketsSansIOProtocol):
         if self._idle_timer is not None:
             self._idle_timer.cancel()
         if self._memory is not None:
-            self._memory.forget(self)
+            self._memory.release(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:

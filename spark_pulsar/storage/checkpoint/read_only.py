@@ -4,7 +4,7 @@ SQLite writes even where it only reads: it makes the index of its log, folds the
 user leaves, and rolls a transaction back that was cut short. So a database that has a log or such a transaction is read
 in a copy, in the system's directory for temporary files; any other is opened as one that cannot change.
 
-Where there is no room for that copy, nothing can be said of the database: that is `CannotLook`, which is no damage.
+Where there is no room for that copy, nothing can be said of the database: that is `CannotRead`, which is no damage.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _BESIDE_BYTES: Final = 1 << 20
 """Room for the file that SQLite makes beside a copy: the index of its log."""
 
 
-class CannotLook(StorageError):
+class CannotRead(StorageError):
     """A database could not be looked at, and nothing is known of it. The text says what to do."""
 
 
 @contextmanager
 def unchanged(layout: Layout, path: Path) -> Iterator[Checkpoint]:
-    """A checkpoint, or its copy, to be read. StorageError when it is damaged or a disk fails to read it; CannotLook
+    """A checkpoint, or its copy, to be read. StorageError when it is damaged or a disk fails to read it; CannotRead
     when there is no room to read it in."""
     logs = [file for file in database_files(path)[1:] if not file.name.endswith("-shm") and _has_content(file)]
     for file in (path, *logs):
@@ -89,14 +89,14 @@ def _refuse_unreadable(file: Path) -> None:
     try:
         file.open("rb").close()
     except PermissionError as error:
-        raise CannotLook(f"{file} cannot be read: {error.strerror}. Nothing was changed") from error
+        raise CannotRead(f"{file} cannot be read: {error.strerror}. Nothing was changed") from error
     except OSError:
         return  # reading it reports the error
 
 
-def _no_room(layout: Layout, error: Exception) -> CannotLook:
+def _no_room(layout: Layout, error: Exception) -> CannotRead:
     needed = max(_room(layout.checkpoint), _room(layout.checkpoint_copy))
-    return CannotLook(
+    return CannotRead(
         f"{layout.root} was not looked at, and nothing was changed: the checkpoint has a log, so that it must be read "
         f"in a copy, and there is no room for one in the directory for temporary files ({error}). "
         f"Set TMPDIR to a directory with {needed} bytes free"

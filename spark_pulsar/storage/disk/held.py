@@ -144,7 +144,7 @@ def _close_to_others(fd: int) -> None:
             os.fchmod(fd, mode & 0o700)
 
 
-def take_lock(layout: Layout, expected: Identity | None = None) -> HeldDirectory:
+def lock_for_writing(layout: Layout, expected: Identity | None = None) -> HeldDirectory:
     """Locks the data directory for this process, making it where there is none, and its sub-directories.
 
     `expected`: the identity of the directory that this process had open before; none is made then, and another one at
@@ -175,7 +175,7 @@ def take_lock(layout: Layout, expected: Identity | None = None) -> HeldDirectory
     return held
 
 
-def lock_to_look(layout: Layout) -> HeldDirectory:
+def lock_for_reading(layout: Layout) -> HeldDirectory:
     """Locks the data directory for reading, which keeps brokers out. Nothing is written. StorageLocked when a broker
     has it, StorageError when it cannot be read."""
     try:

@@ -124,7 +124,7 @@ def read_group(disk: Disk, fd: int, at: int, number: int, salt: bytes) -> bytes 
     return payload
 
 
-def looks_like_group(data: memoryview, at: int, number: int, salt: bytes, group: int) -> bool:
+def may_be_group(data: memoryview, at: int, number: int, salt: bytes, group: int) -> bool:
     """Returns whether the bytes at `at` are the remains of this group: any of its marks is in place."""
     head = bytes(data[at : at + GROUP_HEADER_BYTES]).ljust(GROUP_HEADER_BYTES, b"\0")
     _, _, _, segment, group_salt, found, _, _, _ = _GROUP.unpack(head)

@@ -112,7 +112,7 @@ class SegmentFiles:
         self._next_number = 1
         self._lock = threading.Lock()
 
-    def take_over(self, spares: dict[int, Path], used_numbers: list[int]) -> None:
+    def adopt(self, spares: dict[int, Path], used_numbers: list[int]) -> None:
         """Takes over the spare files that recovery found, and the numbers that were ever seen."""
         self._next_number = max([0, *used_numbers, *spares]) + 1
         for path in spares.values():

@@ -27,7 +27,7 @@ from .groups import (
     Group,
     SegmentHeader,
     find_later_group,
-    looks_like_group,
+    may_be_group,
     parse_group,
     parse_segment_header,
 )
@@ -227,7 +227,7 @@ def _walk_segment(
                 return JournalEnd(at, expected)
             later = find_later_group(data, at, header.number, header.salt)
             if stop is None and (later is None or not header.synced):
-                torn = later is not None or looks_like_group(data, at, header.number, header.salt, expected)
+                torn = later is not None or may_be_group(data, at, header.number, header.salt, expected)
                 return JournalEnd(at, expected, _torn_bytes(data, at, later) if torn else 0)
             found = None if later is None else parse_group(data, later, header.number, header.salt)
             if later is None or found is None or (stop is not None and found.number >= stop):

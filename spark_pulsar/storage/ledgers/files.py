@@ -241,7 +241,7 @@ class LedgerFiles:
                 self._tables.popitem(last=False)
         return table
 
-    def forget(self, ledger_id: int) -> None:
+    def discard(self, ledger_id: int) -> None:
         """Drops what is cached of a ledger that is gone."""
         with self._cache_lock:
             for cache in (self._tables, self._blocks):

@@ -20,9 +20,9 @@ from spark_pulsar.ledger.storage import RecoveryReport, StorageDamaged, StorageE
 from spark_pulsar.storage.checkpoint.checkpoint import JournalMark
 from spark_pulsar.storage.checkpoint.copy import refuse_lost_rows
 from spark_pulsar.storage.checkpoint.inventory import Inventory
-from spark_pulsar.storage.checkpoint.read_only import CannotLook, unchanged
+from spark_pulsar.storage.checkpoint.read_only import CannotRead, unchanged
 from spark_pulsar.storage.disk.disk import Disk
-from spark_pulsar.storage.disk.held import lock_to_look, unsafe
+from spark_pulsar.storage.disk.held import lock_for_reading, unsafe
 from spark_pulsar.storage.disk.layout import Layout
 from spark_pulsar.storage.journal.groups import SEGMENT_HEADER_BYTES, parse_segment_header, whole_groups
 from spark_pulsar.storage.journal.run_index import RunIndex
@@ -94,7 +94,7 @@ class Examination:
 
 def check(data_dir: str | os.PathLike[str], progress: Progress | None = None) -> list[Finding]:
     """Verifies a data directory that no broker uses. Empty when everything is as it should be; findings of severity
-    INFO and WARNING need no action. CannotLook when there is no room to look in: then nothing is known."""
+    INFO and WARNING need no action. CannotRead when there is no room to look in: then nothing is known."""
     found = Examination()
     if progress is not None:
         found.progress = progress
@@ -102,7 +102,7 @@ def check(data_dir: str | os.PathLike[str], progress: Progress | None = None) ->
     if not is_data_directory(layout, found):
         return found.findings
     try:
-        held = lock_to_look(layout)
+        held = lock_for_reading(layout)
     except StorageError as error:
         found.add(Severity.ERROR, "LOCK", 0, str(error))
         return found.findings
@@ -131,7 +131,7 @@ def is_data_directory(layout: Layout, found: Examination) -> bool:
 
 
 def examine(layout: Layout, found: Examination) -> None:
-    """Examines everything but VERSION; the caller holds the lock. CannotLook as `check` says."""
+    """Examines everything but VERSION; the caller holds the lock. CannotRead as `check` says."""
     stored = _check_checkpoints(layout, found)
     nothing: _Stored = DurableState(), JournalMark(0, min(layout.segments(), default=1)), {}, Inventory({})
     state, mark, extents, inventory = stored or nothing
@@ -249,14 +249,14 @@ def _check_checkpoints(layout: Layout, found: Examination) -> _Stored | None:
 
 
 def _check_database(layout: Layout, path: Path) -> tuple[_Stored | None, list[str]]:
-    """Reads a database; None when it is damaged, and what is wrong with it. CannotLook when neither is known."""
+    """Reads a database; None when it is damaged, and what is wrong with it. CannotRead when neither is known."""
     if not path.exists():
         return None, ["the checkpoint is missing"]
     try:
         with unchanged(layout, path) as checkpoint:
             problems = [f"SQLite finds: {text}" for text in checkpoint.integrity()]
             return (None, problems) if problems else ((*checkpoint.load(), checkpoint.inventory()), [])
-    except CannotLook:
+    except CannotRead:
         raise
     except StorageError as error:
         return None, [_text(error)]

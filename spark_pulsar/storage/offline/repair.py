@@ -26,7 +26,7 @@ from spark_pulsar.ledger.state.durable_state import CounterSet, DurableState
 from spark_pulsar.ledger.storage import StorageError
 from spark_pulsar.storage.checkpoint.checkpoint import Checkpoint, opened_database
 from spark_pulsar.storage.disk.disk import Disk
-from spark_pulsar.storage.disk.held import refuse_unsafe, take_lock
+from spark_pulsar.storage.disk.held import lock_for_writing, refuse_unsafe
 from spark_pulsar.storage.disk.layout import Layout, database_files
 from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.storage.ledgers.files import Extent, footer_bytes, load_table, usable_table
@@ -48,7 +48,7 @@ def repair(
 
     What is set aside is on disk before anything is built on its absence: a repair that is cut short can be run again.
 
-    StorageError when it cannot be repaired, StorageUnsafe when a link or the like stands in it, CannotLook when that is
+    StorageError when it cannot be repaired, StorageUnsafe when a link or the like stands in it, CannotRead when that is
     not known, StorageLocked when a broker or another repair is at it; then nothing was changed.
     """
     layout = Layout(Path(data_dir))
@@ -77,7 +77,7 @@ def repair(
             return findings, done
         done += _set_aside(layout, disk, found)
         if found.needs_copy:
-            done += _take_copy(layout, disk)
+            done += _restore_copy(layout, disk)
     failed: list[Exception] = []
     storage, state = FileStorage.open(data_dir, on_failed=failed.append, disk=disk)
     try:
@@ -102,7 +102,7 @@ def repair(
 @contextmanager
 def _alone(layout: Layout, disk: Disk) -> Iterator[None]:
     """Keeps brokers, repairs and checks out of the directory. StorageLocked when one of them has it."""
-    with closing(take_lock(layout)) as held:
+    with closing(lock_for_writing(layout)) as held:
         disk.hold(held.directories)
         try:
             yield
@@ -140,7 +140,7 @@ def _make_names_durable(layout: Layout, disk: Disk, aside: Path) -> None:
         disk.sync_directory(path)
 
 
-def _take_copy(layout: Layout, disk: Disk) -> list[str]:
+def _restore_copy(layout: Layout, disk: Disk) -> list[str]:
     """Puts the checkpoint's copy in its place, as the last step. What was there is kept, and so are ledger files that
     the copy does not name: the broker would remove them."""
     done: list[str] = []

@@ -22,7 +22,7 @@ from spark_pulsar.storage.ledgers.files import Extent, gaps, usable_table
 _COPIED_BYTES: Final = 1024 * 1024
 
 
-def take_over_segments(
+def open_segments(
     disk: Disk, layout: Layout, files: SegmentFiles, mark: JournalMark, replay: Replay, *, may_reuse: bool
 ) -> Segment | None:
     """Opens the segments that replay found; returns the one to go on writing to, None when a new one must be begun.
@@ -47,7 +47,7 @@ def take_over_segments(
         segment.set_aside = replay.has_holes
         files.in_use[header.number] = segment
     # A segment with a lower number than the checkpoint's first would count as old.
-    files.take_over(spares, [*numbers, mark.first_segment - 1])
+    files.adopt(spares, [*numbers, mark.first_segment - 1])
     if not replay.segments or replay.cut:
         return None
     last = replay.segments[-1].header
@@ -163,7 +163,7 @@ def _write_in_place(files: SegmentFiles, replay: Replay) -> None:
     files.disk.write_durably(old.fd, [files.disk.read(old.fd, size, at)], at)
 
 
-def take_last_group(
+def restore_last_group(
     lock: threading.Lock, files: SegmentFiles, index: RunIndex, mark: JournalMark, replay: Replay
 ) -> tuple[Segment | None, Callable[[], Segment | None] | None]:
     """`write_last_group_again`; in place, when the disk takes no new segment now. Where it does not take that either

@@ -84,7 +84,7 @@ class ChunkAssembler(Generic[P]):
         return len(self._unfinished)
 
     def add(self, metadata: MessageMetadata, payload: bytes | memoryview, position: P) -> Assembled[P] | None:
-        """Takes one chunk, decrypted; returns the message when this was the last. `take_lost` returns what it cost.
+        """Takes one chunk, decrypted; returns the message when this was the last. `pop_lost` returns what it cost.
 
         A first chunk that comes again starts its message anew. A later one that comes again is dropped, a missing one
         ends its message (CHK-5).
@@ -118,13 +118,13 @@ class ChunkAssembler(Generic[P]):
             self._drop(uuid, Loss.CORRUPT)
             return None
         if whole:
-            self._forget(uuid)
+            self._remove(uuid)
             return Assembled(metadata, b"".join(message.pieces), message.positions)
         while len(self._unfinished) > self._max_messages or self.pending_bytes > self._max_pending_bytes:
             self._drop(next(iter(self._unfinished)), Loss.CROWDED_OUT)
         return None
 
-    def take_lost(self) -> list[Lost[P]]:
+    def pop_lost(self) -> list[Lost[P]]:
         """Returns the chunks discarded since the last call."""
         lost, self._lost = self._lost, []
         return lost
@@ -133,11 +133,11 @@ class ChunkAssembler(Generic[P]):
         self._lost.append(Lost(uuid, [position], reason))
 
     def _drop(self, uuid: str, reason: Loss) -> None:
-        message = self._forget(uuid)
+        message = self._remove(uuid)
         if message is not None:
             self._lost.append(Lost(uuid, message.positions, reason))
 
-    def _forget(self, uuid: str) -> _Unfinished[P] | None:
+    def _remove(self, uuid: str) -> _Unfinished[P] | None:
         message = self._unfinished.pop(uuid, None)
         if message is not None:
             self.pending_bytes -= message.size_bytes

@@ -31,7 +31,7 @@ class Gate:
     def disk_space(self) -> tuple[int, int]:
         return 1000, 400
 
-    def ask(self, request: Callable[[Core], Any]) -> "asyncio.Future[Any]":
+    def submit(self, request: Callable[[Core], Any]) -> "asyncio.Future[Any]":
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def run(core: Core) -> None:

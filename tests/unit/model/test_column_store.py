@@ -23,8 +23,8 @@ def test_numbers_move_with_their_owner() -> None:
     assert table.matrix().tolist() == [[10, 2], [3, 4]]
     table.matrix()[:, 1] += 5
     assert [(owner.left, owner.right) for owner in (first, second)] == [(10, 7), (3, 9)]
-    table.take_out(0)
-    table.take_out(0)
+    table.detach(0)
+    table.detach(0)
     table.matrix()[:, 1] += 5
     assert [(owner.left, owner.right) for owner in (first, second)] == [(10, 7), (3, 14)]
     assert table.matrix().tolist() == [[0, 5], [3, 14]]

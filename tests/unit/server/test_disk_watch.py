@@ -43,19 +43,19 @@ class World:
 def test_receipts_that_wait_make_it_a_hang(caplog: pytest.LogCaptureFixture) -> None:
     # covers DUR-15
     world = World()
-    world.watch.look()
+    world.watch.check()
     end = world.begin(JOURNAL_THREAD)
     world.now_s += HANGS_AFTER_S - 0.1
-    world.watch.look()
+    world.watch.check()
     assert world.changes == []
     world.now_s += 0.1
     for _ in range(3):
-        world.watch.look()
+        world.watch.check()
         world.now_s += 1
     assert world.changes == ["the disk hangs, a write takes more than 5 s"]
     world.end(end)
-    world.watch.look()
-    world.watch.look()
+    world.watch.check()
+    world.watch.check()
     assert world.changes[1:] == [""]
     assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
     world.watch.close()
@@ -65,14 +65,14 @@ def test_what_no_receipt_waits_for_is_slow(caplog: pytest.LogCaptureFixture) -> 
     world = World()
     end = world.begin("settler")
     world.now_s += SLOW_AFTER_S - 0.1
-    world.watch.look()
+    world.watch.check()
     assert caplog.messages == []
     world.now_s += 0.1
-    world.watch.look()
-    world.watch.look()
+    world.watch.check()
+    world.watch.check()
     assert caplog.messages == ["the disk is slow, a write takes more than 60 s; receipts do not wait for it"]
     world.end(end)
-    world.watch.look()
+    world.watch.check()
     assert (world.changes, len(caplog.messages)) == ([], 2)
     world.watch.close()
 

@@ -269,7 +269,7 @@ def test_who_asks_for_lists_and_does_not_read_them_waits_for_more() -> None:
     # covers SH-9: 5 KB of requests for 15 MB of answers
     async def scene(engine: CountingEngine, _storage: MemoryStorage, peer: Peer, _stopped: list[BaseException]) -> None:
         names = [TopicName.parse(f"{TOPIC}-{number:04}-{'x' * 1_000}") for number in range(100)]
-        await asyncio.gather(*(engine.ask(lambda core, name=name: lifecycle.create(core, name)) for name in names))
+        await asyncio.gather(*(engine.submit(lambda core, name=name: lifecycle.create(core, name)) for name in names))
         for number in range(ASKED):
             peer.send(listing(number))
         (connection,) = engine.connections.values()
@@ -375,13 +375,13 @@ def test_an_order_at_which_the_core_fails_is_answered_and_so_is_every_other_that
         raise KeyError("gone")
 
     async def scene(engine: Engine, _storage: MemoryStorage, peer: Peer, stopped: list[BaseException]) -> None:
-        before = engine.ask(lambda core: lifecycle.create(core, TopicName.parse(TOPIC)))  # waits for the disk
-        failing = engine.ask(fail)
-        behind = engine.ask(lambda core: core.now_ms)
+        before = engine.submit(lambda core: lifecycle.create(core, TopicName.parse(TOPIC)))  # waits for the disk
+        failing = engine.submit(fail)
+        behind = engine.submit(lambda core: core.now_ms)
         with pytest.raises(CoreContradiction, match="restarts its core from disk: KeyError: 'gone'") as refused:
             await asyncio.wait_for(failing, TIMEOUT_S)
         assert refused.value.http_status == 500
-        for unknown in (before, behind, engine.ask(fail)):
+        for unknown in (before, behind, engine.submit(fail)):
             with pytest.raises(ServiceNotReady):
                 await asyncio.wait_for(unknown, TIMEOUT_S)
         assert await peer.closed()

@@ -193,14 +193,14 @@ def test_a_client_that_reads_a_long_answer_is_waited_for_and_one_that_stops_is_n
         connection.data_received(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
         await asyncio.wait_for(begun.wait(), TIMEOUT_S)
         for _ in range(5):
-            connection._look()
+            connection._check_progress()
             assert not slow.aborted
             slow.unread_bytes -= 1_000
             connection.transport.write(b"x" * 1_000)
-        connection._look()
+        connection._check_progress()
         assert not slow.aborted
         connection.transport.write(CHUNK)
-        connection._look()
+        connection._check_progress()
         assert slow.aborted
         connection._watch.cancel()
         for each in connection.tasks:

@@ -112,12 +112,12 @@ class KeySharedDispatcher(RedeliveringDispatcher):
                         if run is None:
                             return
                         low = first - run.first_entry_id
-                        sticky_hashes = self._look_at(run, low, min(len(run.starts), end - run.first_entry_id))
+                        sticky_hashes = self._sticky_hashes_in(run, low, min(len(run.starts), end - run.first_entry_id))
                 self.replay_queues.wait(ledger_id, first, sticky_hashes)
                 self.replay.remove(ledger_id, first, first + len(sticky_hashes))
                 first += len(sticky_hashes)
 
-    def _look_at(self, run: EntryRun, low: int, high: int) -> list[int]:
+    def _sticky_hashes_in(self, run: EntryRun, low: int, high: int) -> list[int]:
         """Looks up the sticky hashes of entries of a run, or hashes their keys for the first time."""
         book, first = self.replay_queues.sticky_hashes, run.first_entry_id
         sticky_hashes = book.of(run.ledger_id, first + low, first + high)
@@ -231,7 +231,7 @@ class KeySharedDispatcher(RedeliveringDispatcher):
 
     def _spread_run(self, run: EntryRun, low: int, high: int, able: dict[Consumer, int]) -> int:
         """Sends entries of a run to consumers, by the messages that each may have, until none of them may have more."""
-        dealt = self._dealt(self._look_at(run, low, high), low)
+        dealt = self._dealt(self._sticky_hashes_in(run, low, high), low)
         fits = {each: _fitting(run.message_counts, dealt.get(each, ()), messages) for each, messages in able.items()}
         if all(is_all for _, is_all in fits.values()):
             high = max(dealt[each][entries - 1] for each, (entries, _) in fits.items()) + 1
@@ -314,32 +314,32 @@ class KeySharedDispatcher(RedeliveringDispatcher):
 
     # Acknowledgements
 
-    def _let_go(self, consumer: Consumer, ledger_id: int, first: int, end: int) -> int:
-        if self.replay_queues.draining and self.replay_queues.let_go(consumer, ledger_id, first, end):
+    def _release(self, consumer: Consumer, ledger_id: int, first: int, end: int) -> int:
+        if self.replay_queues.draining and self.replay_queues.release(consumer, ledger_id, first, end):
             self._wake()
-        return super()._let_go(consumer, ledger_id, first, end)
+        return super()._release(consumer, ledger_id, first, end)
 
-    def _let_go_each(self, consumer: Consumer, singles: Singles) -> Sequence[EntryRange]:
-        """Takes acknowledged entries from a consumer at once. Returns those that are left to `_let_go`: not held by it,
-        or all when a sticky hash drains."""
+    def _release_each(self, consumer: Consumer, singles: Singles) -> Sequence[EntryRange]:
+        """Releases the acknowledged entries of a consumer at once. Returns those that are left to `_release`: the ones
+        that it does not hold, or all when a sticky hash drains."""
         ledger_id, entry_ids = singles.ledger_id, singles.entry_ids
         draining = self.replay_queues.draining
         if draining and not draining.keys().isdisjoint(self.replay_queues.sticky_hashes.of_each(ledger_id, entry_ids)):
             return singles
         held = pending_of(consumer).between(ledger_id, entry_ids[0], entry_ids[-1] + 1)
-        if consumer.let_go_each(ledger_id, entry_ids) == len(entry_ids):
+        if consumer.release_each(ledger_id, entry_ids) == len(entry_ids):
             return ()
         others = sorted(set(entry_ids).difference(held))
         return Singles(ledger_id, others) if others else ()
 
     def acked(self, consumer: Consumer, ranges: Iterable[EntryRange]) -> None:
         if isinstance(ranges, Singles):
-            ranges = self._let_go_each(consumer, ranges)
+            ranges = self._release_each(consumer, ranges)
         for ledger_id, first, end in ranges:
-            held = self._let_go(consumer, ledger_id, first, end)
+            held = self._release(consumer, ledger_id, first, end)
             if held < end - first:  # any consumer may ack what another holds, or what waits (ACK-1)
                 for other in self.subscription.consumers:
-                    if other is not consumer and self._let_go(other, ledger_id, first, end):
+                    if other is not consumer and self._release(other, ledger_id, first, end):
                         self._unblock(other)
                 self.replay.remove(ledger_id, first, end)
                 if self.replay_queues.withdraw([(ledger_id, first, end)]):
@@ -348,7 +348,7 @@ class KeySharedDispatcher(RedeliveringDispatcher):
         if self._is_blocked:
             self._wake()
         mark_delete = self.subscription.cursor.mark_delete
-        self.replay_queues.sticky_hashes.forget_before(mark_delete.ledger_id, mark_delete.entry_id + 1)
+        self.replay_queues.sticky_hashes.remove_before(mark_delete.ledger_id, mark_delete.entry_id + 1)
 
     def released(self, ranges: Iterable[EntryRange]) -> None:
         ranges = list(ranges)
@@ -363,7 +363,7 @@ class KeySharedDispatcher(RedeliveringDispatcher):
 
     def passed(self) -> None:
         super().passed()
-        self.replay_queues.forget_through(self.subscription.cursor.mark_delete)
+        self.replay_queues.remove_through(self.subscription.cursor.mark_delete)
         self._wake()  # entries that a sticky hash drained may be gone (KS-15)
 
     @property

@@ -145,7 +145,7 @@ class ReplayQueues:
         for owner, entry_ids in lists.items():
             self.of[owner].add_all(ledger_id, entry_ids)
 
-    def let_go(self, consumer: Consumer, ledger_id: int, first: int, end: int) -> bool:
+    def release(self, consumer: Consumer, ledger_id: int, first: int, end: int) -> bool:
         """Counts down draining sticky hashes before a consumer releases entries. True when entries that waited for that
         may be sent (KS-10)."""
         is_free = False
@@ -186,7 +186,7 @@ class ReplayQueues:
                             del self.parked[sticky_hash]
         return self.count() < before
 
-    def forget_through(self, position: Position) -> None:
+    def remove_through(self, position: Position) -> None:
         """Removes entries up to a position, which are acknowledged."""
         for replay_queue in (*self.of.values(), *self.parked.values()):
             replay_queue.remove_through(*position)

@@ -229,7 +229,7 @@ class ConsistentHashSelector(Selector):
     def join(self, consumer: Consumer) -> None:
         number = self._came = self._came + 1
         self._consumers[number] = consumer
-        self._numbers[consumer] = number, self._names.take(consumer.name)
+        self._numbers[consumer] = number, self._names.acquire(consumer.name)
         own = self._points_of(consumer)
         points, merged, done = self._points, array("Q"), 0
         for point in own:
@@ -239,7 +239,7 @@ class ConsistentHashSelector(Selector):
             done = at
         self._points = merged + points[done:]
         if self._table is not None:
-            self._table.take(consumer)
+            self._table.add(consumer)
             self._update_table(own)
 
     def leave(self, consumer: Consumer) -> None:
@@ -273,7 +273,7 @@ class ConsistentHashSelector(Selector):
                 return array("B", bytes(STICKY_HASHES + 1)), [None]
             numbered = self._table = _ConsumerTable()
             for consumer in self._numbers:
-                numbered.take(consumer)
+                numbered.add(consumer)
             self._update_table(self._points)
         return self._table.table, self._table.owners
 
@@ -327,7 +327,7 @@ class _ConsumerTable:
         self._of: dict[Consumer, int] = {}
         self._free: list[int] = []
 
-    def take(self, consumer: Consumer) -> None:
+    def add(self, consumer: Consumer) -> None:
         """Gives a consumer a number."""
         if self._free:
             self._of[consumer] = number = heapq.heappop(self._free)
@@ -357,7 +357,7 @@ class _Numbers:
         """Name → one past the largest number in use."""
         self._free: dict[str, list[int]] = {}
 
-    def take(self, name: str) -> int:
+    def acquire(self, name: str) -> int:
         """Takes the least free number of a name."""
         free = self._free.get(name)
         if free:

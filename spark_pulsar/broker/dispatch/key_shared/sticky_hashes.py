@@ -57,7 +57,7 @@ class StickyHashBook:
             return [known[entry_id - first] for entry_id in entry_ids]
         return [known[entry_id - first] if first <= entry_id < end else 0 for entry_id in entry_ids]
 
-    def forget_before(self, ledger_id: int, entry_id: int) -> None:
+    def remove_before(self, ledger_id: int, entry_id: int) -> None:
         """Removes entries before a position."""
         for older in [each for each in self._sticky_hashes if each < ledger_id]:
             del self._sticky_hashes[older], self._firsts[older]

@@ -81,7 +81,7 @@ class DispatchLimiter:
         was_first = next(iter(self.line), None) is subscription
         self.line.pop(subscription, None)
         if not self.line:
-            self._forget_timer()
+            self._cancel_timer()
         elif was_first:
             self._wake_first()
 
@@ -94,10 +94,10 @@ class DispatchLimiter:
         )
         return messages, size_bytes
 
-    def take(self, messages: int, size_bytes: int) -> None:
+    def spend(self, messages: int, size_bytes: int) -> None:
         """Takes what was sent from the buckets."""
-        self.messages.take(believable_messages(messages, size_bytes))
-        self.bytes.take(size_bytes)
+        self.messages.spend(believable_messages(messages, size_bytes))
+        self.bytes.spend(size_bytes)
 
     def check(self, onward: Sequence[features.DispatchLimiter]) -> None:
         """Asserts that the line does not stand still; `onward` are the rates after this one."""
@@ -134,7 +134,7 @@ class DispatchLimiter:
             wait_ms = min(wait_ms, self._core.config.stats_interval_ms)
         self._timer = self._core.at(self._core.now_ms + wait_ms, self._time_is_over)
 
-    def _forget_timer(self) -> None:
+    def _cancel_timer(self) -> None:
         """Cancels the timer of an empty line: it would be kept until its time, which may be hours away."""
         if self._timer is not None:
             self._timer.cancel()

@@ -61,7 +61,7 @@ class DispatchLimits:
         if self._of_topic is None and rates.topic.is_limited:
             self._of_topic = DispatchLimiter(core, rates.topic, "Topic", topic)
         if self.subscribers is None:
-            self.forget_subscribers()
+            self.reset_subscribers()
         self.of_all = _of_all_for(core, topic)
         """Limiter of all topics together, if it limits this one."""
         self._shared: list[features.DispatchLimiter] = [
@@ -87,15 +87,15 @@ class DispatchLimits:
         limits = self._of(subscription)
         if not self._is_its_turn(subscription, limits):
             return False
-        more, units, size_bytes = self._take_turn(dispatcher, [limit.share() for limit in limits])
+        more, units, size_bytes = self._run_turn(dispatcher, [limit.share() for limit in limits])
         for limit in limits:
-            limit.take(units, size_bytes)
+            limit.spend(units, size_bytes)
         self.leave(subscription)
         if not units:
             return more  # it has nothing after all, or must read it first: it does not stand in line for that
         return self._is_its_turn(subscription, limits) and more
 
-    def _take_turn(self, dispatcher: features.Dispatcher, shares: list[tuple[int, int]]) -> tuple[bool, int, int]:
+    def _run_turn(self, dispatcher: features.Dispatcher, shares: list[tuple[int, int]]) -> tuple[bool, int, int]:
         """Sends the least share at most. Returns whether there may be more, and the messages (or entries) and bytes
         sent."""
         units = min((each[0] for each in shares), default=UNLIMITED)
@@ -109,7 +109,7 @@ class DispatchLimits:
         dispatcher.turn_messages = dispatcher.turn_entries = dispatcher.turn_bytes = UNLIMITED
         return more or units_left <= 0 or bytes_left <= 0, units - units_left, size_bytes - bytes_left
 
-    def look(self, subscription: Subscription) -> None:
+    def refresh(self, subscription: Subscription) -> None:
         """Limits a subscription, or spares it when it has no backlog."""
         if self._core.config.dispatch_rates_without_backlog or self._topic.non_persistent is not None:
             self._spared.discard(subscription)
@@ -127,13 +127,13 @@ class DispatchLimits:
         for limit in self._in_line.pop(subscription, ()):
             limit.leave(subscription)
 
-    def forget(self, subscription: Subscription) -> None:
+    def remove_subscription(self, subscription: Subscription) -> None:
         """Removes a subscription that is gone."""
         self.leave(subscription)
         self._own.pop(subscription, None)
         self._spared.discard(subscription)
 
-    def forget_subscribers(self) -> None:
+    def reset_subscribers(self) -> None:
         """Begins the subscribe rate anew for all consumers."""
         rate = self.rates.consumers
         self.subscribers = SubscribeLimit(self._core, rate) if rate.is_limited else None
@@ -207,11 +207,11 @@ def configure(core: Core) -> None:
         core.dispatch_limit = now
 
 
-def look(topic: Topic) -> None:
+def refresh(topic: Topic) -> None:
     """Limits the subscriptions of a topic or spares them, by the switches of the configuration."""
     if topic.dispatch_limits is not None:
         for subscription in topic.subscriptions.values():
-            topic.dispatch_limits.look(subscription)
+            topic.dispatch_limits.refresh(subscription)
 
 
 def adopt(core: Core, topic: Topic) -> None:
@@ -230,14 +230,14 @@ def adopt(core: Core, topic: Topic) -> None:
         return
     limits = DispatchLimits(core, topic, rates, before)
     topic.dispatch_limits = limits if limits.limits_anything else None
-    look(topic)
+    refresh(topic)
     if before is not None:
         before.end()
         for subscription in topic.subscriptions.values():
             core.wake(subscription)
 
 
-def let_go(topic: Topic) -> None:
+def remove_topic(topic: Topic) -> None:
     """Ends the limits of a topic that is gone."""
     if topic.dispatch_limits is not None:
         topic.dispatch_limits.end()
@@ -247,4 +247,4 @@ def let_go(topic: Topic) -> None:
 def unloaded(topic: Topic) -> None:
     """Lets the consumers of an unloaded topic come back at once."""
     if topic.dispatch_limits is not None:
-        topic.dispatch_limits.forget_subscribers()
+        topic.dispatch_limits.reset_subscribers()

@@ -29,14 +29,14 @@ class SubscribeLimit:
         self._buckets: dict[Identity, tuple[TokenBucket, int]] = {}
         """Token bucket of each consumer, and when it was last filled."""
 
-    def take(self, identity: Identity) -> bool:
+    def try_acquire(self, identity: Identity) -> bool:
         """Returns whether a consumer may subscribe once more, and counts it."""
         if len(self._buckets) >= _MOST_KNOWN and identity not in self._buckets:
-            self._forget()
+            self._discard_filled()
         bucket = self._filled(identity)
         if bucket.wait_ms:
             return False
-        bucket.take(1)
+        bucket.spend(1)
         return True
 
     def _filled(self, identity: Identity) -> TokenBucket:
@@ -46,7 +46,7 @@ class SubscribeLimit:
         self._buckets[identity] = bucket, now_ms
         return bucket
 
-    def _forget(self) -> None:
+    def _discard_filled(self) -> None:
         spent = [each for each in list(self._buckets) if self._filled(each).tokens < self.rate.times]
         self._buckets = {each: self._buckets[each] for each in spent} if len(spent) * 2 < _MOST_KNOWN else {}
 
@@ -54,5 +54,5 @@ class SubscribeLimit:
 def admit(session: Session, topic: Topic, consumer_id: int, name: str) -> None:
     """Raises NotAllowed when a consumer subscribes too often."""
     limit = None if topic.dispatch_limits is None else topic.dispatch_limits.subscribers
-    if limit is not None and not limit.take((session.host, name, consumer_id)):
+    if limit is not None and not limit.try_acquire((session.host, name, consumer_id)):
         raise NotAllowed("Subscribe limited by subscribe rate limit per consumer.")

@@ -77,7 +77,7 @@ def _json_type(kind: Any) -> Any:
     return _JSON_NAMES.get(name, name)
 
 
-def asked_for(spark_type: Any, kind: Any, path: str) -> Any:
+def requested_type(spark_type: Any, kind: Any, path: str) -> Any:
     """Returns the part of an Arrow type that a Spark type requests: of structs the fields that it names, in its order.
 
     Raises SchemaError for a field that is not there, for another type, and for a nested field declared NOT NULL.
@@ -94,15 +94,15 @@ def asked_for(spark_type: Any, kind: Any, path: str) -> Any:
             if each.name not in there:
                 raise SchemaError(f"there is no field {path}.{each.name} to read; there are {', '.join(there)}")
             _nullable(each.nullable, f"{path}.{each.name}")
-            wanted.append(pa.field(each.name, asked_for(each.dataType, there[each.name], f"{path}.{each.name}")))
+            wanted.append(pa.field(each.name, requested_type(each.dataType, there[each.name], f"{path}.{each.name}")))
         return pa.struct(wanted)
     if pa.types.is_list(kind) and hasattr(spark_type, "elementType"):
         _nullable(spark_type.containsNull, f"elements of {path}")
-        return pa.list_(asked_for(spark_type.elementType, kind.value_type, f"{path}[]"))
+        return pa.list_(requested_type(spark_type.elementType, kind.value_type, f"{path}[]"))
     if pa.types.is_map(kind) and hasattr(spark_type, "valueType"):
         _nullable(spark_type.valueContainsNull, f"values of {path}")
         if spark_type.keyType.simpleString() == "string":
-            return pa.map_(pa.string(), asked_for(spark_type.valueType, kind.item_type, f"{path}[]"))
+            return pa.map_(pa.string(), requested_type(spark_type.valueType, kind.item_type, f"{path}[]"))
     if spark_type.simpleString() != spark_name(kind):
         raise SchemaError(
             f"column {path} is {spark_name(kind)}, it cannot be read as {spark_type.simpleString()}; cast it afterwards"

@@ -20,17 +20,17 @@ class Gate:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self._asking = CoreRequests(asyncio.get_running_loop())
+        self._requests = CoreRequests(asyncio.get_running_loop())
 
     @property
     def core(self) -> Core:
         return self.world.core
 
-    def ask(self, request: Callable[[Core], Any]) -> asyncio.Future[Any]:
-        return self._asking.ask(request, lambda event: self.world.happen([event]))
+    def submit(self, request: Callable[[Core], Any]) -> asyncio.Future[Any]:
+        return self._requests.submit(request, lambda event: self.world.happen([event]))
 
     def end(self) -> None:
-        self._asking.end()
+        self._requests.end()
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_only_a_restart_is_called_one(monkeypatch: pytest.MonkeyPatch, ends: boo
             if ends:  # after this order was answered
                 asyncio.get_running_loop().call_soon(asked.end)
 
-        await slices.ask_later(asked, begin)
+        await slices.run_in_slices(asked, begin)
 
     with pytest.raises(Refused) as raised:
         asyncio.run(ask())

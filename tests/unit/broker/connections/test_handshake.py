@@ -146,7 +146,7 @@ def test_each_question_whether_a_peer_is_there_has_its_own_time() -> None:
 
 def test_no_more_wait_for_the_answer_of_a_peer_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     # covers PR-2: a peer that is silent for a while costs no memory for every client that asks
-    monkeypatch.setattr(handshake, "MAX_ASKING", 2)
+    monkeypatch.setattr(handshake, "MAX_LIVENESS_WAITERS", 2)
     world = World(keep_alive_interval_ms=1 << 50)
     holder, rival = world.connect(), world.connect()
     holder.open_producer()

@@ -42,9 +42,9 @@ def publish(client: Client, first: int, count: int, producer_id: int = 1) -> Non
 def test_a_bucket_fills_at_its_rate() -> None:
     bucket = TokenBucket(3)
     assert bucket.wait_ms == 0
-    bucket.take(3)
+    bucket.spend(3)
     assert bucket.wait_ms == 334
-    bucket.take(3)
+    bucket.spend(3)
     assert bucket.wait_ms == 1334
     bucket.refill(1333)
     assert bucket.wait_ms == 1

@@ -54,5 +54,5 @@ def test_a_broker_that_is_away_is_told_once_in_a_while() -> None:
     notices = ConnectionNotices(told.append)
     line = "[<none> -> pulsar://127.0.0.1:6650] Failed to establish connection to 0.0.0.0:0: Connection refused"
     for _ in range(3):
-        notices.take(line)
+        notices.add_line(line)
     assert told == ["no connection to 127.0.0.1:6650: Connection refused; trying again"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spark_pulsar.cli.topics.figures import Sampler
-from spark_pulsar.cli.topics.looks import plain_table, size_text
+from spark_pulsar.cli.topics.topic_table import plain_table, size_text
 
 
 def statistics(**counts: int) -> dict[str, Any]:

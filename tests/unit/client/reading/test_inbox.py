@@ -31,7 +31,7 @@ def test_the_inbox_pauses_and_resumes_reading() -> None:
     inbox.messages(run)
     inbox.messages(run)
     assert calls == ["pause"]
-    assert len(inbox.take(0)) == 3  # what has piled up comes together
+    assert len(inbox.receive(0)) == 3  # what has piled up comes together
     assert calls[-1] == "resume"
     assert inbox.empty
 
@@ -41,7 +41,7 @@ def test_an_inbox_that_is_given_up_never_pauses_its_connection() -> None:
     inbox = Inbox(1, lambda: calls.append("pause"), lambda: calls.append("resume"))
     run = _frames(message(1, MessageId(1, 0)))
     inbox.messages(run)
-    inbox.give_up()
+    inbox.release()
     inbox.messages(run)  # the reader thread had these in hand already
     assert calls == ["pause", "resume"]
 
@@ -50,8 +50,8 @@ def test_the_inbox_hands_out_what_arrived_before_the_loss() -> None:
     inbox = Inbox(1 << 20, lambda: None, lambda: None)
     inbox.messages(_frames(message(1, MessageId(1, 0))))
     inbox.detached(ConnectionLost("gone"))
-    assert len(inbox.take(1_000)) == 1
-    assert inbox.take(1_000_000) == []  # does not wait
+    assert len(inbox.receive(1_000)) == 1
+    assert inbox.receive(1_000_000) == []  # does not wait
     assert isinstance(inbox.lost, ConnectionLost)
 
 
@@ -60,7 +60,7 @@ def test_frames_of_different_buffers_are_different_runs() -> None:
     inbox.messages(
         _frames(message(1, MessageId(1, 0))) + _frames(message(1, MessageId(1, 1)), message(1, MessageId(1, 2)))
     )
-    runs = inbox.take(0)
+    runs = inbox.receive(0)
     assert [len(run) for run in runs] == [1, 2]
     assert _ids(block_of(runs, 1, -1, "t")) == [(1, 0), (1, 1), (1, 2)]
 

@@ -11,7 +11,7 @@ from spark_pulsar.connector.micro_batches.polling import Polling
 def polled(polling: Polling, times: int) -> list[int]:
     waits = []
     for _ in range(times):
-        polling.asked()
+        polling.began()
         waits.append(polling.wait_ms())
         polling.answered()
     return waits
@@ -31,7 +31,7 @@ def test_the_first_poll_after_a_micro_batch_answers_at_once() -> None:
 def test_a_poll_that_does_not_follow_at_once_is_one_of_a_trigger_with_an_interval() -> None:
     polling, waits = Polling(), []
     for _ in range(3):
-        polling.asked()  # none has been answered just before
+        polling.began()  # none has been answered just before
         waits.append(polling.wait_ms())
     assert waits == [0, 0, 0]
 
@@ -40,7 +40,7 @@ def test_a_broker_that_answers_slowly_makes_no_interval(monkeypatch: pytest.Monk
     polling, waits, now_ms = Polling(), [], 10_000
     monkeypatch.setattr(module, "monotonic_ms", lambda: now_ms)
     for _ in range(3):
-        polling.asked()
+        polling.began()
         now_ms += 500  # metadata and last ids
         waits.append(polling.wait_ms())
         polling.answered()
@@ -54,7 +54,7 @@ def test_a_poll_over_many_partitions_waits_longer_than_it_took(monkeypatch: pyte
         polling, now_ms, found = Polling(), [10_000], []
         monkeypatch.setattr(module, "monotonic_ms", lambda: now_ms[0])
         for _ in range(11):
-            polling.asked()
+            polling.began()
             now_ms[0] += took_ms
             found.append(polling.wait_ms(of_many=True))
             polling.answered()

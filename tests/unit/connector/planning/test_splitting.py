@@ -10,7 +10,7 @@ import pytest
 from spark_pulsar.connector.offsets.source_offset import SourceOffset
 from spark_pulsar.connector.options.options import Split
 from spark_pulsar.connector.planning.ranges import TopicRange
-from spark_pulsar.connector.planning.splitting import Extents, asks_for_parts, cut_points, parts_of
+from spark_pulsar.connector.planning.splitting import Extents, cut_points, may_be_cut, parts_of
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition
 
 
@@ -83,8 +83,8 @@ def test_more_tasks_than_there_may_be_are_larger_ones(caplog: pytest.LogCaptureF
 
 def test_who_asks() -> None:
     two = [work("a"), work("b")]
-    assert [asks_for_parts(two, Split(*of)) for of in ((), (2,), (3,), (None, 9))] == [False, False, True, True]
-    assert not asks_for_parts([], Split(3))
+    assert [may_be_cut(two, Split(*of)) for of in ((), (2,), (3,), (None, 9))] == [False, False, True, True]
+    assert not may_be_cut([], Split(3))
 
 
 def test_parts_tile_the_range() -> None:

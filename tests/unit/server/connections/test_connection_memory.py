@@ -107,8 +107,8 @@ def test_what_ends_leaves_nothing(scene: Scene) -> None:
     other.write(3 * MB)
     assert scene.memory.held_bytes == 6 * MB
     one.finish()
-    scene.memory.forget(other)
-    scene.memory.forget(other)
+    scene.memory.release(other)
+    scene.memory.release(other)
     scene.check()
     assert not scene.memory.shares
     assert not scene.memory.held_bytes

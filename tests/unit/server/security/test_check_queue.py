@@ -29,7 +29,7 @@ class World:
         return check
 
     def take(self) -> str:
-        check = self.queue.take()
+        check = self.queue.next_check()
         assert check is not None
         return check.host.removeprefix("/")
 
@@ -127,7 +127,7 @@ def test_clients_that_are_gone_leave_no_trace(world: World) -> None:
     assert not world.queue._waiting
     assert not any(world.queue._hosts)
     world.queue.close()
-    assert world.queue.take() is None
+    assert world.queue.next_check() is None
 
 
 def test_outcomes_are_bounded(world: World) -> None:

@@ -18,7 +18,7 @@ from spark_pulsar.ledger.storage import StorageDamaged, StorageError
 from spark_pulsar.model.positions.ids import TransactionId
 from spark_pulsar.storage.checkpoint.checkpoint import Checkpoint, CommitUncertain, JournalMark
 from spark_pulsar.storage.disk.disk import Disk
-from spark_pulsar.storage.disk.held import take_lock
+from spark_pulsar.storage.disk.held import lock_for_writing
 from spark_pulsar.storage.disk.layout import Layout
 from spark_pulsar.storage.ledgers.files import Extent
 from tests.contract.histories import History, picture
@@ -28,7 +28,7 @@ from tests.entry_runs import run_of
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
     made = Layout(tmp_path)
-    take_lock(made).close()
+    lock_for_writing(made).close()
     return made
 
 

@@ -15,9 +15,9 @@ import pytest
 from spark_pulsar.ledger.state.durable_state import CounterSet
 from spark_pulsar.ledger.state.topics import TopicCreated
 from spark_pulsar.ledger.storage import StorageError, StorageLocked
-from spark_pulsar.storage.checkpoint.read_only import CannotLook, unchanged
+from spark_pulsar.storage.checkpoint.read_only import CannotRead, unchanged
 from spark_pulsar.storage.disk.disk import Disk
-from spark_pulsar.storage.disk.held import lock_to_look
+from spark_pulsar.storage.disk.held import lock_for_reading
 from spark_pulsar.storage.disk.layout import Layout
 from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.storage.offline.check import Severity, check
@@ -165,7 +165,7 @@ def test_what_cannot_be_looked_at_is_not_damaged(
     layout.lock.write_bytes(b"%d\n" % os.getpid())
     before = {path: entry[3] for path, entry in picture(layout.root).items()}
     for look in (check, repair):
-        with lacking(monkeypatch), pytest.raises(CannotLook, match=r"Set TMPDIR to a directory with \d{6,} bytes free"):
+        with lacking(monkeypatch), pytest.raises(CannotRead, match=r"Set TMPDIR to a directory with \d{6,} bytes free"):
             look(layout.root)
         assert {path: entry[3] for path, entry in picture(layout.root).items()} == before
     assert check(layout.root) == []
@@ -173,7 +173,7 @@ def test_what_cannot_be_looked_at_is_not_damaged(
 
 def test_a_disk_that_fills_up_while_the_copy_is_read(tmp_path: Path) -> None:
     layout = killed(tmp_path)
-    with pytest.raises(CannotLook), unchanged(layout, layout.checkpoint):
+    with pytest.raises(CannotRead), unchanged(layout, layout.checkpoint):
         raise StorageError("checkpoint.sqlite: SQLite says: database or disk is full")
     for path in layout.root.glob("checkpoint.sqlite-*"):
         path.unlink()
@@ -193,7 +193,7 @@ def test_who_may_not_read_does_not_set_aside(tmp_path: Path, monkeypatch: pytest
     layout = closed(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(Path, "open", refusing)
-        with pytest.raises(CannotLook, match="Permission denied"):
+        with pytest.raises(CannotRead, match="Permission denied"):
             repair(layout.root)
     assert not (layout.root / "damaged").exists()
 
@@ -221,5 +221,5 @@ def test_a_repair_is_alone(tmp_path: Path, looks: bool) -> None:
     repair(layout.root, disk=disk)
     assert disk.refused
     assert all(f"process {os.getpid()}" in text for text in disk.refused)
-    with closing(lock_to_look(layout)), pytest.raises(StorageLocked):
+    with closing(lock_for_reading(layout)), pytest.raises(StorageLocked):
         repair(layout.root)

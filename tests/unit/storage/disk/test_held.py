@@ -14,7 +14,7 @@ import pytest
 
 from spark_pulsar.ledger.storage import StorageError, StorageLocked, StorageUnsafe
 from spark_pulsar.storage.disk.disk import Disk
-from spark_pulsar.storage.disk.held import lock_to_look, take_lock
+from spark_pulsar.storage.disk.held import lock_for_reading, lock_for_writing
 from spark_pulsar.storage.disk.layout import Layout
 from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.storage.offline.check import Severity, check
@@ -185,10 +185,14 @@ def test_where_directories_cannot_be_locked_the_file_counts(tmp_path: Path, monk
 def test_readers_share_the_lock(tmp_path: Path) -> None:
     layout = Layout(used(tmp_path / "data"))
     (layout.lock).unlink()
-    with closing(lock_to_look(layout)), closing(lock_to_look(layout)), pytest.raises(StorageLocked, match="`check`"):
-        take_lock(layout)
+    with (
+        closing(lock_for_reading(layout)),
+        closing(lock_for_reading(layout)),
+        pytest.raises(StorageLocked, match="`check`"),
+    ):
+        lock_for_writing(layout)
     assert not layout.lock.exists()
-    take_lock(layout).close()
+    lock_for_writing(layout).close()
 
 
 def test_a_directory_that_moves_keeps_its_broker_and_another_one_keeps_its_files(tmp_path: Path) -> None:
@@ -233,7 +237,7 @@ def test_a_link_or_pipe_that_appears_while_the_directory_is_open_is_not_followed
     layout = Layout(tmp_path / "data")
     (tmp_path / "target").write_bytes(SECRET)
     disk = Disk()
-    with closing(take_lock(layout)) as held:
+    with closing(lock_for_writing(layout)) as held:
         disk.hold(held.directories)
         layout.ledger(1).symlink_to(tmp_path / "target")
         os.mkfifo(layout.ledger(2))

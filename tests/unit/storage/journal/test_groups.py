@@ -10,7 +10,7 @@ from spark_pulsar.storage.journal.groups import (
     SegmentHeader,
     find_later_group,
     group_header_bytes,
-    looks_like_group,
+    may_be_group,
     parse_group,
     parse_segment_header,
     records_of,
@@ -71,12 +71,12 @@ def test_a_later_group_is_found_wherever_it_stands() -> None:
 
 def test_what_is_left_of_a_group_is_told_from_old_bytes() -> None:
     data = bytearray(group(5, b"payload"))
-    assert looks_like_group(memoryview(data), 0, 3, SALT, 5)
+    assert may_be_group(memoryview(data), 0, 3, SALT, 5)
     data[0] ^= 1
-    assert looks_like_group(memoryview(data), 0, 3, SALT, 5)
-    assert not looks_like_group(memoryview(group(5, b"x", segment=2, salt=b"othersal")), 0, 3, SALT, 5)
-    assert not looks_like_group(memoryview(bytes(100)), 0, 3, SALT, 5)
-    assert not looks_like_group(memoryview(b""), 0, 3, SALT, 5)
+    assert may_be_group(memoryview(data), 0, 3, SALT, 5)
+    assert not may_be_group(memoryview(group(5, b"x", segment=2, salt=b"othersal")), 0, 3, SALT, 5)
+    assert not may_be_group(memoryview(bytes(100)), 0, 3, SALT, 5)
+    assert not may_be_group(memoryview(b""), 0, 3, SALT, 5)
 
 
 def test_records_must_fill_their_group() -> None:

@@ -14,7 +14,7 @@ from spark_pulsar.ledger.state.apply import apply
 from spark_pulsar.ledger.state.durable_state import CounterSet
 from spark_pulsar.ledger.state.topics import TopicCreated
 from spark_pulsar.storage.disk.disk import Buffer, Disk
-from spark_pulsar.storage.disk.held import take_lock
+from spark_pulsar.storage.disk.held import lock_for_writing
 from spark_pulsar.storage.disk.layout import Layout
 from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.storage.journal.groups import SEGMENT_HEADER_BYTES
@@ -133,7 +133,7 @@ def test_spare_segments_are_few(tmp_path: Path) -> None:
 @pytest.mark.parametrize("fill", [True, False])
 def test_a_new_spare_has_zeros_or_is_left_bare(tmp_path: Path, fill: bool) -> None:
     layout = Layout(tmp_path)
-    take_lock(layout).close()
+    lock_for_writing(layout).close()
     files = SegmentFiles(Disk(), layout, 65_536, synced=True)
     assert files.prepare_spare(fill=fill)
     assert not files.prepare_spare(fill=fill)
@@ -151,7 +151,7 @@ def test_a_new_spare_has_zeros_or_is_left_bare(tmp_path: Path, fill: bool) -> No
 
 def test_a_segment_that_is_recycled_while_it_is_filled_gets_no_zeros_any_more(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
-    take_lock(layout).close()
+    lock_for_writing(layout).close()
 
     class Slow(Disk):
         """Between opening a file to fill it and filling it, the segment is settled, recycled and written anew."""
@@ -179,7 +179,7 @@ def test_a_segment_that_is_recycled_while_it_is_filled_gets_no_zeros_any_more(tm
 
 def test_spare_segments_of_a_burst_are_given_back(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
-    take_lock(layout).close()
+    lock_for_writing(layout).close()
     files = SegmentFiles(Disk(), layout, 65_536, synced=True)
     files.wanted_spares = MAX_SPARES
     for segment in [files.begin(number, 100) for number in range(MAX_SPARES + 5)]:

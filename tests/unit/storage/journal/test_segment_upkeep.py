@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from spark_pulsar.storage.disk.disk import Disk
-from spark_pulsar.storage.disk.held import take_lock
+from spark_pulsar.storage.disk.held import lock_for_writing
 from spark_pulsar.storage.disk.layout import Layout
 from spark_pulsar.storage.disk.threads import Threads
 from spark_pulsar.storage.journal.segment_upkeep import KEEP_SPARES_S, SegmentUpkeep, Space
@@ -39,7 +39,7 @@ class _Clocked(Threads):
 
 def test_spares_outlast_pauses_between_bursts_and_are_given_back_afterwards(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
-    take_lock(layout).close()
+    lock_for_writing(layout).close()
     files = SegmentFiles(Disk(), layout, 65_536, synced=True)
     threads = _Clocked()
     upkeep = SegmentUpkeep(files, Space(None), lambda: False, threads)
@@ -65,7 +65,7 @@ def test_spares_outlast_pauses_between_bursts_and_are_given_back_afterwards(tmp_
 
 def test_spares_make_room_when_the_disk_is_needed_for_something_else(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
-    take_lock(layout).close()
+    lock_for_writing(layout).close()
     files = SegmentFiles(Disk(), layout, 65_536, synced=True)
     threads = _Clocked()
     upkeep = SegmentUpkeep(files, Space(None), lambda: False, threads)

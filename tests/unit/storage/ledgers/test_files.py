@@ -8,7 +8,7 @@ import pytest
 from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.storage import StorageDamaged
 from spark_pulsar.storage.disk.disk import Disk
-from spark_pulsar.storage.disk.held import take_lock
+from spark_pulsar.storage.disk.held import lock_for_writing
 from spark_pulsar.storage.disk.layout import Layout
 from spark_pulsar.storage.ledgers.files import (
     BLOCK_MAX_ENTRIES,
@@ -27,7 +27,7 @@ LEDGER = 5
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
     made = Layout(tmp_path)
-    take_lock(made).close()
+    lock_for_writing(made).close()
     return made
 
 

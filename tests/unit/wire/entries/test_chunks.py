@@ -32,7 +32,7 @@ class Reader:
         done = self.assembler.add(of, bytes([chunk_id]), self.position)
         if done is not None:
             self.messages.append(done.payload)
-        self.lost += [(lost.uuid, lost.positions, lost.reason) for lost in self.assembler.take_lost()]
+        self.lost += [(lost.uuid, lost.positions, lost.reason) for lost in self.assembler.pop_lost()]
         self.position += 1
 
 
@@ -85,7 +85,7 @@ class TestAssemble:
         assert done.payload == payload
         assert done.positions == [0, 1, 2]
         assert done.metadata.chunk_id == 2
-        assert (len(assembler), assembler.pending_bytes, assembler.take_lost()) == (0, 0, [])
+        assert (len(assembler), assembler.pending_bytes, assembler.pop_lost()) == (0, 0, [])
 
     def test_interleaved_messages(self) -> None:
         # covers CHK-7
@@ -150,7 +150,7 @@ class TestAssemble:
         reader = Reader()
         reader.add("a", 0)
         assert reader.assembler.add(chunk("a", -1, 3, 3), b"x", 1) is None
-        assert [lost.reason for lost in reader.assembler.take_lost()] == [Loss.CORRUPT]
+        assert [lost.reason for lost in reader.assembler.pop_lost()] == [Loss.CORRUPT]
 
     def test_the_oldest_goes_when_there_are_too_many(self) -> None:
         # covers CHK-5: 11 unfinished messages with limit 10

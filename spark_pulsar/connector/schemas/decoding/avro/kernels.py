@@ -183,7 +183,7 @@ def _store(values: Ints, program: Ints, pc: int, place: int, value: int, length:
 
 
 @inlined
-def _take_value(data: Bytes, at: int, end: int, program: Ints, pc: int, tables: Ints, values: Ints, place: int) -> int:
+def _store_value(data: Bytes, at: int, end: int, program: Ints, pc: int, tables: Ints, values: Ints, place: int) -> int:
     """Reads a value into its slot; returns the position behind it or a negative code."""
     operation = number_at(program, pc + OPERATION)
     if number_at(program, pc + NULL_BRANCH) >= 0:
@@ -319,7 +319,7 @@ def _read_record(
     while True:
         operation = number_at(program, pc + OPERATION)
         if operation <= ENUM:
-            at = _take_value(data, at, end, program, pc, tables, values, place)
+            at = _store_value(data, at, end, program, pc, tables, values, place)
             pc += PROGRAM_FIELDS
         elif operation == END:
             return 0 if at == end else TOO_LONG

@@ -23,13 +23,13 @@ def test_an_ack_of_one_entry_too_many_looks_for_that_one_alone(monkeypatch: pyte
     publish(client, *(keyed(f"k{number % 50}") for number in range(200)))
     mine, theirs = (positions_of(each.deliveries()) for each in (first, second))
     looked: list[tuple[int, int]] = []
-    let_go = KeySharedDispatcher._let_go
+    release = KeySharedDispatcher._release
 
     def noting(self: KeySharedDispatcher, consumer: Consumer, ledger_id: int, low: int, high: int) -> int:
         looked.append((low, high))
-        return let_go(self, consumer, ledger_id, low, high)
+        return release(self, consumer, ledger_id, low, high)
 
-    monkeypatch.setattr(KeySharedDispatcher, "_let_go", noting)
+    monkeypatch.setattr(KeySharedDispatcher, "_release", noting)
     extra = theirs[0].entry_id
     ids = sorted([*(position.entry_id for position in mine), extra])
     world.happen([AcksReceived(first.session_id, PlainAck(1, False, Singles(1, ids), None))])

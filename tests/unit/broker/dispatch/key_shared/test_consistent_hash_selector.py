@@ -125,15 +125,15 @@ def test_hundreds_of_consumers_cost_little() -> None:
 def test_a_crowd_of_one_name_is_numbered_without_a_search() -> None:
     # covers KS-6: the least number that is free, whoever left
     numbers = selectors._Numbers()
-    assert [numbers.take("n") for _ in range(5)] == [0, 1, 2, 3, 4]
+    assert [numbers.acquire("n") for _ in range(5)] == [0, 1, 2, 3, 4]
     for number in (3, 1):
         numbers.give_back("n", number)
-    assert [numbers.take("n") for _ in range(3)] == [1, 3, 5]
+    assert [numbers.acquire("n") for _ in range(3)] == [1, 3, 5]
     for number in range(6):
         numbers.give_back("n", number)
     assert not numbers._ends
     assert not numbers._free
-    assert numbers.take("n") == 0
+    assert numbers.acquire("n") == 0
 
 
 def test_tens_of_thousands_of_fixed_ranges() -> None:

@@ -26,9 +26,9 @@ def test_the_past_is_forgotten() -> None:
     book = StickyHashBook()
     book.note(1, 0, [1])
     book.note(2, 0, [2] * 100_000)
-    book.forget_before(2, 10)
+    book.remove_before(2, 10)
     assert (book.of(1, 0, 1), book.of(2, 0, 1)) == ([0], [2])
-    book.forget_before(2, 70_000)
+    book.remove_before(2, 70_000)
     assert book.of(2, 69_999, 70_001) == [0, 2]
     book.clear()
     assert book.of(2, 70_000, 70_001) == [0]

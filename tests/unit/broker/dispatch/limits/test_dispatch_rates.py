@@ -278,7 +278,7 @@ def test_a_non_persistent_topic_is_not_limited() -> None:
 
 def test_a_bucket_may_have_a_longer_period() -> None:
     bucket = TokenBucket(3, 10)
-    bucket.take(3)
+    bucket.spend(3)
     assert (bucket.tokens, bucket.wait_ms) == (0, 3_334)
     bucket.refill(3_334)
     assert (bucket.tokens, bucket.wait_ms) == (1, 0)
@@ -348,7 +348,7 @@ def test_consumers_that_came_are_forgotten_in_time() -> None:
     world = world_of()
     limit = SubscribeLimit(world.core, SubscribeRate(2, 30))
     for number in range(5_000):
-        assert limit.take(("peer", str(number), 1))
+        assert limit.try_acquire(("peer", str(number), 1))
         assert len(limit._buckets) <= 1_000
 
 

@@ -1,4 +1,4 @@
-"""Looks at the topics of a broker: rows, their order, and their cells in a table."""
+"""Table of the topics of a broker: rows, their order, and their cells."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ HEADS: Final = (
 _UNITS: Final = ("", "K", "M", "G", "T")
 
 
-class Looks:
-    """Samples of the statistics of one broker."""
+class TopicTable:
+    """Rows of the topics of one broker, from samples of its statistics."""
 
     def __init__(self, admin: Admin, scope: str, *, each_partition: bool) -> None:
         self._admin = admin
@@ -38,18 +38,18 @@ class Looks:
         self.rows: list[Figures] = []
         self.failure = ""
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Renews the rows. Ends the command when the broker does not answer."""
         statistics = self._admin.get(STATISTICS) or {}
         self.rows = self._sampler.rows(statistics, time.monotonic(), self._scope, each_partition=self._each_partition)
         self.failure = ""
 
-    def try_to_look(self) -> None:
+    def try_to_refresh(self) -> None:
         """Renews the rows; a broker that does not answer leaves them as they are, with its failure beside them."""
         said = io.StringIO()
         try:
             with contextlib.redirect_stderr(said):
-                self.look()
+                self.refresh()
         except typer.Exit:
             self.failure = said.getvalue().strip().removeprefix("spark-pulsar: ")
 
