@@ -64,7 +64,7 @@ def _check_topic(core: Core, topic: Topic) -> None:
     assert topic.held_ledger == NOTHING_HELD or topic.held_ledger in ledger_ids, "retention holds what exists (RET-1)"
     assert topic.ledger.size_bytes == sum(info.size_bytes for info in topic.ledger.ledgers.values()), "storageSize"
     if topic.ttl_monitor is not None or (topic.quota is not None and topic.quota.has_age):
-        assert topic.check_at_bytes == 0, "ages are looked at by every publish (TTL-1, BQ-2)"
+        assert topic.check_at_bytes == 0, "every publish checks ages (TTL-1, BQ-2)"
     elif topic.quota is not None and topic.quota.has_size and not topic.quota.is_checking:
         least = backlog_size.least_backlog_bytes(topic)
         unseen = max(0, topic.check_at_bytes - topic.bytes_in)

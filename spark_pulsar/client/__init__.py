@@ -9,10 +9,10 @@ Theory of operation
   callers that wait for a reply, and hands MESSAGE and SEND_RECEIPT frames to the consumer or producer they are for. It
   never runs a caller's code and never waits for one: a fetch whose consumer is slow has its own connection, on which
   the thread stops reading (so TCP itself holds the broker back) while it goes on sending PINGs.
-* **A stream is plain or TLS** (`connections/streams.py`, opened by `dialing.py`). Credentials (`authentication/`) are
-  made once for a client and process, asked anew for each connection, and again when a broker says that they have
-  expired; a thread of its own answers then, since an issuer may be slow. Secrets are values (`secret.py`) that no text
-  shows.
+* **A stream is plain or TLS** (`connections/streams.py`, opened by `dialing.py`). A client makes its credentials
+  (`authentication/`) once in a process. Each connection requests their data anew, and again when the broker says that
+  they have expired; a thread of its own answers then, since an issuer may be slow. Secrets are values (`secret.py`)
+  that no text shows.
 * **Every wait has a deadline** (`deadlines.py`) that knows what is waited for and where, so a time-out says so.
   Retries, with back-off (`connections/retry.py`), happen only for lost connections and codes the protocol calls
   transient, never beyond the operation's deadline. A request is a generator (`connections/pipelined_requests.py`), so

@@ -125,7 +125,7 @@ class PulsarClient:
         """
         name = full_name(topic)
         return self._one(
-            f"asking for the partitions of {name}",
+            f"requesting the partitions of {name}",
             lambda engine, deadline: partition_count(engine.pool, name, create, deadline),
         )
 
@@ -139,7 +139,7 @@ class PulsarClient:
     def partitions_of_each(self, topics: Collection[str]) -> dict[str, list[str] | TopicNotFound]:
         """`partitions_of` each topic, all requested at once; the error in place of a topic that does not exist."""
         counts = self._each(
-            "asking for the partitions of",
+            "requesting the partitions of",
             topics,
             lambda engine, topic, deadline: if_any(partition_count(engine.pool, topic, False, deadline)),
         )
@@ -170,7 +170,7 @@ class PulsarClient:
         The batch index is that of the last message of a batch, -1 when the entry is no batch.
         """
         return self._each(
-            "asking for the last message id of",
+            "requesting the last message id of",
             topics,
             lambda engine, topic, deadline: engine.probes.last_message_id(topic, deadline),
         )
@@ -183,7 +183,7 @@ class PulsarClient:
         """Returns the position after the last message of each partition; the beginning (-1:-1) for an empty one
         (W4)."""
         return self._each(
-            "asking for the end of",
+            "requesting the end of",
             topics,
             lambda engine, topic, deadline: engine.probes.end_position(topic, deadline),
         )
@@ -193,7 +193,7 @@ class PulsarClient:
     ) -> dict[str, MessageId | TopicNotFound]:
         """`end_positions`, the error in place of a partition that does not exist; over after `timeout_ms` if given."""
         return self._each(
-            "asking for the end of",
+            "requesting the end of",
             topics,
             lambda engine, topic, deadline: if_any(engine.probes.end_position(topic, deadline)),
             timeout_ms,
@@ -206,7 +206,7 @@ class PulsarClient:
         grow with the position, as the broker does.
         """
         return self._each(
-            f"looking for publish time {publish_time_ms} in",
+            f"searching for publish time {publish_time_ms} in",
             topics,
             lambda engine, topic, deadline: engine.probes.position_at_time(topic, publish_time_ms, deadline),
         )
@@ -224,14 +224,14 @@ class PulsarClient:
         """
         name = full_name(topic)
         return self._one(
-            f"asking for the schema of {name}",
+            f"requesting the schema of {name}",
             lambda engine, deadline: get_schema(engine.pool, name, version, deadline),
         )
 
     def schemas_of(self, topics: Collection[str]) -> dict[str, RegisteredSchema | None]:
         """`schema_of` each topic, the last ones, all requested at once."""
         return self._each(
-            "asking for the schema of",
+            "requesting the schema of",
             topics,
             lambda engine, topic, deadline: get_schema(engine.pool, topic, None, deadline),
         )
@@ -257,7 +257,7 @@ class PulsarClient:
         """
         wanted = {full_name(topic): entry for topic, entry in entries.items()}
         return self._each(
-            "looking for an entry of",
+            "searching for an entry of",
             list(entries),
             lambda engine, topic, deadline: if_any(engine.probes.first_available(topic, wanted[topic], deadline)),
         )
@@ -369,7 +369,7 @@ class PulsarClient:
     def coordinator_count(self) -> int:
         """Returns the number of transaction coordinators of the cluster, also of one whose transactions are off."""
         return self._one(
-            "asking for the transaction coordinators",
+            "requesting the transaction coordinators",
             lambda engine, deadline: partition_count(engine.pool, COORDINATORS, False, deadline),
         )
 
@@ -427,7 +427,7 @@ class PulsarClient:
         """Returns whether each partition has a durable subscription of that name, which is not made; None where the
         broker does not say, the error in place of a partition that does not exist."""
         return self._each(
-            "looking for a subscription of",
+            "searching for a subscription of",
             topics,
             lambda engine, topic, deadline: if_any(engine.cursors.exists(topic, subscription, deadline)),
         )
@@ -443,7 +443,7 @@ class PulsarClient:
         The protocol has no query without a subscription, so a missing subscription is created at `initial`.
         """
         return self._on_cursors(
-            "asking for a cursor on",
+            "requesting a cursor on",
             topics,
             lambda engine, topic, deadline: engine.cursors.position(topic, subscription, initial, deadline),
         )

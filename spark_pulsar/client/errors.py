@@ -166,8 +166,9 @@ class SequenceIdPassed(PulsarError):
 class EndNotReached(PulsarError):
     """The log ends before the end of the requested range, so that waiting would never end (OFFSET-8).
 
-    Everything that exists was handed out, up to `position` (next to read); the topic's last message was `last` (None:
-    the topic is empty) when the broker was asked. Data between `position` and `end` was deleted, or never existed.
+    The reader returned every message that exists, up to `position` (next to read); the topic's last message was `last`
+    (None: the topic is empty) when the client requested it. Data between `position` and `end` was deleted, or never
+    existed.
     """
 
     def __init__(

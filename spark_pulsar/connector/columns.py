@@ -65,7 +65,7 @@ WRITE_COLUMNS: Final[tuple[Column, ...]] = (
 NOT_THERE: Final = {
     "__replicatedFrom": "messages from other clusters are not distinguished",
 }
-"""Columns that users look for and that are not there, with the reason."""
+"""Columns that users expect and that do not exist, with the reason."""
 
 ON_REQUEST: Final = {column.name: column for column in METADATA_COLUMNS}
 
@@ -95,7 +95,7 @@ def no_doubles(names: Iterable[str]) -> None:
 
 
 def near_names(name: str, known: Iterable[str]) -> str:
-    """Asks whether columns were meant whose names are close to this one; empty for none."""
+    """Suggests columns whose names are close to this one; empty for none."""
     lower = {column.lower(): column for column in known}
     near = difflib.get_close_matches(name.lower(), list(lower), n=2, cutoff=0.6)
     return f"; did you mean {' or '.join(lower[match] for match in near)}?" if near else ""

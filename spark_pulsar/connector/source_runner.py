@@ -49,7 +49,7 @@ def takes_rows() -> bool:
 
 
 def send_along(reader: DataSourceStreamReader, rows: list[pa.RecordBatch]) -> None:
-    """Passes rows on with the answer to `partitions` that the runner is asking `reader` for, which names one partition.
+    """Passes rows on with the answer to the runner's call of `reader.partitions`, which names one partition.
 
     Until it requests the rows the reader is one that `_SimpleStreamReaderWrapper` describes.
     """
@@ -104,7 +104,7 @@ def _why_not() -> str:
     probe = _Probe()
     runner.partitions_func(probe, None, schema, 1, request, answer)
     if type(probe) is not _Probe:
-        return "it did not ask for the rows"
+        return "it did not request the rows"
     answer.seek(0)
     if _number(answer) != 1:
         return "it did not count the partitions"

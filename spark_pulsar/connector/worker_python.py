@@ -1,9 +1,9 @@
 """Python of Spark's workers: which one it is, what it lacks, and the driver's own where nobody chose.
 
-Spark starts its workers, and the processes in which it looks for formats, as `PYSPARK_PYTHON` says, else as `python3`.
-A script that runs by the path of its environment's Python, with another `python3` on the search path, so gets workers
-without the packages that the script itself imports. `choose_own` is called when `spark_pulsar` is imported and gives
-such a script workers of its own Python; `check` warns a session whose workers lack something.
+Spark starts its workers, and the processes in which it searches for formats, as `PYSPARK_PYTHON` says, else as
+`python3`. A script that runs by the path of its environment's Python, with another `python3` on the search path, so
+gets workers without the packages that the script itself imports. `choose_own` is called when `spark_pulsar` is imported
+and gives such a script workers of its own Python; `check` warns a session whose workers lack something.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class WorkerPython:
 
 
 def probe(command: str, *names: str) -> WorkerPython | None:
-    """Starts a Python that looks for packages; None if it cannot be started on this machine."""
+    """Starts a Python that searches for packages; None if it cannot be started on this machine."""
     try:
         done = subprocess.run(
             [command, "-c", _PROBE, *names], capture_output=True, text=True, timeout=_PROBE_TIMEOUT_S, check=True

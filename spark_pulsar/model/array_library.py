@@ -7,4 +7,4 @@ their tests run with either (`tests/without_numpy.py`).
 from importlib.util import find_spec
 
 HAS_NUMPY = find_spec("numpy") is not None
-"""NumPy can be imported. It is looked for and not loaded: a broker needs it for columns only."""
+"""True when NumPy can be imported. The broker finds it without loading it: only columns need it."""

@@ -251,7 +251,7 @@ class TransactionNotFound(PulsarError):
 
 
 class ProducerFenced(PulsarError):
-    """25: exclusive access is lost or refused; the producer must give up."""
+    """25: exclusive access is lost or refused; the producer must close."""
 
     code = ServerError.ProducerFenced
     http_status = 409

@@ -1,4 +1,4 @@
-"""Extras of the package, and the libraries of each: an installation has those that its user asked for."""
+"""Extras of the package, and the libraries of each: an installation has those that its user chose."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ MAX_FIRST_FRAME_SIZE_BYTES: Final = 16 * 1024
 """A whole first frame: a CONNECT, with its credentials. A stranger may leave no more unfinished."""
 
 MAX_PROPERTIES: Final = 16_384
-"""Properties of one command. Looking at each takes microseconds, and a frame has room for a million."""
+"""Most properties of one command. Reading each takes microseconds, and a frame has room for a million."""
 
 # Protocol versions (A15).
 PROTOCOL_VERSION: Final = 21

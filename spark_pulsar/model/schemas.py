@@ -40,7 +40,7 @@ class SchemaType(IntEnum):
 
 
 OF_CLIENTS: Final = frozenset({SchemaType.AUTO, SchemaType.AUTO_CONSUME, SchemaType.AUTO_PUBLISH})
-"""Types by which clients ask for something; no topic has them."""
+"""Types by which clients request something; no topic has them."""
 AVRO_BASED: Final = frozenset({SchemaType.AVRO, SchemaType.JSON, SchemaType.PROTOBUF})
 """Types whose definition is one of Avro."""
 UNSTRUCTURED: Final = frozenset({SchemaType.NONE, SchemaType.BYTES})

@@ -65,4 +65,6 @@ class CoreRequests:
         self._ended = True
         for answer in list(self._waiting):
             if not answer.done():
-                answer.set_exception(ServiceNotReady("The broker restarts: see whether it was done, or ask again"))
+                answer.set_exception(
+                    ServiceNotReady("The broker restarts: check whether the change was made, or send the request again")
+                )

@@ -85,7 +85,9 @@ class Reads:
         if error is None:
             found = future.result()
             if not found:
-                _LOG.warning("reading entries: storage has none where the core expects some; it asks again")
+                _LOG.warning(
+                    "reading entries: storage has none where the core expects some; the core requests them again"
+                )
             self._happen([SizesRead(token, found) if found and type(found[0]) is int else EntriesRead(token, found)])
         elif isinstance(error, StorageError | OSError):
             self._on_trouble("reading entries", error)

@@ -54,8 +54,8 @@ _LAST_RETRY_S: Final = 10.0
 _SHORT_LIFE_MS: Final = 10_000
 """A core that fails sooner than this after its start is restarted ever more slowly."""
 _GC_THRESHOLDS: Final = (5_000, 3, 3_000)
-"""Thresholds of the garbage collector. Runs, records and effects form no cycles; looking for some every 700 objects
-would cost a tenth of the time, looking at 50,000 at once holds everybody up for 15 ms."""
+"""Thresholds of the garbage collector. Runs, records and effects form no cycles; a search for some every 700 objects
+would cost a tenth of the time, and one through 50,000 delays all clients for 15 ms."""
 
 _LOG = logging.getLogger("spark_pulsar.server")
 

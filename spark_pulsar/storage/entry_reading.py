@@ -158,7 +158,8 @@ class EntryReading:
         """Finds the stored run at or after an entry, in a file or in the journal; None when there is none."""
         passed: Extent | None = None
         while True:
-            # File or journal is decided in one look: settling moves entries from one to the other between two.
+            # One step under the lock decides between file and journal: settling moves entries from one to the other
+            # between two.
             with self._lock:
                 extent = self._files.extents.get(ledger_id)
                 is_in_file = extent is not None and extent != passed and entry_id < extent.end

@@ -1,6 +1,6 @@
 """Admin API of a broker under test: REST calls with typed errors, and the ones that tests need by name.
 
-Works with every Pulsar, so that a test that asks for statistics runs on a cluster, too.
+Works with every Pulsar, so that a test that reads statistics runs on a cluster, too.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Fixtures for pytest: a broker, topics, an official client and a Spark session (docs/testing.md).
 
 pytest loads this module in every run where the package is installed. So it is shipped as the top-level module
-`pytest_spark_pulsar` and imports nothing of the package: that waits until a test asks for a fixture. (Importing
-`spark_pulsar` chooses the Python of Spark's workers; who does not use it shall not pay for it, nor be changed by it.)
+`pytest_spark_pulsar` and imports nothing of the package until a test requests a fixture. (Importing `spark_pulsar`
+chooses the Python of Spark's workers; a project that does not use it shall neither pay for that nor be changed by it.)
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         group.addoption(f"--pulsar-{name}", dest=key, metavar=name.rpartition("-")[2].upper(), help=text)
         parser.addini(key, f"{text} (--pulsar-{name})", default="")
     parser.addini("pulsar_broker_conf", "lines key=value of the configuration of the broker", type="linelist")
-    parser.addini("pulsar_broker_token", "the broker asks for tokens", type="bool", default=False)
+    parser.addini("pulsar_broker_token", "the broker requires tokens", type="bool", default=False)
     parser.addini("pulsar_broker_tls", "the broker listens with TLS alone", type="bool", default=False)
     parser.addini("pulsar_tenant", "tenant of the namespaces of tests", default="public")
 

@@ -91,7 +91,7 @@ def _option(config: pytest.Config, name: str) -> str:
 
 
 def check_access(given: dict[str, str]) -> None:
-    """Checks the addresses of a Pulsar that runs already; fails the test that asked for it."""
+    """Checks the addresses of a Pulsar that runs already; fails the test that requested it."""
     service, admin = given["service_url"], given["admin_url"]
     if not (service and admin):
         pytest.fail("a Pulsar that runs already has two: --pulsar-service-url and --pulsar-admin-url", pytrace=False)

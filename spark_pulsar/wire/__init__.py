@@ -1,7 +1,7 @@
 """Pulsar's binary protocol as bytes and values, both ways. No sockets, no clocks; what arrives is taken as hostile.
 
 Theory of operation. A connection is a stream of *frames*; a frame is a *command* (a protobuf message) and, for SEND and
-MESSAGE, an *entry*: checksum, metadata and payload, which the broker stores and delivers without looking inside.
+MESSAGE, an *entry*: checksum, metadata and payload, which the broker stores and delivers without reading its contents.
 
     bytes in  --frames.FrameSplitter-->  Frame  --frames.parse_command-->  BaseCommand
     bytes in  --run_splitter.RunSplitter-->  Frame | SendRun | ColumnarSends     (a broker's side)

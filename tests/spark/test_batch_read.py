@@ -197,7 +197,7 @@ def test_a_read_between_two_times(flows: Flows) -> None:
 def test_text_that_is_none_is_an_error_that_names_the_column(flows: Flows) -> None:
     topic = flows.broker.topic("not-text")
     flows.send(topic, [b"\xff\xfe"])
-    with pytest.raises(PythonException, match="column value was asked for as string but holds bytes that are no UTF-8"):
+    with pytest.raises(PythonException, match="column value was requested as string but holds bytes that are no UTF-8"):
         flows.reader(topic).schema("value string").load().collect()
 
 

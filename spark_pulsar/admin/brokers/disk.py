@@ -50,7 +50,7 @@ async def _disk(call: Call) -> Response:
     """Answers the space, and why the broker takes no more messages, if it does not."""
     space = await space_of(call.gate)
     if space is None:
-        raise Refused(503, "The disk cannot be asked for its space")
+        raise Refused(503, "The broker cannot read the free space of its disk")
     return JSONResponse({"sizeBytes": space[0], "freeBytes": space[1], "fullReason": call.core.disk_reason or None})
 
 

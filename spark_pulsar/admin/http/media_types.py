@@ -21,7 +21,7 @@ def check(method: str, segments: Sequence[str], headers: Mapping[str, str]) -> N
         return
     accepted = _types_in(headers.get("accept", ""))
     if accepted and accepted.isdisjoint(_ACCEPTED):
-        raise Refused(406, f"Answers are {_JSON}: 'Accept' asks for {headers['accept'][:100]!r}")
+        raise Refused(406, f"Answers are {_JSON}: 'Accept' requests {headers['accept'][:100]!r}")
     if method in ("GET", "HEAD", "OPTIONS") or not _has_body(headers):
         return
     sent = headers.get("content-type", "")

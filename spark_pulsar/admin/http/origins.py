@@ -101,8 +101,8 @@ def _is_loopback(name: str) -> bool:
 
 
 def _is_browser(headers: Mapping[str, str]) -> bool:
-    """Returns whether a request without `Sec-Fetch-Site`, which browsers send to loopback and over TLS alone, looks
-    like one of a browser. A page may choose the other headers, but cannot leave out its languages; programs that send
+    """Returns whether a request without `Sec-Fetch-Site`, which browsers send to loopback and over TLS alone, has the
+    headers of a browser. A page may choose the other headers, but cannot leave out its languages; programs that send
     some, as Node, send `Sec-Fetch-Mode` with them, which no page can."""
     is_named = headers.get("user-agent", "").startswith("Mozilla/")
     return is_named or "referer" in headers or ("accept-language" in headers and "sec-fetch-mode" not in headers)

@@ -190,7 +190,7 @@ async def run_in_slices(
         return await asyncio.wait_for(answered, _PATIENCE_S)
     except TimeoutError as error:
         if _has_ended(gate):
-            raise Refused(503, "The broker was restarted meanwhile: ask again") from error
+            raise Refused(503, "The broker was restarted meanwhile: send the request again") from error
         raise Refused(503, f"Not answered within {_PATIENCE_S:g} s: reading from disk takes too long") from error
 
 

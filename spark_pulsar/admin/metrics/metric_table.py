@@ -308,7 +308,7 @@ TOPIC: Final = (
     ),
     TopicMetric(
         "pulsar_storage_backlog_age_seconds",
-        "Age of the oldest message that the slowest subscription has not acknowledged; -1: none, or not looked at.",
+        "Age of the oldest message that the slowest subscription has not acknowledged; -1: none, or not checked yet.",
         backlog_size.oldest_backlog_age_s,
     ),
     TopicMetric(
@@ -450,7 +450,7 @@ SUBSCRIPTION: Final = (
     ),
     SubscriptionMetric(
         "pulsar_subscription_last_consumed_flow_timestamp",
-        "When a consumer asked for messages last, in milliseconds.",
+        "Time of the last permits (FLOW) of a consumer, in milliseconds.",
         _last("last_flow_ms"),
     ),
     SubscriptionMetric(

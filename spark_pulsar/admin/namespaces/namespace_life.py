@@ -135,8 +135,8 @@ def existing(core: Core, namespace: str, reason: str = "Namespace does not exist
 
 
 def check_tenant(core: Core, namespace: str) -> None:
-    """Refuses a namespace whose tenant does not exist, 404, before it is looked for: as Apache Pulsar does where it
-    asks first who may do it, for properties, and for schemas that are deleted or compared."""
+    """Refuses a namespace whose tenant does not exist, 404, before the broker searches for the namespace. Apache Pulsar
+    does so where it checks rights first: for properties, and for schemas that are deleted or compared."""
     if namespace.partition("/")[0] not in core.state.documents[TENANTS]:
         raise Refused(404, "Tenant does not exist")
 

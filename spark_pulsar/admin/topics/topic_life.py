@@ -224,8 +224,8 @@ def existing(core: Core, name: TopicName) -> Topic:
 
 
 def partitions_in_steps(core: Core, name: TopicName) -> Steps[list[Topic]]:
-    """Returns the topic, or all partitions of a partitioned topic, those of the beginning that are there when they
-    are looked for; 404 when there is none of this name."""
+    """Returns the topic, or the partitions of a partitioned topic that exist both at the beginning and when their turn
+    comes; 404 when there is none of this name."""
     count = registry.partition_count(core, name)
     if count is None:
         return [existing(core, name)]

@@ -77,7 +77,7 @@ class CompactedDispatcher(ExclusiveDispatcher):
     def _dispatch_compacted(self, consumer: Consumer, compaction: Compaction) -> bool:
         """Sends from the compacted ledger. False when something must come first: a read, or permits."""
         info = compaction.ledger
-        assert info is not None, "asked before"
+        assert info is not None, "the caller has checked"
         reader = self._compacted_reader
         if self._ledger_id != info.ledger_id:
             reader.reset()

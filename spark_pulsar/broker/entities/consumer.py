@@ -113,7 +113,7 @@ class Consumer:
     def release_each(self, ledger_id: int, entry_ids: list[int]) -> int:
         """Releases rising entries, as far as the consumer holds them; returns their number."""
         pending = self.pending
-        assert isinstance(pending, EntrySet), "ranges are let go as such"
+        assert isinstance(pending, EntrySet), "ranges are released by `release`"
         entries = messages = pending.remove_each(ledger_id, entry_ids)
         batches = self.batch_messages.get(ledger_id)
         if batches and entries:

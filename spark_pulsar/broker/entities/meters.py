@@ -70,7 +70,7 @@ class Meter:
         """Rate of each counter; empty when none grew."""
 
     def sample(self, now_ms: int, counted: tuple[int, ...]) -> None:
-        """Takes the counters of this moment; counters that were never looked at were 0."""
+        """Samples the counters; counters that were never sampled were 0."""
         elapsed_ms = now_ms - self._since_ms
         if elapsed_ms <= 0:
             return

@@ -51,7 +51,7 @@ class Session:
     producer_rows: dict[int, int] = field(default_factory=dict)
     """Rows of the producers' counters in `Core.producer_counters`."""
     opening: dict[int, CommandProducer] = field(default_factory=dict)
-    """Producers that wait to open, for the quota or until the holder of their name is looked for."""
+    """Producers that wait to open, for the quota or until the broker has searched for the holder of their name."""
     dropped_producers: dict[int, None] = field(default_factory=dict)
     """Producers that the broker closed lately, in this order: SENDs still under way for them are dropped silently."""
     waiting_producers: dict[int, Waiter] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Session:
     """Watched lists of topics (MT-2)."""
     consumers: dict[int, Consumer] = field(default_factory=dict)
     joining: dict[int, CommandSubscribe] = field(default_factory=dict)
-    """Consumers that wait to join, for the end of a seek or until a rival is looked for."""
+    """Consumers that wait to join, for the end of a seek or until the broker has searched for a rival."""
     pending_publishes: int = 0
     """Entries received whose receipt was not sent yet (PR-15)."""
     pending_publish_bytes: int = 0

@@ -80,7 +80,7 @@ def set_check_at_bytes(topic: Topic) -> None:
 def appended(core: Core, topic: Topic, run: EntryRun) -> None:
     """Checks the quotas of a topic that a run which was appended may have reached."""
     watch = topic.quota
-    assert watch is not None, "asked for topics with quotas only"
+    assert watch is not None, "only topics with quotas have one"
     if watch.has_age and watch.timer is None:
         published_ms = min(time_in(run, 0), core.wall_ms)
         _check_age_at(core, topic, published_ms + watch.age.limit_time_s * 1000 + 1)
@@ -264,7 +264,7 @@ def _evict_age(core: Core, topic: Topic, watch: QuotaWatch) -> None:
 
 def _check_age_at(core: Core, topic: Topic, when_ms: int) -> None:
     watch = topic.quota
-    assert watch is not None, "asked for topics with quotas only"
+    assert watch is not None, "only topics with quotas have one"
     if watch.timer is not None:
         if watch.timer.when_ms <= when_ms:
             return  # the check of age comes then

@@ -205,7 +205,7 @@ def _is_last_chunk(sends: SendRun, index: int) -> bool:
     return metadata.chunk_id >= metadata.num_chunks_from_msg - 1
 
 
-# ---- forgetting -------------------------------------------------------------------------------------------------
+# ---- removal ----------------------------------------------------------------------------------------------------
 
 
 def _make_room(core: Core, topic: Topic, producer_name: str) -> None:

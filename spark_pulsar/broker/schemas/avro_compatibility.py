@@ -39,12 +39,12 @@ def can_read(reader: AvroType, writer: AvroType) -> bool:
 
 
 class _Resolution:
-    """One comparison. Pairs of records that are being looked at count as fitting, so that recursive types end."""
+    """One comparison. Pairs of records whose comparison is under way count as fitting, so that recursive types end."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int], bool] = {}
         self._fitting: list[tuple[int, int]] = []
-        """Pairs that are known to fit, in the order in which they were first looked at."""
+        """Pairs that are known to fit, in the order in which they were first compared."""
         self._steps_left = MAX_STEPS
 
     def _count(self, steps: int) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 STEP_COST: Final = 500
 """Cost of one step, about."""
 _COST_OF_NAME: Final = 0.5
-"""Cost of a name that is looked at for a list without a pattern."""
+"""Cost of a name in a list without a pattern."""
 _MATCHED: Final = 2.0
 """Cost of a name that is matched, beside that of the pattern."""
 _LISTED: Final = 0.25

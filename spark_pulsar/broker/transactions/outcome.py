@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from spark_pulsar.model.positions.ids import TransactionId
 
 MAX_ENTRIES: Final = 10_000
-"""Withheld entries, the newest ones, among which the end of a transaction is looked for."""
+"""Newest withheld entries that are searched for the end of a transaction."""
 _ENTRIES_A_READ: Final = 256
 _BYTES_A_READ: Final = 1 << 20
 

@@ -247,7 +247,7 @@ class BrokerConfig:
         "first.", is_dynamic=True)
     deduplication_producer_timeout_ms: int = _PRODUCERS.key(
         "brokerDeduplicationProducerInactivityTimeoutMinutes", minutes, 360, "DED-9",
-        "Minutes after which the last sequence id of a producer that is not connected is forgotten.")
+        "Minutes after which the broker removes the last sequence id of a producer that is not connected.")
 
     compaction_threshold_bytes: int = _COMPACTION.key(
         "brokerServiceCompactionThresholdInBytes", natural_long, 0, "CMP-C1",
@@ -440,8 +440,8 @@ class BrokerConfig:
         "Lets in clients with credentials only, over both ports.")
     authentication_refresh_check_ms: int = SECURITY.key(
         "authenticationRefreshCheckSeconds", seconds, 60, "AU-3",
-        "Seconds between two checks of a connection for credentials that expired. At the first one its client is asked "
-        "for fresh ones; at the next, or when it cannot give any, the connection is closed.")
+        "Seconds between two checks of a connection for credentials that expired. At the first one the broker requests "
+        "fresh ones of the client; at the next, or when the client has none, it closes the connection.")
     proxy_roles: tuple[str, ...] = SECURITY.key(
         "proxyRoles", names(), "", "AU-10",
         "Roles of proxies, separated by commas: they name the role of the client that they speak for.", unset=())

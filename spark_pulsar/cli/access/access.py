@@ -97,7 +97,7 @@ class Access:
             return last.decode()  # the broker says what is wrong with it
 
     def _shown(self, credentials: Credentials) -> bytes | None:
-        return credentials.data(Deadline(CREDENTIALS_TIMEOUT_MS, "asking for credentials", self.url))
+        return credentials.data(Deadline(CREDENTIALS_TIMEOUT_MS, "requesting credentials", self.url))
 
     @property
     def hint(self) -> str:

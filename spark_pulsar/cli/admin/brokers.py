@@ -17,7 +17,7 @@ COMMANDS: Final = (
     _brokers(
         "backlog-quota-check",
         "GET /brokers/backlog-quota-check",
-        "Look at all backlog quotas now; the broker does so by itself when one may be reached.",
+        "Check all backlog quotas now; the broker does so by itself when one may be reached.",
         answer=lambda _: "ok",
     ),
     _brokers("list-dynamic-config", "GET /brokers/configuration", "List the keys that change in the running broker."),
@@ -33,7 +33,7 @@ COMMANDS: Final = (
         placed=(_KEY, Option("value", "--value -v", Written.TEXT, "Its value.")),
     ),
     _brokers(
-        "delete-dynamic-config", "DELETE /brokers/configuration/{name}", "Forget the change of a key.", placed=(_KEY,)
+        "delete-dynamic-config", "DELETE /brokers/configuration/{name}", "Delete the dynamic value of a key.", placed=(_KEY,)
     ),
     _brokers(
         "get-runtime-config", "GET /brokers/configuration/runtime", "Show all keys with the values that they have now."

@@ -46,7 +46,7 @@ COMMANDS: Final = (
     _cluster("create", "PUT", "Make a cluster known.", body=_ADDRESSES),
     _cluster("update", "POST", "Replace a cluster's addresses.", body=_ADDRESSES),
     _cluster("get", "GET", "Show a cluster's addresses."),
-    _cluster("delete", "DELETE", "Forget a cluster."),
+    _cluster("delete", "DELETE", "Delete a cluster."),
     _tenants("list", "GET /tenants", "List the tenants."),
     _tenants("create", "PUT /tenants/{tenant}", "Create a tenant.", work=_create, also=(("GET", _CLUSTERS),)),
     _tenants(

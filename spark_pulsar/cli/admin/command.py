@@ -185,7 +185,7 @@ def _first_name(each: Parameter) -> tuple[str, ...]:
     return (_info(each).default,) if hasattr(each.annotation, "__metadata__") else ()
 
 
-_FORCE: Final = parameter("force", bool, typer.Option(False, "--force", "-force", "-f", help="Do not ask."))
+_FORCE: Final = parameter("force", bool, typer.Option(False, "--force", "-force", "-f", help="Skip the confirmation."))
 AsPulsarAdmin = Annotated[
     Format | None,
     typer.Option(

@@ -30,7 +30,7 @@ def _clear_backlog(
     namespace: Namespace,
     sub: Annotated[str | None, typer.Option("--sub", "-s", help="Of this subscription only.")] = None,
     bundle: Annotated[str | None, typer.Option("--bundle", "-b", help="Of this bundle only: 0xLOW_0xHIGH.")] = None,
-    force: Annotated[bool, typer.Option("--force", "-force", "-f", help="Do not ask.")] = False,
+    force: Annotated[bool, typer.Option("--force", "-force", "-f", help="Skip the confirmation.")] = False,
 ) -> None:
     if not force and not typer.confirm("Are you sure you want to clear the backlog?"):
         return

@@ -185,7 +185,7 @@ COMMANDS: Final = (
     _subscription(
         "analyze-backlog",
         "POST /analyzeBacklog",
-        "Count what a subscription has not acknowledged, by looking at up to 10,000 entries themselves.",
+        "Count the unacknowledged messages of a subscription by reading up to 10,000 entries.",
         work=_analyze,
         shows=True,
     ),

@@ -57,7 +57,7 @@ _SET_BACK: Final = (
     "admin/v2/{domain}/{tenant}/{namespace}/{topic}/schemaValidationEnforced",
 )
 WITHOUT_COMMAND: Final = {
-    "GET admin/namespaces/{cluster}/antiAffinity/{group}": "the same path without v2, which pulsar-admin asks",
+    "GET admin/namespaces/{cluster}/antiAffinity/{group}": "the same path without v2, which pulsar-admin requests",
     "DELETE admin/v2/namespaces/{tenant}/{namespace}/{bundle}": "pulsar-admin has none",
     "GET admin/v2/non-persistent/{tenant}/{namespace}/{bundle}": "topics list shows those of all bundles",
     **{

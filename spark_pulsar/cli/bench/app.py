@@ -19,7 +19,7 @@ Messages = Annotated[
     int, typer.Option("--messages", "-n", min=0, help="End after this many messages; 0 = at Ctrl-C or after --time.")
 ]
 Time = Annotated[str | None, typer.Option("--time", metavar="TIME", help="End after 30s, 5m ….")]
-Queue = Annotated[int, typer.Option("--queue", "-q", min=1, help="Messages that a receiver asks for ahead.")]
+Queue = Annotated[int, typer.Option("--queue", "-q", min=1, help="Messages that a receiver requests ahead.")]
 
 
 @app.command()

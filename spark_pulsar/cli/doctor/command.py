@@ -23,7 +23,7 @@ def doctor(
     *,
     access: AccessOptions,
 ) -> None:
-    """Look for what is missing: Python, packages, Spark and its workers, Java, disk, ports, and a broker's address, TLS
+    """Check the installation: Python, packages, Spark and its workers, Java, disk, ports, and a broker's address, TLS
     and credentials. Each line says what to do. Status 1 when something fails. Starts no Spark and changes nothing."""
     from spark_pulsar.cli.doctor.addresses import check_addresses
     from spark_pulsar.cli.doctor.findings import State

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class State(StrEnum):
-    """The state of what was looked at."""
+    """State of a checked item."""
 
     OK = "ok"
     WARN = "warn"

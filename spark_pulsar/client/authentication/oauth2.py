@@ -28,7 +28,7 @@ _USED_SHARE: Final = 0.9
 _DATA_URL: Final = "data:application/json;base64,"
 _KNOWN: Final = frozenset({"type", "issuerUrl", "privateKey", "audience", "scope", "trustCertsFilePath"})
 _NAME: Final = re.compile(r"[a-z]{2,16}(?:[A-Z][a-z]{1,12}){0,3}")
-"""Text that looks like the name of a parameter. All else may be a secret that was put in the wrong place."""
+"""Pattern of a parameter's name. Any other text may be a secret that was put in the wrong place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class _Flow:
 
 @dataclass(frozen=True, slots=True)
 class _Issued:
-    """An access token, and when the next one is asked for: before it expires."""
+    """Access token, and the time at which the client requests the next one: before it expires."""
 
     token: bytes
     renew_at_ms: int | None
@@ -98,7 +98,7 @@ class OAuth2Credentials:
 
 
 class _Issuer:
-    """The issuer of access tokens, asked over HTTP."""
+    """Issuer of access tokens, reached over HTTP."""
 
     def __init__(self, flow: _Flow, client_secret: Secret, deadline: Deadline) -> None:
         from urllib import request

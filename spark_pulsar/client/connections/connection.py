@@ -2,8 +2,8 @@
 
 The reader thread owns the receiving side: it cuts frames, resolves pending replies, hands messages and receipts to
 their sinks, answers PING, and watches the peer's life. It holds no lock while it calls a sink; a sink must not block. A
-connection that broke stays broken: every wait on it ends with ConnectionLost, and a caller that goes on asks the pool
-for another.
+connection that broke stays broken: every wait on it ends with ConnectionLost, and a caller that goes on acquires
+another from the pool.
 """
 
 import contextlib
@@ -146,10 +146,10 @@ class Connection:
         method, requested = self._credentials.method, challenge.challenge.auth_method_name
         if method == "none":
             hint = "authPluginClassName and authParams say which to show"
-            raise UnexpectedReply(f"{self.address} asks for credentials (AUTH_CHALLENGE): {hint}")
+            raise UnexpectedReply(f"{self.address} requests credentials (AUTH_CHALLENGE): {hint}")
         if requested not in ("", method):
             raise UnexpectedReply(
-                f"{self.address} asks for credentials of the method {requested!r}, ours is {method!r}"
+                f"{self.address} requests credentials of the method {requested!r}, ours is {method!r}"
             )
         with self._challenging:
             self._challenged = True
@@ -166,7 +166,7 @@ class Connection:
                 self._shown = self._credentials.data(deadline, refused=self._shown)
                 self.send_command(requests.auth_response(CLIENT_VERSION, self._credentials.method, self._shown or b""))
         except PulsarError as error:
-            self._break(ConnectionLost(f"{self.address} asked for fresh credentials: {error}"))
+            self._break(ConnectionLost(f"{self.address} requested fresh credentials: {error}"))
 
     def _takes_challenge(self) -> bool:
         """Takes the challenge that is to be answered next; false when there is none, and the thread ends."""
@@ -242,8 +242,8 @@ class Connection:
     def pause_reading(self) -> None:
         """Reads nothing more for now, so that the broker is held back by TCP. PINGs go on.
 
-        With credentials that a broker may ask for again a little is read on, slowly: it would close a connection that
-        does not answer.
+        With credentials that a broker may request again, the thread goes on reading a little, slowly: the broker would
+        close a connection that does not answer.
         """
         self._may_read.clear()
 

@@ -59,7 +59,7 @@ class TlsConfig:
 
     def _show_certificate(self, context: ssl.SSLContext) -> None:
         try:
-            # Without a password OpenSSL would ask for one at the terminal.
+            # Without a password OpenSSL would prompt for one at the terminal.
             context.load_cert_chain(self.certificate_file_path, self.key_file_path, password=lambda: b"")
         except OSError as error:
             raise TlsError(

@@ -1,7 +1,7 @@
 """Ports that are not the broker's: the admin API's answers HTTP, another one wants TLS, or has none (READ-34).
 
-Such a port is found out at once, by the first bytes that it answers with. Where it just closes the connection, it is
-asked once more, the other way. A wrong port stays wrong, so that nothing is tried again.
+The client recognises such a port at once, by the first bytes of its answer. Where the port just closes the connection,
+the client probes it once more, the other way. A wrong port stays wrong, so that the client does not retry.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def wrong_port(where: object, found: Answering | None, *, uses_tls: bool) -> Wro
 
 
 def probe_without_tls(address: Address, step: Deadline) -> Answering | None:
-    """Asks a port that did not shake hands for TLS, without TLS."""
+    """Probes without TLS a port whose TLS handshake failed."""
     with suppress(OSError), _connected(address, step) as sock:
         sock.sendall(_greeting())
         return answering(sock.recv(64))
@@ -69,7 +69,7 @@ def probe_without_tls(address: Address, step: Deadline) -> Answering | None:
 
 
 def probe_with_tls(address: Address, step: Deadline) -> Answering | None:
-    """Asks a port that closed a plain connection, with TLS. Shows and trusts nothing."""
+    """Probes with TLS a port that closed a plain connection. Sends no certificate, and trusts none."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

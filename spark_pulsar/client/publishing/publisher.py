@@ -406,8 +406,8 @@ class Publisher:
                 return
             except PulsarError as error:
                 self._directory.discard(self.topic)
-                # Our own producer may live on for a moment on a connection that the broker has not yet given up, and
-                # so may another process's of the same name.
+                # Our own producer may live on for a moment on a connection that the broker has not closed yet, and so
+                # may another process's of the same name.
                 may_leave = isinstance(error, ProducerBusy) and (self._epoch > 0 or self._deduplicated)
                 if is_final(error) and not may_leave:
                     self._fail(naming_topic(error, self.topic))

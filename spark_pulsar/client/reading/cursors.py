@@ -1,4 +1,4 @@
-"""Durable subscriptions seen from outside: made, asked, moved and deleted without consuming anything."""
+"""Durable subscriptions seen from outside: created, inspected, moved and deleted without consuming anything."""
 
 from typing import Final
 

@@ -151,16 +151,16 @@ class Fetch:
         return self._next(deadline, quiet=True)
 
     def next_block_by(self, deadline: Deadline) -> EntryBlock | None:
-        """Returns as `next_block`, and is over by `deadline` with all that must be asked of the broker for it, to
-        attach a reader above all. Raises as `next_block`."""
+        """Returns as `next_block`; ends all requests to the broker by `deadline`, attaching a reader above all. Raises
+        as `next_block`."""
         return self._next(deadline, quiet=True, patience=deadline)
 
     def poll(self, patience: Deadline) -> EntryBlock | None:
         """Returns the next block if one has arrived, else None; the event given to `PulsarClient.fetch` is set
         when one may have.
 
-        What must be asked of the broker for it, to attach a reader above all, is over by `patience`. Raises as
-        `next_block`, and OperationTimeout when that was not enough.
+        Requests to the broker, attaching a reader above all, end by `patience`. Raises as `next_block`, and
+        OperationTimeout when that was not enough.
         """
         now = patience.at_most(0, patience.what, patience.where)
         return self._next(now, quiet=True, patience=patience)
@@ -225,7 +225,7 @@ class Fetch:
         if end_passed or (self.end is not None and _normal(self.position) >= _normal(self.end)):
             self._finish()
         else:
-            # After the last entry that was known to exist, nothing may come any more: ask before waiting.
+            # The last known entry may be the last one at all: request the last message id before waiting.
             self._needs_last = self.end is not None and (self._last is None or newest >= self._last.position)
             self._grant(reading)
         return block if len(block) else None
@@ -278,7 +278,7 @@ class Fetch:
         """Requests the end of the log; returns whether something is left to read. Raises EndNotReached if the end is
         beyond."""
         where = str(reading.connection.address)
-        deadline = self._within(patience, f"asking for the last message id of {self.topic}", where)
+        deadline = self._within(patience, f"requesting the last message id of {self.topic}", where)
         try:
             request_id = next_id()
             command = requests.last_message_id(request_id, reading.consumer_id)

@@ -16,7 +16,7 @@ from spark_pulsar.wire.entries.fingerprints import fingerprint_of
 
 
 class Probes:
-    """Idle readers, one per topic that was asked about, kept so that asking again costs one round trip.
+    """Idle readers, one per queried topic, kept so that the next query costs one round trip.
 
     They are non-durable and take no messages: they vanish with the connection and hold no data on the broker.
     """
@@ -82,7 +82,7 @@ class Probes:
                 if not error.retriable:
                     raise
             except BaseException:
-                reader.abandon()  # given up, as when another topic that was asked about is gone
+                reader.abandon()  # as when another topic of the query is deleted
                 raise
             else:
                 self._keep(topic, reader)
@@ -137,7 +137,8 @@ class Probes:
     def position_at_time(self, topic: str, publish_time_ms: int, deadline: Deadline) -> PipelinedRequest[MessageId]:
         """Returns the position of the first entry published at or after a time; the end position if there is none.
 
-        A seek detaches the reader, its target stays with the reader's name until the next consumer of that name asks.
+        A seek detaches the reader; the broker keeps its target with the reader's name until a consumer of that name
+        attaches.
         """
         last, position = yield from self._moved(topic, lambda reader: reader.seek(publish_time_ms), deadline)
         return beginning(position.partition) if last is None else position

@@ -3,7 +3,7 @@
 Without a limit a micro-batch goes to the end of every partition (`OffsetPlanner.latest`). With one, the messages that
 were published first are admitted first, and every partition with a backlog gets one at least; with fewer messages than
 partitions the batch is that much larger. What lies ahead is counted by `lookahead`, and `admit` answers either how far
-the micro-batch goes or what is to be counted yet: each partition is looked ahead by its share of the limit, in
+the micro-batch goes or what is to be counted yet: the look-ahead of each partition is its share of the limit, in
 proportion to its backlog, or a little more. `gathering` goes between the two.
 
 Publish order matters for watermarks, which are the newest event time less a delay: were the partitions' shares guessed
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 MOST_FOLLOWED: Final = 32
 """Partitions that are followed at most for small micro-batches: each costs a reader, and memory for its entries."""
 _LEAST_AHEAD: Final = 256
-"""Messages to which each partition is looked ahead, if the limit is not less: a partition with a small share would hold
-up the others after each few of its messages."""
+"""Least look-ahead of a partition in messages, if the limit is not less: a partition with a small share would hold up
+the others after each few of its messages."""
 _LEAST_BYTES_AHEAD: Final = 256 << 10
 """Bytes of the same, where bytes are limited."""
 _UNLIMITED: Final = 2**62

@@ -176,7 +176,7 @@ class PartitionLookAhead:
 
     @property
     def is_attached(self) -> bool:
-        """Returns whether looking needs no connection to be made first."""
+        """Returns whether counting can begin without a new connection."""
         return self._fetch is not None
 
     def close(self) -> None:
@@ -206,7 +206,8 @@ class PartitionLookAhead:
         return max(known.total + int(entries * per_entry), 1)
 
     def count(self, start: ReadPosition, end: ReadPosition, wanted: Wanted, patience: Deadline) -> bool:
-        """Counts what has arrived; whether that is all between `start` and `end`, or what is wanted of it.
+        """Counts the messages that have arrived. Returns whether they are all between `start` and `end`, or as many as
+        wanted.
 
         Raises TopicNotFound; OperationTimeout when the broker could not be reached for more until `patience`.
         """
@@ -230,7 +231,7 @@ class PartitionLookAhead:
         return self._fetch
 
     def _poll(self, fetch: Fetch, patience: Deadline) -> bool:
-        """Counts the next block; whether one has arrived."""
+        """Counts the next block. Returns whether one has arrived."""
         block = fetch.poll(patience)
         if block is None:
             return False
@@ -302,8 +303,8 @@ class PartitionLookAhead:
         return self._seen_messages / self._seen_entries, self._seen_bytes / self._seen_entries
 
     def count_past(self, position: ReadPosition, end: ReadPosition, patience: Deadline) -> bool:
-        """Counts what has arrived up to the first entry at or after `position`; whether that is there, or nothing
-        comes before `end`. Discards nothing. Raises as `count`."""
+        """Counts the messages that have arrived, up to the first entry at or after `position`. Returns whether that
+        entry has arrived, or none comes before `end`. Discards nothing. Raises as `count`."""
         if self._fetch is None:
             self._open(position)
         while self._fetch is not None and self._frontier < end and self.following(position) is None:

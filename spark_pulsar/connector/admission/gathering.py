@@ -121,7 +121,8 @@ class Gathering:
             return False
 
     def _request_ends(self, waiting: Collection[str]) -> None:
-        """Some are still waited for: find out where nothing can come any more."""
+        """Requests the ends of the partitions that are still waited for, to find those where nothing can come any
+        more."""
         self._has_requested = True
         try:
             ends = end_positions_of_each(self._client, waiting, self._deadline.left_ms())

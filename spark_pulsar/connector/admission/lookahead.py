@@ -1,4 +1,5 @@
-"""Looking ahead of a position: messages counted for exact limits, entries kept for small micro-batches, and news.
+"""Look-ahead from a position: counts messages for exact limits, keeps entries for small micro-batches, reports new
+ones.
 
 Positions say nothing about how many messages lie between them, so a limited stream reads forward on the driver, with a
 reader for each partition that has something (see `counting`).
@@ -115,7 +116,7 @@ class LookAhead:
             for topic, at in positions.items():
                 self.partition(topic).follow(at, deadline)
         except PulsarError as error:
-            LOG.info("what is new is asked for: %s", error)
+            LOG.info("the driver polls for new messages: %s", error)
             return False
         return True
 
@@ -124,7 +125,7 @@ class LookAhead:
         try:
             self._client.watch({topic: at.message_id for topic, at in positions.items()}, self._arrived, timeout_ms)
         except PulsarError as error:
-            LOG.info("what is new is asked for: %s", error)
+            LOG.info("the driver polls for new messages: %s", error)
             return False
         return True
 

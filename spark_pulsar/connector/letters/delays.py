@@ -28,7 +28,7 @@ LOG: Final = logging.getLogger("spark_pulsar")
 
 _QUEUED_BYTES: Final = 1 << 20
 _READ_MS: Final = 2_000
-"""Time after which a micro-batch begins with the letters that were looked at by then."""
+"""Time after which a micro-batch begins with the letters that the driver has read by then."""
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ class DelayedLetters:
     def due_ends(self, start: Mapping[str, ReadPosition], end: Mapping[str, ReadPosition]) -> dict[str, ReadPosition]:
         """Returns `end`, in retry letter topics before the first letter after `start` that is not due.
 
-        Only letters that came since the last call are looked at, those of a large backlog by several calls. Raises
+        Reads only letters that came since the last call, those of a large backlog in several calls. Raises
         OperationTimeout when the broker does not send any in time.
         """
         now_ms = self._frozen_ms if self._frozen_ms is not None else self.now_ms()
@@ -87,7 +87,7 @@ class DelayedLetters:
         first = max(begin, known.read_to)
         known.waiting = None
         where = self.client.config.service_url
-        deadline = Deadline(self.timeout_ms, f"looking for the retry letters of {topic} that are due", where)
+        deadline = Deadline(self.timeout_ms, f"searching for the retry letters of {topic} that are due", where)
         enough = Deadline(min(self.timeout_ms, _READ_MS), deadline.what, where)
         try:
             with self.client.fetch(topic, first.message_id, end.message_id, max_queued_bytes=_QUEUED_BYTES) as fetch:

@@ -96,7 +96,7 @@ def _rows(
     if missing:
         raise SchemaError(
             f"letters need the columns {', '.join(_NEEDED)} of the read; missing: {', '.join(missing)}. A topic with a "
-            "schema has its payload in value with useTopicSchema false, or where .schema(...) asks for it as binary"
+            "schema has its payload in value with useTopicSchema false, or where .schema(...) declares it as binary"
         )
     if types["value"] not in _PAYLOADS:
         raise SchemaError(

@@ -61,7 +61,7 @@ class Continuity:
         self._unproved: set[str] | None = None
         """Partitions whose content is to be compared; None until the first check."""
         self._unasked: set[str] = set()
-        """Partitions whose subscription is to be looked for."""
+        """Partitions whose subscription the driver has to find."""
         self._expired: set[str] = set()
         """Partitions whose evidence was trimmed."""
         self._ages: dict[str, int] = {}

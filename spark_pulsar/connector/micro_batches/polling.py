@@ -1,14 +1,14 @@
 """Polling: how long a poll that found nothing new waits for news before it answers Spark (READ-11, READ-38).
 
-Spark asks an idle query for its newest offset every 10 ms. A poll that waits for the broker to send a message, and
+Spark requests the newest offset of an idle query every 10 ms. A poll that waits for the broker to send a message, and
 is woken by it at once, saves nearly all of that and delays nothing: but only while nothing else waits for the answer.
 
 A poll over many partitions costs so much that even a few a second are a load, so it waits longer: its own time many
 times over. New messages arrive all the same; only new partitions, which no broker announces, are found that much later.
 
 The first poll after a micro-batch, and each poll of a trigger with an interval, answers at once. Waits grow from poll
-to poll. A poll that waited answers "nothing new" all the same, and Spark asks again after 10 ms: so the wait is not
-counted as processing time of the micro-batch.
+to poll. A poll that waited answers "nothing new" all the same, and Spark repeats the request after 10 ms: so the wait
+does not count as processing time of the micro-batch.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Polling:
         self._driven_by_others = False
 
     def began(self) -> None:
-        """A poll begins. What the broker takes to answer it says nothing about the trigger."""
+        """Notes that a poll begins. The broker's time to answer says nothing about the trigger."""
         self._began_ms = monotonic_ms()
         self._follows_at_once = self._began_ms - self._answered_ms < _IDLE_LOOP_MS
 

@@ -163,8 +163,8 @@ def _topics(loaded: object) -> frozenset[str]:
 
 
 def recorded_start(fresh: SourceOffset, end: SourceOffset) -> SourceOffset:
-    """Returns the true start of the range from `fresh` to `end`: what the first end recorded, if `fresh` was asked
-    again."""
+    """Returns the true start of the range from `fresh` to `end`: the one that the first end recorded, if `fresh` was
+    computed again."""
     if fresh.fresh and end.initial is not None:
         return SourceOffset(end.initial)
     return fresh

@@ -8,8 +8,8 @@ things only together with an answer to a message, and with the rows:
   when it, and so all before, is on disk: an Apache Pulsar returns ids whose messages are still being written.
 - The id holds count and checksum of the rows (`running_ids`). The task computes both anew: where they are others, the
   rows are not those that were written, and the task ends with an error (ONCE-10).
-- A producer of which nothing is known is new, or the topic does not de-duplicate: both look alike. The first row is
-  sent, and the producer created again: a topic that de-duplicates knows its id.
+- An unknown producer is new, or the topic does not de-duplicate; the broker's answer is the same. The task sends the
+  first row and creates the producer again: a topic that de-duplicates knows its id.
 
 Rows that are sent again and new ones are never in one batch, which an Apache Pulsar would drop as a whole (DED-13).
 """
@@ -243,9 +243,9 @@ def refusing_removed_producers(attempt: TaskAttempt | None) -> Iterator[None]:
 
 
 def _removed(attempt: TaskAttempt, how: str) -> DeliveryGuaranteeError:
-    advice = "" if attempt.transaction is not None else ", and look for duplicates of the last micro-batch"
+    advice = "" if attempt.transaction is not None else ", and check for duplicates of the last micro-batch"
     return attempt.refused(
-        f"de-duplication was switched off, or a producer forgotten, while a task wrote: {how}. Switch it on{advice}"
+        f"de-duplication was switched off, or a producer removed, while a task wrote: {how}. Switch it on{advice}"
     )
 
 

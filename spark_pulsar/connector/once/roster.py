@@ -3,7 +3,8 @@
 A task knows what its own producers have written. Rows of a micro-batch that runs again may also have been written by
 tasks that it no longer has: a checkpoint that lost its newest files lets Spark plan a micro-batch anew, from more data
 and with another number of tasks. So a task notes each producer of which the broker knows nothing yet, before it writes,
-and the driver asks, at the first micro-batch of a run, how far all those have come that no task has opened (ONCE-12).
+and the driver queries, at the first micro-batch of a run, the last ids of the producers that no task has opened
+(ONCE-12).
 
 A durable subscription keeps the notes. A query notes anything only while it is new, or has new tasks.
 """

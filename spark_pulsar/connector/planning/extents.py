@@ -39,7 +39,7 @@ def measured_extents(
 
     A range whose topic is gone is not in the answer. What is not known when half of `timeout_ms` is over is left out.
     """
-    deadline = Deadline(timeout_ms // 2, "asking for the sizes of ledgers", client.config.service_url)
+    deadline = Deadline(timeout_ms // 2, "requesting the sizes of ledgers", client.config.service_url)
     spans = _spans(client, [work for work in ranges if work.start != EARLIEST], deadline)
     per_entry: Mapping[str, float] = {}
     if in_messages:

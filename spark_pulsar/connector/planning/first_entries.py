@@ -28,14 +28,14 @@ _AT_ONCE: Final = 8
 def first_entries(client: PulsarClient, ranges: Sequence[TopicRange], timeout_ms: int) -> dict[str, ReadPosition]:
     """Returns the first entry of each range whose start says nothing about it (`known_end` is None).
 
-    A range without any, or whose topic is gone, is not in the answer: its task reports what is to be reported. To be
-    asked anew for each range; an answer holds for the offset that it is noted in. Raises OperationTimeout when the
-    broker has not sent all of them after `timeout_ms`: a range without its first entry could lose it without a word.
+    A range without any, or whose topic was deleted, is not in the answer: its task reports that. The driver requests it
+    anew for each range; an answer holds for the offset that it is noted in. Raises OperationTimeout when the broker has
+    not sent all of them after `timeout_ms`: a range without its first entry could lose it without a word.
     """
     unknown = [work for work in ranges if work.known_end is None]
     if not unknown:
         return {}
-    deadline = Deadline(timeout_ms, f"looking for the first entries of {_topics(unknown)}", client.config.service_url)
+    deadline = Deadline(timeout_ms, f"searching for the first entries of {_topics(unknown)}", client.config.service_url)
     if len(unknown) == 1:
         found = [_first_entry(client, unknown[0], deadline)]
     else:

@@ -23,7 +23,7 @@ _MOST_TOPICS: Final = 3
 _PARTS: Final = {
     "addBatch": "the work",
     "getBatch": "the batch",
-    "latestOffset": "asking the brokers",
+    "latestOffset": "querying the brokers",
     "queryPlanning": "planning",
     "walCommit": "checkpoint files",
     "commitOffsets": "checkpoint files",
@@ -32,7 +32,7 @@ _PARTS: Final = {
 _ADVICE: Final = {
     "checkpoint files": "put the checkpoint on a faster file system, or set "
     "spark.sql.streaming.checkpointFileManagerClass where one query writes it on a local disk (docs: Latency)",
-    "asking the brokers": "brokers are slow or far, or a limit makes the driver count ahead: raise the limit, read "
+    "querying the brokers": "brokers are slow or far, or a limit makes the driver count ahead: raise the limit, read "
     "fewer partitions, or use a longer trigger",
     "planning": "a plan that is made anew for each micro-batch takes long: simplify it, or use a longer trigger",
 }

@@ -73,7 +73,7 @@ class Projection:
                     array = array.cast(pa.string())
                 except pa.ArrowInvalid as error:
                     raise SchemaError(
-                        f"column {name} was asked for as string but holds bytes that are no UTF-8; read it as binary"
+                        f"column {name} was requested as string but holds bytes that are no UTF-8; read it as binary"
                     ) from error
             if name in self.not_null and array.null_count:
                 raise SchemaError(f"column {name} was declared NOT NULL, but a message without it was read")

@@ -106,7 +106,7 @@ def _different(
         texts.append(f"{topic} has {_described(definition)}{place}")
     return SchemaError(
         f"topics have different schemas: {texts[0]}, {texts[1]}; set allowDifferentTopicSchemas to true to read value "
-        'as bytes, ask for .schema("value binary"), or read them one by one'
+        'as bytes, use .schema("value binary"), or read them one by one'
     )
 
 

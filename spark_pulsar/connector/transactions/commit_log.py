@@ -120,7 +120,7 @@ class CommitLog:
             if start.entry_id > 0:
                 raise DeliveryGuaranteeError(
                     f"deliveryGuarantee = {TRANSACTIONAL}: the last commit of {writer} was removed from {partition}, "
-                    "by TTL or an admin, so that it is not known whether this micro-batch was written. Look for it, "
+                    "by TTL or an admin, so that it is not known whether this micro-batch was written. Search for it, "
                     "then delete that topic to have it written"
                 )
             return -1
@@ -217,7 +217,7 @@ def _history(records: Sequence[Record], writer: str) -> tuple[Totals, ...]:
 
 def is_committed(client: PulsarClient, options: Options, place: LogPlace, transaction: TransactionId) -> bool:
     """Returns whether a transaction that has ended was committed, or is just being committed."""
-    deadline = Deadline(options.operation_timeout_ms, f"looking for the commit of {transaction}", place.partition)
+    deadline = Deadline(options.operation_timeout_ms, f"searching for the commit of {transaction}", place.partition)
     subscription = log_subscription(options, place.writer)
     start = client.cursor_positions([place.partition], subscription, "earliest")[place.partition]
     with client.publisher(place.partition) as notes:
@@ -237,7 +237,7 @@ def is_committed(client: PulsarClient, options: Options, place: LogPlace, transa
 
 
 def _is_superseded(records: list[Record], transaction: TransactionId) -> bool:
-    """Returns whether a later transaction has looked for the commit of this one, and has not found it."""
+    """Returns whether a later transaction has searched for the commit of this one in vain."""
     noted = next((one.position for one in records if one.transaction == transaction), None)
     return noted is not None and any(one.ended_before is not None and one.ended_before > noted for one in records)
 

@@ -75,6 +75,6 @@ def has_ended(transaction: TransactionId, error: PulsarError) -> DeliveryGuarant
     return DeliveryGuaranteeError(
         f"deliveryGuarantee = {TRANSACTIONAL}: transaction {transaction} has ended before it was committed, and what "
         "was written in it is gone: it took longer than transactionTimeoutMs, an admin has aborted it, or the query "
-        "runs a second time elsewhere. Start the query again; before you run a batch job again, look whether its rows "
-        f"are there: the answer to a commit may have been lost with a connection ({error})"
+        "runs a second time elsewhere. Start the query again; before you run a batch job again, check whether its rows "
+        f"exist: the answer to a commit may have been lost with a connection ({error})"
     )

@@ -23,8 +23,8 @@ _READ_ONLY: Final = frozenset(column.name for column in READ_COLUMNS + METADATA_
 
 
 def check_writable(schema: Any, topic: str | None, *, has_schema: bool = False) -> None:
-    """Checks the columns of a write; `topic` is the option of that name. With a Pulsar schema only those that begin
-    with `__` are looked at, the others are the schema's. Raises SchemaError."""
+    """Checks the columns of a write; `topic` is the option of that name. With a Pulsar schema checks only those that
+    begin with `__`; the others are the schema's. Raises SchemaError."""
     fields = fields_of(schema)
     no_doubles(name for name, _, _ in fields)
     names = [name for name, _, _ in fields]

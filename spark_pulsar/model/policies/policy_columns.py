@@ -45,7 +45,7 @@ class Level:
     unset_is_default: bool = False
     """An unset policy is answered with the configuration's value."""
     applied: bool = True
-    """An unset policy is answered, if asked, with the value in effect."""
+    """An unset policy is answered, if the request has `applied`, with the value in effect."""
     word: str = ""
     """Word of its commands, where it is not the row's."""
     names: str = ""

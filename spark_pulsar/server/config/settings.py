@@ -46,7 +46,7 @@ def _fallback(text: str) -> str:
     """Reads the mode of discovery for issuers that are not allowed by name."""
     if text != "DISABLED":
         raise ValueError(
-            "want DISABLED; issuers are not looked up in Kubernetes, name them in openIDAllowedTokenIssuers"
+            "want DISABLED; the broker does not discover issuers in Kubernetes, name them in openIDAllowedTokenIssuers"
         )
     return text
 
@@ -125,7 +125,7 @@ class ServerConfig:
         "Role of clients that show no credentials; empty: they are not let in.", unset="")
     authenticate_metrics_endpoint: bool = SECURITY.key(
         "authenticateMetricsEndpoint", switch, False, "AU-6",
-        "Asks for credentials at /metrics, too.")
+        "Whether /metrics requires credentials, too.")
     token_secret_key: str = SECURITY.key(
         "tokenSecretKey", str, "", "AU-2",
         "Secret key of tokens (HS256, HS384, HS512): path or `file:` URL of its bytes, or the key in base64, alone "
@@ -168,7 +168,7 @@ class ServerConfig:
         "File of its private key, in PEM form without a password.")
     tls_trust_certs: Path | None = TLS.key(  # noqa: RUF009 - makes a dataclass field
         "tlsTrustCertsFilePath", Path, "", "SEC-43",
-        "File of the authorities, in PEM form, that sign clients' certificates; empty: clients are asked for none.")
+        "File of the authorities, in PEM form, that sign clients' certificates; empty: the broker requests none.")
     tls_protocols: tuple[str, ...] = TLS.key(
         "tlsProtocols", names(("TLSv1.2", "TLSv1.3")), "TLSv1.3,TLSv1.2", "SEC-42",
         "Versions of TLS, of TLSv1.2 and TLSv1.3.")
@@ -210,8 +210,8 @@ class ServerConfig:
         "File of the authorities that sign the issuers' certificates (PEM); empty: those of the system.", unset="")
     openid_issuer_key_files: tuple[str, ...] = SECURITY.key(
         "openIDIssuerKeyFiles", names(), "", "SEC-23",
-        "Files of keys (JWKS) of issuers that are not asked over the network, `ISSUER=FILE`, separated by commas; they "
-        "are read again when they change (ours).", unset=())
+        "Files of keys (JWKS) of issuers that the broker does not query over the network, `ISSUER=FILE`, "
+        "separated by commas; the broker reads them again when they change (ours).", unset=())
     openid_cache_refresh_seconds: int = SECURITY.key(
         "openIDCacheRefreshAfterWriteSeconds", positive, 64_800, "SEC-23",
         "Seconds after which the keys of an issuer are fetched again, while the old ones serve.")

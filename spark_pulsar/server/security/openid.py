@@ -62,7 +62,7 @@ class OpenIdProvider:
                 wanted = "want issuers with https://, or openIDRequireIssuersUseHttps=false"
                 raise InvalidConfiguration(f"openIDAllowedTokenIssuers: {wanted}, got {issuer!r}")
             if scheme == "http":
-                _LOG.warning("the token issuer %s is asked for its keys without TLS", issuer)
+                _LOG.warning("the broker fetches the keys of the token issuer %s without TLS", issuer)
         return cls(config, IssuerKeys(config))
 
     def authenticate(self, credentials: Credentials, now_ms: int) -> Authenticated:

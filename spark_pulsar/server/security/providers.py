@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from spark_pulsar.server.config.settings import ServerConfig
 
 MAX_CREDENTIALS_BYTES: Final = 16 * 1024
-"""Bytes of credentials that are looked at: as many as a first frame may have, and the headers of a request."""
+"""Most bytes of credentials: as many as a first frame may have, and the headers of a request."""
 _THREADS: Final = 2
 """Threads of slow providers: hashes of passwords, and requests to issuers of tokens."""
 

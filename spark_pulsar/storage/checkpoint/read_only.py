@@ -28,7 +28,7 @@ _BESIDE_BYTES: Final = 1 << 20
 
 
 class CannotRead(StorageError):
-    """A database could not be looked at, and nothing is known of it. The text says what to do."""
+    """Error of a database that could not be read, so that nothing is known of it. The text says what to do."""
 
 
 @contextmanager
@@ -97,7 +97,7 @@ def _refuse_unreadable(file: Path) -> None:
 def _no_room(layout: Layout, error: Exception) -> CannotRead:
     needed = max(_room(layout.checkpoint), _room(layout.checkpoint_copy))
     return CannotRead(
-        f"{layout.root} was not looked at, and nothing was changed: the checkpoint has a log, so that it must be read "
+        f"{layout.root} was not checked, and nothing was changed: the checkpoint has a log, so that it must be read "
         f"in a copy, and there is no room for one in the directory for temporary files ({error}). "
         f"Set TMPDIR to a directory with {needed} bytes free"
     )

@@ -86,8 +86,8 @@ class DirectWriter:
         except OSError as error:
             if error.errno not in _NOT_THERE:
                 raise
-            # It asks for more than whole pages, or took a part and the rest does not begin where it should: the same
-            # bytes go to the same place the usual way.
+            # The file system wants more than whole pages, or wrote a part and the rest does not begin where it should:
+            # the same bytes go to the same place the usual way.
             self._disk.write(fd, [page[start:end]], offset + start)
         if end < high:
             self._disk.write(fd, [page[end:high]], offset + end)

@@ -56,7 +56,7 @@ class WatchedDisk(Disk):
         self._disk.hold(directories)
 
     def refuse_replaced(self, directory: Path) -> None:
-        with self._operation(f"a look at {directory.name}"):
+        with self._operation(f"listing {directory.name}"):
             self._disk.refuse_replaced(directory)
 
     def open(self, path: Path, flags: int) -> int:

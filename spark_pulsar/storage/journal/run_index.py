@@ -125,7 +125,7 @@ class LedgerRuns:
 class RunIndex:
     """The unsettled runs of all ledgers. Guarded by the storage's lock.
 
-    Entries of shared records are handed out to their ledgers later, many at once: most are never looked for.
+    Entries of shared records are distributed to their ledgers later, many at once: most are never read.
     """
 
     def __init__(self) -> None:

@@ -107,7 +107,7 @@ def block_parts(
 
 
 def parse_block_head(data: bytes) -> BlockHead | None:
-    """The header at the start of `data`, None when none stands there. The checksum is not looked at."""
+    """Returns the header at the start of `data`, None when there is none. Does not verify the checksum."""
     if len(data) < BLOCK_HEADER_BYTES:
         return None
     magic, version, flags, ledger_id, first, count, length, _ = _BLOCK.unpack_from(data)
@@ -232,7 +232,7 @@ class LedgerFiles:
                 self._tables.move_to_end(key)
                 return known
         table = usable_table(self._disk, self._layout, ledger_id, extent)
-        # Looked at afterwards: it may be trimmed while this reads. Its extent goes before its file does.
+        # Checked afterwards: the ledger may be trimmed while this reads. Its extent goes before its file does.
         if table.damaged and ledger_id not in self.extents and not self._layout.ledger(ledger_id).exists():
             raise FileNotFoundError(self._layout.ledger(ledger_id))
         with self._cache_lock:

@@ -94,7 +94,7 @@ class Examination:
 
 def check(data_dir: str | os.PathLike[str], progress: Progress | None = None) -> list[Finding]:
     """Verifies a data directory that no broker uses. Empty when everything is as it should be; findings of severity
-    INFO and WARNING need no action. CannotRead when there is no room to look in: then nothing is known."""
+    INFO and WARNING need no action. CannotRead when there is no room for a copy: then nothing is known."""
     found = Examination()
     if progress is not None:
         found.progress = progress

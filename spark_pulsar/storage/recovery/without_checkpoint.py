@@ -72,7 +72,7 @@ def survey(layout: Layout) -> Iterator[tuple[str, int, str]]:
         text = f"whole: {_extents(spans)} of ledger {ledger_id} {journal.owner(ledger_id)}"
         yield layout.relative(layout.journal), 0, text
     if journal.unread:
-        text = f"records of another version, not looked at: {len(journal.unread)} groups, the first {journal.unread[0]}"
+        text = f"records of another version, not read: {len(journal.unread)} groups, the first {journal.unread[0]}"
         yield layout.relative(layout.journal), 0, text
 
 

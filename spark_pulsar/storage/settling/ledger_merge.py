@@ -1,7 +1,7 @@
 """Merges the entries of many ledgers, read from the journal in the order they were written, by ledger.
 
-`EntryColumns` are sorted by column, many at a time; whether each ledger's entries are complete is looked at once for
-all of them, when they are written.
+It sorts `EntryColumns` by column, many at a time, and checks once for all of them, when it writes them, whether each
+ledger's entries are complete.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class LedgerMerge:
         return ledger_id in self._needed
 
     def wants(self, extents: Extents) -> bool:
-        """Returns whether an entry may be needed: of several extents it is not looked at here."""
+        """Returns whether an entry may be needed; does not check entries of several extents."""
         ledger_ids, firsts, entries = extents
         return len(ledger_ids) > 1 or firsts[0] + entries > self._needed.get(ledger_ids[0], _NEVER)
 

@@ -5,8 +5,8 @@ Reading, from below:
 1. ``entries``: stored entries as arrays over one buffer; ``inspect_entries`` reads headers and metadata of all of them
 in one kernel call, which is all that counting messages or finding chunks needs. 2. ``rows``: payloads are unpacked,
 batches are walked once; the result is a table of *places* (where value, key, metadata of each wanted message begin and
-how long they are). Nothing is copied yet. Every length has been checked here, so that all that follows can copy without
-looking. 3. ``arrays``: one function per column gathers bytes to Arrow's layout. A column that is not wanted costs
+how long they are). Nothing is copied yet. This step has checked every length, so that the following ones copy without a
+check. 3. ``arrays``: one function per column gathers bytes to Arrow's layout. A column that is not wanted costs
 nothing. 4. ``records`` puts them together: the connector's columns in Spark's exact types, cut to a good size.
 
 Writing: ``hashes`` turns keys into the text that is hashed and sent, chooses partitions and groups rows; ``flat``

@@ -259,7 +259,7 @@ def raise_for(entries: Entries, i: int, why: str | int) -> NoReturn:
 
 
 def inspect_entries(entries: Entries | Iterable[EntrySlice]) -> EntryTable:
-    """Reads headers and metadata of all entries; payloads are not looked at.
+    """Reads headers and metadata of all entries, and no payload.
 
     :raises MalformedBatch: the metadata of an entry cannot be read, or promises more than its payload can hold
     """

@@ -1,7 +1,8 @@
 """Finding the entries of a run that are to be delivered later, without reading the others' metadata (DEL-1).
 
-`deliver_at_time` is field 19 of MessageMetadata, so its bytes begin with 0x98 0x01. Runs of small entries are searched
-for those bytes at once; in large ones only the metadata are. What looks like the field is parsed to be sure.
+`deliver_at_time` is field 19 of MessageMetadata, so its bytes begin with 0x98 0x01. A search for those bytes covers a
+run of small entries at once, and only the metadata in a run of large ones. A parse then makes sure that the bytes are
+the field.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ _SMALL_BYTES: Final = 2_048
 """Up to this mean size of entries a run is searched as a whole."""
 _FEW_MISSES: Final = 16
 _BYTES_A_MISS: Final = 1_024
-"""One byte is looked for many times faster than two, unless it is found more often than once in so many bytes."""
+"""Mean distance of misses below which the search goes on for two bytes: one byte is searched many times faster, but not
+where it is so frequent."""
 
 
 class Delay(NamedTuple):

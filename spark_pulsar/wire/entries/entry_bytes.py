@@ -1,6 +1,6 @@
 """Entries: the bytes that one SEND stores and a MESSAGE delivers (A10, BAT-1).
 
-[0x0e02 size BrokerEntryMetadata] only in front of a delivered entry, and only to clients that ask for it 0x0e01 crc32c
+[0x0e02 size BrokerEntryMetadata] only in front of a delivered entry, and only to clients that request it 0x0e01 crc32c
 checksum of everything after it; may be absent metadataSize MessageMetadata payload
 
 An entry is one message, a batch of messages, or a chunk of one; its metadata say which.

@@ -64,7 +64,7 @@ class StickyHashes:
             sticky_hashes += found
             low += len(found)
             is_mixed = 2 * len(found) < size
-            if is_mixed:  # looked at in vain: not again for each entry
+            if is_mixed:  # the common layout failed for most: hash the rest one by one
                 sticky_hashes += map(self._of_one, repeat(buffer), starts[low:high], ends[low:high])
             size = _FIRST_BLOCK if found and is_mixed else min(4 * size, _LARGEST_BLOCK)
         return sticky_hashes

@@ -27,7 +27,7 @@ _ACK_START: Final = b"\x08\x0a\x52"
 _NO_ENTRY_FROM: Final = 1 << 62
 
 _SAMPLE: Final = 16
-"""Steps from id to id that are looked at first; ids of fewer entries are not read here."""
+"""Steps from id to id that are read first; ids of fewer entries are not read here."""
 _IN_A_ROW: Final = 12
 """With so many steps of one among these, ranges are the better form."""
 _FEWEST_BYTES: Final = 6 * _SAMPLE

@@ -245,7 +245,7 @@ def close_producer(producer_id: int, request_id: int = NO_REQUEST, service_url: 
 
 
 def ack_response(consumer_id: int, request_id: int, cause: PulsarError | None = None) -> BaseCommand:
-    """ACK_RESPONSE to an ACK with a request id; a `cause` fills both error and message (Go looks at the text)."""
+    """ACK_RESPONSE to an ACK with a request id; a `cause` fills both error and message (Go reads the text)."""
     answer = api.CommandAckResponse(consumer_id=consumer_id, request_id=request_id)
     if cause is not None:
         answer.error = wire_code(cause)

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor
 
 LONG_BYTES: Final = 1 << 16
-"""Size from which on a command, or a part of one, is looked into: a shorter one is parsed in a few milliseconds."""
+"""Size from which on the fields of a command, or of a part of it, are counted: a shorter one is parsed in a few
+milliseconds."""
 MAX_PARTS: Final = 1 << 16
 """Parts of a kind that are no properties: hash ranges, of which there can be no more (KS-7), or ids in an ACK."""
 MAX_OTHERS: Final = MAX_PROPERTIES

@@ -71,7 +71,7 @@ class FrameSplitter:
     def fresh_failure(self) -> MalformedFrame:
         """Returns a copy of `failure`, to be raised. `failure` itself would hold the stack, and with it the splitter
         and megabytes of received bytes, until the collector of cycles comes."""
-        assert self.failure is not None, "asked for only when there is one"
+        assert self.failure is not None, "the caller has checked that there is one"
         return MalformedFrame(self.failure.message)
 
     def feed(self, data: bytes) -> list[Frame]:
@@ -214,8 +214,8 @@ _TEXT_TYPES: Final = frozenset(kind.full_name for kind in DESCRIPTOR.message_typ
 
 
 def _check_text(message: Message) -> None:
-    """MalformedFrame when a text field is not UTF-8: protobuf would hand it out as bytes, which no reader expects; and
-    when there are more properties than it takes time to look at."""
+    """Raises MalformedFrame when a text field is not UTF-8, because protobuf would return it as bytes, which no reader
+    expects; and when there are more properties than can be read in a reasonable time."""
     for field, value in message.ListFields():
         values = value if is_repeated(field) else (value,)
         if field.type == FieldDescriptor.TYPE_STRING:

@@ -1,4 +1,4 @@
-"""Commands that a client sends, each with every required field and with what real brokers and ours look at."""
+"""Commands that a client sends, each with every required field and the ones that brokers read."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from .send_runs import STREAK, ColumnarSends
 
 _SIZE: Final = Struct(">I")
 _HEAD_BYTES: Final = 64
-"""Bytes of each frame that are looked at: the longest plain command, and the entry's checksum and metadata size."""
+"""Bytes that are read of each frame: the longest plain command, and the entry's checksum and metadata size."""
 _FEW: Final = 8
 
 _U64 = np.uint64

@@ -79,9 +79,9 @@ class RunSplitter(FrameSplitter):
         self.least_columnar_sends = LEAST
         """The fewest SENDs that are read by column."""
         self._most_columnar = _FIRST_COLUMNAR_SENDS
-        """SENDs that are looked at for the next columns: not many more than the last ones had."""
+        """SENDs that are read for the next columns: not many more than the last ones had."""
         self._pause = 1
-        """Factor of the stretch in which no columns are looked for after none were found."""
+        """Factor of the stretch without a search for columns after a search in vain."""
         self.expects_columnar_sends = False
         """True when the last SENDs were columnar, so that the next ones probably are."""
 

@@ -79,6 +79,6 @@ def test_no_room_to_look_in_is_no_damage(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(tempfile, "tempdir", "/nowhere/at/all")
     done = CliRunner().invoke(app, ["check", str(world.data_dir), *options])
     assert (done.exit_code, done.exception and type(done.exception)) == (1, SystemExit)
-    assert "was not looked at, and nothing was changed" in done.stdout
+    assert "was not checked, and nothing was changed" in done.stdout
     assert "Set TMPDIR" in done.stdout
     assert "damage" not in done.stdout

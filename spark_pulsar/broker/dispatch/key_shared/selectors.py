@@ -151,7 +151,7 @@ class StickySelector(RangeSelector):
         for start, end in ranges:
             if start > end:
                 raise ConsumerAssignFailed(f"Fixed hash range start > end for range: [{start},{end}]")
-        assert self.rival(ranges) is None, "rivals were asked before"
+        assert self.rival(ranges) is None, "the caller has checked for rivals"
         rising = sorted(range(len(ranges)), key=ranges.__getitem__)
         for lower, higher in pairwise(rising):
             if ranges[higher][0] <= ranges[lower][1]:
@@ -174,7 +174,7 @@ class StickySelector(RangeSelector):
             while at < len(self._parts) and self._parts[at][0] <= end:
                 rivals.add(self._parts[at][2])
                 at += 1
-            done = at  # the last one that was looked at may overlap further ones, but is among the rivals already
+            done = at  # the last range checked may overlap further ones, but is among the rivals already
         return next((each for each in self._consumers if each in rivals), None) if rivals else None
 
     def leave(self, consumer: Consumer) -> None:
@@ -304,7 +304,7 @@ class ConsistentHashSelector(Selector):
     def _update_table(self, changed: list[int] | array[int]) -> None:
         """Updates the table for the sticky hashes before points that came or are gone."""
         points, table = self._points, self._table
-        assert table is not None, "asked before"
+        assert table is not None, "the caller has checked"
         following, end = -1, len(points)
         for point in changed:
             if point >> _STICKY_HASH_SHIFT == following:

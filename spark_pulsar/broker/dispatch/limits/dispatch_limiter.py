@@ -2,8 +2,8 @@
 
 A subscription that wants to send stands in the line of each rate that holds for it, the narrowest first. It sends when
 it is first in all of them and no bucket is empty, and then leaves them: if it has more to send it goes to the end. So
-each one gets a turn, and of many that wait only those are looked at that can send: one timer for each rate wakes the
-first one.
+each one gets a turn, and of many that wait the broker examines only those that can send: one timer for each rate wakes
+the first one.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class DispatchLimiter:
         return self.wait_ms > 0 or next(iter(self.line), subscription) is not subscription
 
     def keeps_waiting(self, subscription: Subscription) -> bool:
-        """Returns whether a subscription in the line need not be looked at: it is woken when its turn has come."""
+        """Returns whether a subscription in the line can wait unchecked: the line wakes it when its turn has come."""
         return self._timer is not None or next(iter(self.line)) is not subscription
 
     def stand_in_line(self, subscription: Subscription) -> None:

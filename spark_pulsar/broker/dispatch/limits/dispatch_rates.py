@@ -5,8 +5,8 @@ than they hold, but at least one entry: a batch larger than a bucket goes too, a
 that may not be sent yet are not read. Non-persistent topics, which would have to drop them, are not limited.
 
 The configuration may spare subscriptions without backlog: no rate limits them, and their messages count for none. As in
-Apache Pulsar, the backlog is looked at when a consumer joins and whenever statistics are taken; here also when rates
-change.
+Apache Pulsar, the broker checks the backlog when a consumer joins and whenever it samples statistics; here also when
+rates change.
 """
 
 from __future__ import annotations

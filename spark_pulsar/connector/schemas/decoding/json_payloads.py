@@ -33,7 +33,7 @@ _OPEN, _CLOSE, _NEWLINE, _SPACE = b"{}\n "
 _MARK: Final = np.frombuffer(b"\xef\xbb\xbf", np.uint8)
 """Byte order mark of UTF-8, with which some clients begin a text."""
 _MOST_BLANKS: Final = 2
-"""Line breaks and blanks behind a value that are looked past without reading it row by row."""
+"""Line breaks and blanks behind a value that are skipped without reading it row by row."""
 _FAST_KINDS: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "string", "enum"})
 
 

@@ -54,7 +54,7 @@ class MessageDecoder:
 
     def decode(self, payloads: Any, keys: Any, versions: Any) -> Decoded:
         """Returns the wanted columns of messages. `payloads` and `keys` are binary arrays, `versions` int64 (-1: none);
-        keys are looked at for separated KEY_VALUE alone."""
+        keys matter for separated KEY_VALUE alone."""
         errors: dict[int, str] = {}
         columns: dict[str, Any] = {}
         groups = list(_by_version(versions.to_numpy()))

@@ -223,13 +223,15 @@ class _Typing:
         if len(branches) == 1:
             return self.type_of(branches[0], path)
         if not self._is_json and (alike := _alike(branches)):
-            return odd_type(path, f"a union of {' and '.join(alike)} does not distinguish them: they look alike")
+            return odd_type(
+                path, f"a union of {' and '.join(alike)} does not distinguish them: their values are of one type"
+            )
         types = [self.type_of(branch, path) for branch in branches]
         return pa.struct([pa.field(f"member{i}", each) for i, each in enumerate(types)])
 
 
 def _alike(branches: list[AvroType]) -> tuple[str, str] | None:
-    """Returns two branches of a union whose decoded values look alike; records carry their names."""
+    """Returns two branches of a union whose decoded values have one type; records carry their names."""
     seen: dict[str, str] = {}
     for branch in branches:
         look = _LOOKS.get(branch.kind, branch.kind)

@@ -1,7 +1,7 @@
 """Spark's names of Arrow types, and the part of an Arrow type that a user's Spark type requests (SCHEMA-10).
 
-Spark types are looked at by their public face only (`fields`, `elementType`, `simpleString()`), so that this module
-needs no pyspark.
+This module reads only public attributes of Spark types (`fields`, `elementType`, `simpleString()`), so that it needs no
+pyspark.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def read_run(data: Bytes, at: int, nibble: int) -> tuple[int, int]:
 
 @kernel(READ_BYTES)
 def lz4_block_size(data: Bytes) -> int:
-    """Bytes that a raw LZ4 block unpacks to, or a negative code. Offsets of matches are not looked at."""
+    """Returns the bytes that a raw LZ4 block unpacks to, or a negative code. Does not check the offsets of matches."""
     at, size = 0, 0
     while at < len(data):
         token = byte_at(data, at)

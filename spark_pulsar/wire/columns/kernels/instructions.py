@@ -1,6 +1,6 @@
 """The accesses of `memory` as single machine instructions, for compiled kernels. Importing this imports numba.
 
-An index expression of numba first asks whether the index is negative, which costs more than the load itself and keeps
+An index expression of numba first tests whether the index is negative, which costs more than the load itself and keeps
 loops from being vectorised. Kernels have checked their bounds before, so these do not.
 """
 

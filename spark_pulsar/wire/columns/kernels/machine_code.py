@@ -10,8 +10,8 @@ The cache directory, first that can be used:
 3. the user's cache directory (``$XDG_CACHE_HOME`` or ``~/.cache``);
 4. a directory of this user alone below the system's temporary directory.
 
-Below 2 to 4 the code lies in a directory named after a digest of all kernel sources, because numba itself looks at
-the calling function's file only and would keep code of a callee that has changed in another file.
+Below 2 to 4 the code lies in a directory named after a digest of all kernel sources, because numba itself checks the
+calling function's file only and would keep code of a callee that has changed in another file.
 
 A package that Spark brought to an executor goes away with its application: an archive, which has no files for numba to
 find, or a directory below the executor's own. There 2 is left out and the kernels' sources are copied beside their

@@ -1,5 +1,5 @@
-"""Kernels for what few reads ask for: ordering keys, and what the broker puts in front of entries. They look at the
-bytes again, so that other reads pay nothing for them."""
+"""Kernels for columns that few reads request: ordering keys, and the metadata that the broker puts in front of entries.
+They scan the bytes again, so that other reads pay nothing for them."""
 
 from spark_pulsar.wire.columns.kernels.compiler import (
     READ_BYTES,

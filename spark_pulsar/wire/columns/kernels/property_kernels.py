@@ -57,7 +57,7 @@ ROOM_BEHIND = 16
 overwritten."""
 
 LOOKAHEAD = 256
-"""Bytes behind the metadata of a row that may be looked at before it is checked where a KeyValue ends."""
+"""Bytes behind the metadata of a row that a kernel may read before it checks where a KeyValue ends."""
 
 _LARGEST_OFFSET = 2**31 - 1
 _IN_MESSAGE_METADATA = 0x22

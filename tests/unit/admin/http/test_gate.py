@@ -37,7 +37,7 @@ class Gate:
     ("ends", "text"),
     [
         (False, "Not answered within 0 s: reading from disk takes too long"),
-        (True, "The broker was restarted meanwhile: ask again"),
+        (True, "The broker was restarted meanwhile: send the request again"),
     ],
 )
 def test_only_a_restart_is_called_one(monkeypatch: pytest.MonkeyPatch, ends: bool, text: str) -> None:

@@ -52,7 +52,7 @@ def test_connect_says_who_we_are(peer: Peer, client_of: MakeClient) -> None:
 
 def test_nobody_listens(silent_port: int, client_of: MakeClient) -> None:
     url = f"pulsar://127.0.0.1:{silent_port}"
-    with pytest.raises(OperationTimeout, match=r"asking for the partitions of .*cannot connect to 127.0.0.1") as caught:
+    with pytest.raises(OperationTimeout, match=r"requesting the partitions of .*cannot connect to 127.0.0.1") as caught:
         client_of(url, operation_timeout_ms=400).partition_count(TOPIC)
     assert caught.value.timeout_ms == 400
     assert isinstance(caught.value.__cause__, ConnectFailed)
@@ -116,7 +116,7 @@ def test_addresses_of_one_name_share_the_time_to_connect(
 
 def test_a_peer_that_never_greets(peer: Peer, client_of: MakeClient) -> None:
     del peer.handlers[BaseCommand.CONNECT]
-    text = f"1000 ms asking for the partitions of .*: cannot connect to 127.0.0.1:{peer.port}: no answer within"
+    text = f"1000 ms requesting the partitions of .*: cannot connect to 127.0.0.1:{peer.port}: no answer within"
     with pytest.raises(OperationTimeout, match=text):
         client_of(peer.url, connect_timeout_ms=100, operation_timeout_ms=1_000).partition_count(TOPIC)
     assert len(peer.callers) > 1
@@ -189,7 +189,7 @@ def test_bytes_that_are_no_frame_end_the_connection(garbage: bytes, peer: Peer, 
 def test_a_request_without_answer_times_out(peer: Peer, client_of: MakeClient) -> None:
     del peer.handlers[BaseCommand.PARTITIONED_METADATA]
     client = client_of(peer.url, operation_timeout_ms=2_000)
-    with pytest.raises(OperationTimeout, match=f"2000 ms asking for the partitions of {TOPIC} at {peer.url}"):
+    with pytest.raises(OperationTimeout, match=f"2000 ms requesting the partitions of {TOPIC} at {peer.url}"):
         client.partition_count(TOPIC)
     assert len(peer.of(BaseCommand.PARTITIONED_METADATA)) == 2  # and once more after half the time
 

@@ -125,7 +125,7 @@ def test_one_missing_topic_among_many(peer: Peer, client_of: MakeClient) -> None
 def test_a_time_out_names_its_topic(peer: Peer, client_of: MakeClient) -> None:
     del peer.handlers[BaseCommand.GET_LAST_MESSAGE_ID]
     client = client_of(peer.url, operation_timeout_ms=1_000)
-    with pytest.raises(OperationTimeout, match=f"1000 ms asking for the last message id of {TOPIC} at {peer.url}"):
+    with pytest.raises(OperationTimeout, match=f"1000 ms requesting the last message id of {TOPIC} at {peer.url}"):
         client.last_message_ids([TOPIC])
     assert peer.wait_for(BaseCommand.CLOSE_CONSUMER)  # nothing stays behind
 

@@ -55,7 +55,7 @@ def test_advice() -> None:
     files = explain_progress([event(source(), walCommit=400, commitOffsets=300, triggerExecution=1_000)])
     assert "to do: checkpoint files take 70% of a micro-batch: put the checkpoint on a faster" in files
     brokers = explain_progress([event(source(), latestOffset=900, triggerExecution=1_000)])
-    assert "to do: asking the brokers take 90% of a micro-batch" in brokers
+    assert "to do: querying the brokers take 90% of a micro-batch" in brokers
     growing = explain_progress([event(source(lag)) for lag in (10, 20, 30)])
     assert "to do: messages come faster than they are read" in growing
     assert "to do" not in explain_progress([event(source(lag)) for lag in (30, 20, 30)])

@@ -188,7 +188,9 @@ def _union_value(record: RecordType) -> Value:
             other = record.branches[by_type.setdefault(kind, name)].kind
             are_records = other == member.kind == "record"  # which carry their names
             if by_type[kind] != name and member.is_written and not are_records:
-                raise SchemaError(f"a union of {other} and {member.kind} cannot be read: they look alike{RAW}")
+                raise SchemaError(
+                    f"a union of {other} and {member.kind} cannot be read: their values cannot be distinguished{RAW}"
+                )
     values = {name: _value_of(member) for name, member in record.branches.items()}
 
     def of_union(value: Any) -> Any:
