@@ -276,7 +276,7 @@ FRESH: dict[str, Callable[[Peer], Figures]] = {"process": process, "idle-consume
 
 @contextlib.contextmanager
 def told_of_others(console: Console, peer: Peer, workload: str) -> Iterator[None]:
-    """Tells of a wrong delivery by another broker and leaves out its measurement; one by ours ends the run."""
+    """Reports a wrong delivery by another broker and leaves out its measurement; one by ours ends the run."""
     try:
         yield
     except UnexpectedFrame as error:
@@ -329,7 +329,7 @@ def figure(value: float | None) -> str:
 
 
 def report(console: Console, medians: dict[str, Figures]) -> bool:
-    """Prints both tables, and tells whether every target that was measured is met."""
+    """Prints both tables, and returns whether every target that was measured is met."""
     names = list(medians)
     table = Table("figure", *names, *(["ratio"] if len(names) == 2 else []), title="medians")
     for key in dict.fromkeys(key for figures in medians.values() for key in figures):

@@ -4,12 +4,13 @@
     python benchmarks/canary.py [--only NAME …] [--topics 50000] [--seconds 3] [--holds] [--data DIR]
 
 A canary, a process of its own, publishes and consumes a hundred messages a second on a broker with 50,000 topics, first
-alone, then while another process makes requests of one kind again and again for `--seconds`, at least once. Told for
-each kind: how often the requests were made, how long they took each time, and the canary's p50, p99 and longest time,
-in milliseconds. A message counts from the moment it was due, so that one that had to wait for its turn counts too.
+alone, then while another process makes requests of one kind again and again for `--seconds`, at least once. Reported
+for each kind: how often the requests were made, how long they took each time, and the canary's p50, p99 and longest
+time, in milliseconds. A message counts from the moment it was due, so that one that had to wait for its turn counts
+too.
 
-`--holds` tells beside that the longest step of the broker's loop (processor time), and which it was: asyncio's own
-loop in place of uvloop. It says more on a machine that does other things as well. `--list` names the requests.
+`--holds` also reports the longest step of the broker's loop (processor time), and which it was: asyncio's own loop in
+place of uvloop. It says more on a machine that does other things as well. `--list` names the requests.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def attack(stage: Stage, name: str, seconds: float) -> Window:
                 begin = time.monotonic()
                 ATTACKS[name][1](stage)
                 took.append(time.monotonic() - begin)
-        except Exception as error:  # noqa: BLE001 - told with the figures
+        except Exception as error:  # noqa: BLE001 - reported with the figures
             failure = repr(error)
         there.send((took, failure))
 
@@ -113,7 +114,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", choices=list(ATTACKS), default=list(ATTACKS), metavar="NAME")
     parser.add_argument("--topics", type=int, default=50_000)
     parser.add_argument("--seconds", type=float, default=3)
-    parser.add_argument("--holds", action="store_true", help="tell the longest steps of the broker's loop")
+    parser.add_argument("--holds", action="store_true", help="report the longest steps of the broker's loop")
     parser.add_argument("--list", action="store_true", help="name the requests, and do nothing")
     parser.add_argument("--data", type=Path, default=None, help="directory for the broker's data")
     options = parser.parse_args()

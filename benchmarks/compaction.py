@@ -34,7 +34,7 @@ PACED_S = 3.0
 
 
 class Peer(NamedTuple):
-    """A broker that runs; `pid` 0 = its memory is not looked at."""
+    """A broker that runs; `pid` 0 = its memory is not measured."""
 
     name: str
     service_url: str
@@ -58,7 +58,7 @@ def started(name: str, data: Path) -> Iterator[Peer]:
 
 
 def resident_mb(pid: int) -> float:
-    """Resident memory of a process, 0 when it is not looked at."""
+    """Resident memory of a process, 0 when it is not measured."""
     if not pid:
         return 0.0
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6

@@ -7,12 +7,12 @@ Each scene has a broker of its own, with 1 MB for the cache of entries, and `--c
 - `halves`: each sends a frame of 5 MB but for its last bytes;
 - `senders`: each publishes a message of 5 MB, all at the same time, which is well-behaved: none may be closed;
 - `consumers`: each subscribes to 60 messages of 200 KB and reads none;
-- `askers`: each asks 100 times for the names of 1,000 topics, 130 KB, and reads no answer;
+- `askers`: each requests 100 times the names of 1,000 topics, 130 KB, and reads no answer;
 - `http`: each sends a PUT with 1 MB but for its last bytes;
-- `scrapes`: each asks for `/metrics` of 1,000 topics, and reads nothing.
+- `scrapes`: each requests `/metrics` of 1,000 topics, and reads nothing.
 
-Told: resident memory before, and the most until `--seconds` after; connections that the broker closed; p50, p99 and the
-longest time of the messages of a canary, a process of its own, in milliseconds.
+Figures: resident memory before, and the most until `--seconds` after; connections that the broker closed; p50, p99 and
+the longest time of the messages of a canary, a process of its own, in milliseconds.
 """
 
 from __future__ import annotations
@@ -149,14 +149,14 @@ def consumers(load: Load) -> None:
 def askers(load: Load) -> None:
     load.make_topics(1_000)
 
-    def ask(_number: int) -> None:
+    def request(_number: int) -> None:
         asker = load.connect()
         asker._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, READ_BYTES)
         fields = {"namespace": "public/default"}
         requests = [command_bytes("GET_TOPICS_OF_NAMESPACE", {**fields, "request_id": each}) for each in range(100)]
         pour(asker._socket, b"".join(frame_bytes(each) for each in requests))
 
-    load.each(ask)
+    load.each(request)
 
 
 def http(load: Load) -> None:
@@ -173,7 +173,7 @@ SCENES = {each.__name__: each for each in (halves, senders, consumers, askers, h
 
 
 def play(name: str, load: Load, pipe: Pipe) -> None:
-    """Runs a scene in a process of its own, and tells when it is done, and at the end how many were closed."""
+    """Runs a scene in a process of its own; reports when it is done, and at the end how many were closed."""
     SCENES[name](load)
     pipe.send(None)
     pipe.recv()

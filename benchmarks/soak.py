@@ -5,8 +5,8 @@
 Sessions of every kind come one after the other, on several connections at once: a producer that sends, a consumer of
 each subscription type, a reader, a subscription that is made and deleted, a topic that is made and deleted, and a
 connection that drops in the middle. Beside them a canary, a process of its own, publishes and consumes a hundred
-messages a second. Told for each tenth of the run, of its minutes or of its sessions: sessions, subscriptions and topics
-so far, resident memory; p50, p99 and the longest time of the canary's messages.
+messages a second. Reported for each tenth of the run, of its minutes or of its sessions: sessions, subscriptions and
+topics so far, resident memory; p50, p99 and the longest time of the canary's messages.
 
 Memory is to stay within ten percent from the second tenth on; before that caches fill. The cache of entries has 1 MB
 here, and a segment of the journal 8: with 64 MB each they would fill with the sessions' messages, and with the index of
@@ -65,7 +65,7 @@ class Soak:
             while not self.end.is_set():
                 self._session(next(self.sessions))
                 self.done += 1
-        except BaseException as error:  # noqa: BLE001 - told at the end
+        except BaseException as error:  # noqa: BLE001 - reported at the end
             self.failures.append(error)
             self.end.set()
 
@@ -112,7 +112,7 @@ def _frame(type_name: str, **fields: object) -> bytes:
 
 
 def soak(minutes: float, sessions: int, data: Path) -> int:
-    """Runs the load and prints a line for each tenth; tells by the status whether memory stayed within bounds."""
+    """Runs the load and prints a line for each tenth; returns the status: whether memory stayed within bounds."""
     random.seed(1)
     with BrokerProcess(data / "broker", CONF) as broker:
         canary = Canary(broker.service_url)
@@ -132,8 +132,8 @@ def soak(minutes: float, sessions: int, data: Path) -> int:
                 pass
             memory.append(resident_mb(broker.pid))
             ends.append(time.monotonic())
-            told = f"{ends[-1] - begin:6.0f} {load.done:10,} {load.subscriptions:14,} {load.topics:8,}"
-            print(f"{told} {memory[-1]:9.1f}", flush=True)
+            line = f"{ends[-1] - begin:6.0f} {load.done:10,} {load.subscriptions:14,} {load.topics:8,}"
+            print(f"{line} {memory[-1]:9.1f}", flush=True)
         load.end.set()
         for thread in threads:
             thread.join(60)

@@ -322,7 +322,7 @@ def measure(console: Console, benches: list[Bench], wanted: list[str], args: arg
 
 
 def report(console: Console, results: Results, partitions: int) -> bool:
-    """Prints figures and ratios, and tells whether ours, the first, met all targets that were measured."""
+    """Prints figures and ratios, and returns whether ours, the first, met all targets that were measured."""
     names = list(results)
     table = Table("workload", *names, *(["ratio"] if len(names) == 2 else []), title=f"rows/s, {partitions} topics")
     measured = results[names[0]]

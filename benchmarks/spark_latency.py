@@ -47,7 +47,7 @@ class Source(ABC):
         self.url = url
 
     def new_topic(self) -> str:
-        """A name that nobody has used."""
+        """Returns a fresh name."""
         return f"latency-{os.getpid()}-{next(_numbers)}"
 
     @abstractmethod
@@ -246,9 +246,9 @@ def main() -> None:
             if wanted["idle"]:
                 found |= idle(spark, source, directory, wanted["peers"][name]["pid"])
             _note(figures[name], found)
-            told = ", ".join(f"{figure} {value:.1f}" for figure, value in found.items())
+            figures = ", ".join(f"{figure} {value:.1f}" for figure, value in found.items())
             load = os.getloadavg()[0]
-            print(f"round {turn + 1} {name}: {told} (load {load:.1f})", file=sys.stderr, flush=True)
+            print(f"round {turn + 1} {name}: {figures} (load {load:.1f})", file=sys.stderr, flush=True)
         if wanted["latency"]:
             _note(figures[FLOOR], floor(spark, directory))
     print(json.dumps({"spark": spark.version, "figures": figures}), flush=True)

@@ -322,7 +322,7 @@ def measure(work: Work, name: str, side: Side, jvm: int, counts: bool) -> None:
 
 
 def report(console: Console, title: str, done: dict[str, Work], ours: list[str]) -> bool:
-    """Prints medians and ratios to Kafka; tells whether all targets are met, with the settings if there are any."""
+    """Prints medians and ratios to Kafka; returns whether all targets are met, with the settings if there are any."""
     table = Table("work", title=title)
     for name in (*ours, KAFKA):
         table.add_column(f"{name}, rows/s")

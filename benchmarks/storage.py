@@ -80,7 +80,7 @@ class Figure:
 
     @property
     def is_met(self) -> bool:
-        """Tells whether the bound is kept."""
+        """Returns whether the bound is kept."""
         if self.at_least is not None:
             return self.value >= self.at_least
         return self.at_most is None or self.value <= self.at_most

@@ -73,7 +73,7 @@ def main() -> int:
 
 
 def report(console: Console, results: dict[str, list[Figures]]) -> bool:
-    """Prints the medians, and tells whether the targets are met."""
+    """Prints the medians, and returns whether the targets are met."""
     medians = {
         name: {key: statistics.median(each[key] for each in rounds) for key in rounds[0]}
         for name, rounds in results.items()
@@ -86,9 +86,9 @@ def report(console: Console, results: dict[str, list[Figures]]) -> bool:
         bound, at_least = TARGETS.get(key, (None, True))
         good = ratio is None or bound is None or (ratio >= bound if at_least else ratio <= bound)
         met = met and good
-        told = "" if bound is None else f"{'≥' if at_least else '≤'} {bound:g} ×, {'met' if good else 'NOT MET'}"
+        target = "" if bound is None else f"{'≥' if at_least else '≤'} {bound:g} ×, {'met' if good else 'NOT MET'}"
         shown = "–" if ratio is None else f"{ratio:.2f} ×"
-        table.add_row(key, *(f"{value:,.2f}" for value in values), shown, told)
+        table.add_row(key, *(f"{value:,.2f}" for value in values), shown, target)
     console.print(table)
     return met
 

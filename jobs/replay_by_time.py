@@ -2,9 +2,9 @@
 
     spark-submit jobs/replay_by_time.py --from 2026-11-23T10:00:00Z --until 2026-11-23T11:00:00Z --output /data/hour
 
-Times are publish times in ISO 8601. Each topic partition is looked up by time once, so that nothing before the window
-is read; --tasks says over how many tasks the window is spread. With --output it is written there as Parquet, to a
-directory that does not exist yet. With --verify the whole topic is read as well and filtered: both must find the same
+Times are publish times in ISO 8601. The job looks up each topic partition by time once, so that nothing before the
+window is read; --tasks says over how many tasks the window is spread. With --output it is written there as Parquet, to
+a directory that does not exist yet. With --verify the whole topic is read as well and filtered: both must find the same
 messages. Ends with status 1 when they do not.
 """
 

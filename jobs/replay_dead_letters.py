@@ -83,7 +83,7 @@ def run(spark: SparkSession, args: argparse.Namespace, checkpoint: Path) -> int:
         if not replay.problem:
             raise
     for (topic, subscription), count in sorted(replay.sent.items()):
-        print(f"{count:>11,}  {topic}, which subscription {subscription} gave up on")
+        print(f"{count:>11,}  {topic}, dead-lettered by subscription {subscription}")
     print(f"{replay.sent.total():>11,}  messages {'would be ' if args.dry_run else ''}sent back")
     if replay.problem:
         print(replay.problem)

@@ -67,8 +67,8 @@ def copied(rows: DataFrame, versions: dict[int, int], args: argparse.Namespace) 
     """Rows for the sink: each names its partition, and the target's version of its schema."""
     if not args.binary_keys:
         is_text = F.col("__key").isNull() | F.is_valid_utf8(F.col("__key").cast("string"))
-        told = F.raise_error(F.lit("a key is no text: copy this topic with --binary-keys"))
-        rows = rows.withColumn("__key", F.when(is_text, F.col("__key").cast("string")).otherwise(told))
+        error = F.raise_error(F.lit("a key is no text: copy this topic with --binary-keys"))
+        rows = rows.withColumn("__key", F.when(is_text, F.col("__key").cast("string")).otherwise(error))
     chosen = rows.select(*CONTENT, "__partition", "__schemaVersion")
     if not versions:
         return chosen.drop("__schemaVersion")

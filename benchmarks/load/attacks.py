@@ -1,4 +1,4 @@
-"""Costly requests: what a client or a program of the admin API can ask for with little effort."""
+"""Costly requests that a client or a program of the admin API can make with little effort."""
 
 import http.client
 import itertools
@@ -262,7 +262,7 @@ def watch_all(stage: Stage) -> None:
 
 
 def watch_updates(stage: Stage) -> None:
-    """100 watchers of a tenth of the topics, each with a pattern of its own, are told of 2,000 new topics."""
+    """100 watchers of a tenth of the topics, each with a pattern of its own, receive 2,000 new topics."""
     with closing(connect(stage.service_url)) as opened:
         for number in range(100):
             opened.sendall(_watch(FEW, f"persistent://{FEW}/.*|never{number}", number))
@@ -331,7 +331,7 @@ def unload(stage: Stage) -> None:
 
 
 def backlog(stage: Stage) -> None:
-    """Looks for messages in a long backlog in every way."""
+    """Searches for messages in a long backlog in every way."""
     subscription = f"persistent/{BACKLOG}/subscription/{SUBSCRIPTION}"
     stage.rest("GET", f"{subscription}/position/{BACKLOG_ENTRIES // 2}")
     stage.rest("GET", f"persistent/{BACKLOG}/examinemessage?initialPosition=earliest&messagePosition=200000")
@@ -366,7 +366,7 @@ ATTACKS: dict[str, tuple[str, Callable[[Stage], None]]] = {
     "pattern": ("pattern GET_TOPICS over all topics", pattern_over_all),
     "slow-pattern": ("the same with a costly pattern", slow_pattern),
     "watch": ("WATCH_TOPIC_LIST over all topics", watch_all),
-    "watch-updates": ("100 watchers are told of 2,000 topics", watch_updates),
+    "watch-updates": ("100 watchers receive 2,000 topics", watch_updates),
     "rest-topics": ("REST: topics of the namespace", _get(f"namespaces/{MANY}/topics", f"persistent/{MANY}")),
     "rest-partitioned": ("REST: its partitioned topics", _get(f"persistent/{MANY}/partitioned")),
     "metrics": ("/metrics", _get("metrics", root="")),

@@ -119,7 +119,7 @@ class Connection:
         return found
 
     def _pass_by(self, wanted_type: int) -> bool:
-        """Consumes a whole frame of another type, and tells whether there was one."""
+        """Consumes a whole frame of another type; returns whether there was one."""
         start, unread = self.start, self.end - self.start
         if unread < 10 or self.buffer[start + 9] == wanted_type:
             return False

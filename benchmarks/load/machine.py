@@ -37,7 +37,7 @@ def written_bytes(path: Path) -> int:
 
 def stolen_s() -> float:
     """Processor time, of all cores together, that the host gave to others while this machine had work; 0 where the
-    system does not tell."""
+    system does not report it."""
     stat = Path("/proc/stat")
     if not stat.exists():
         return 0.0

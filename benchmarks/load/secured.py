@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 _RECORD_BYTES = 1 << 14
 _MOST_BYTES = 1 << 18
-"""Bytes of one send, so that the generator looks at what has arrived in between."""
+"""Bytes of one send, so that the generator reads in between."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a secured broker asks for."""
+    """Requirements of a secured broker."""
 
     context: ssl.SSLContext
     token: str

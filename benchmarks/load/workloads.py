@@ -29,7 +29,7 @@ def fresh_topic() -> str:
 
 @dataclass(slots=True)
 class Published:
-    """Outcome of a publishing run: messages a second over all, and the ids of the receipts when they were asked for."""
+    """Outcome of a publishing run: messages a second over all, and the ids of the receipts when requested."""
 
     messages_per_s: float
     ids: list[tuple[int, int]]
@@ -192,7 +192,7 @@ class Backlog:
         return received * per_entry / (time.perf_counter() - started)
 
     def _check_order(self, buffer: bytearray, start: int, received: int) -> None:
-        """The last frame of a read must be that of the last id, which is looked for as bytes: that costs little."""
+        """The last frame of a read must be that of the last id; comparing its bytes costs little."""
         message_id = frames.message_id(*self.ids[received - 1])
         if buffer.find(message_id, start, start + MAX_COMMAND_BYTES) < 0:
             raise UnexpectedFrame(f"message {received} is not {self.ids[received - 1]}")

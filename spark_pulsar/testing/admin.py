@@ -46,7 +46,7 @@ class BrokerAdmin:
         *,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
-        """`headers`: those that say who asks; `tls`: settings of `https://`."""
+        """`headers`: those that carry the credentials; `tls`: settings of `https://`."""
         self._api = RestApi(url, headers, tls, timeout_s=timeout_s, uses_proxies=False)
         self.url = self._api.url
 

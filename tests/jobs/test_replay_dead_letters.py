@@ -52,7 +52,7 @@ def test_each_letter_goes_back_once(server: BrokerProcess, tmp_path: Path) -> No
 
     status, printed = submit(server, *arguments, "--default-topic", ORDERS)
     assert status == 0, printed
-    assert f"5  {ORDERS}, which subscription billing gave up on" in printed
+    assert f"5  {ORDERS}, dead-lettered by subscription billing" in printed
     assert "7  messages sent back" in printed
     orders = client.create_reader(ORDERS, pulsar.MessageId.earliest)
     found = received(orders)

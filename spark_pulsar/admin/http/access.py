@@ -169,7 +169,7 @@ _COORDINATORS: Final = TopicName.parse(TRANSACTION_COORDINATORS)
 
 
 def coordinators(core: Core, call: Call) -> None:
-    """Refuses all coordinators together to those who may not look their topic up."""
+    """Refuses all coordinators together to roles that may not look up their topic."""
     if not authorization.is_administrator(core, call.principal, _COORDINATORS.tenant):
         _check_topic(core, call, "LOOKUP", _COORDINATORS)
 

@@ -370,7 +370,9 @@ def _routes() -> Routes:
     set_rate, delete_rate = _changes_by_name(rates, _topic, _subscription, _store_rate)
     return (
         *found,
-        *routes(TOPIC_PATH, ("DELETE /policies", access.topic_policy("MAX_PRODUCERS", "WRITE"), changes(_delete_policies))),
+        *routes(
+            TOPIC_PATH, ("DELETE /policies", access.topic_policy("MAX_PRODUCERS", "WRITE"), changes(_delete_policies))
+        ),
         *_quota_routes(NAMESPACE_PATH, _namespace, _namespace_rule, reads(_namespace_quotas)),
         *_quota_routes(TOPIC_PATH, _topic, _topic_rule, reads(_topic_quotas)),
         *routes(

@@ -234,14 +234,14 @@ def _alike(branches: list[AvroType]) -> tuple[str, str] | None:
     """Returns two branches of a union whose decoded values have one type; records carry their names."""
     seen: dict[str, str] = {}
     for branch in branches:
-        look = _LOOKS.get(branch.kind, branch.kind)
-        if look in seen and branch.kind != "record":
-            return seen[look], branch.kind
-        seen.setdefault(look, branch.kind)
+        kind = _PYTHON_KINDS.get(branch.kind, branch.kind)
+        if kind in seen and branch.kind != "record":
+            return seen[kind], branch.kind
+        seen.setdefault(kind, branch.kind)
     return None
 
 
-_LOOKS: Final = {
+_PYTHON_KINDS: Final = {
     "int": "whole",
     "long": "whole",
     "float": "real",
@@ -249,4 +249,4 @@ _LOOKS: Final = {
     "fixed": "bytes",
     "enum": "string",
 }
-"""Kinds whose values the library makes Python objects of one type of."""
+"""Type of the Python objects that the library makes of the values of a kind."""
