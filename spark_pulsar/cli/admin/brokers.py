@@ -33,7 +33,10 @@ COMMANDS: Final = (
         placed=(_KEY, Option("value", "--value -v", Written.TEXT, "Its value.")),
     ),
     _brokers(
-        "delete-dynamic-config", "DELETE /brokers/configuration/{name}", "Delete the dynamic value of a key.", placed=(_KEY,)
+        "delete-dynamic-config",
+        "DELETE /brokers/configuration/{name}",
+        "Delete the dynamic value of a key.",
+        placed=(_KEY,),
     ),
     _brokers(
         "get-runtime-config", "GET /brokers/configuration/runtime", "Show all keys with the values that they have now."
