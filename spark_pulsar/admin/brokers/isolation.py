@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.responses import PlainTextResponse, Response
 
 from spark_pulsar.admin.http import access
-from spark_pulsar.admin.http.calls import ADMIN_PATH, NAMESPACE_PATH, changes, reads, routes
+from spark_pulsar.admin.http.calls import NAMESPACE_PATH, changes, reads, routes
 from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.admin.namespaces.namespace_life import ANTI_AFFINITY, existing, namespaces_of
 from spark_pulsar.broker.topics import policy_changes
@@ -206,6 +206,7 @@ def _namespaces_of_group(core: Core, call: Call, parameter: str = "tenant") -> S
     return found
 
 
+_namespaces_of_group_by_property: Final = partial(_namespaces_of_group, parameter="property")
 _CLUSTER: Final = "admin/v2/clusters/{cluster}"
 _DOMAINS: Final = f"{_CLUSTER}/failureDomains"
 _POLICIES: Final = f"{_CLUSTER}/namespaceIsolationPolicies"
@@ -234,19 +235,11 @@ ROUTES: Final[Routes] = (
         ("DELETE /antiAffinity", access.namespace_policy("ANTI_AFFINITY", "WRITE"), changes(_delete_group)),
     ),
     *routes(
-        ADMIN_PATH,
-        (
-            "GET /namespaces/{cluster}/antiAffinity/{group}",
-            access.administrator_in_query("tenant"),
-            reads(_namespaces_of_group),
-        ),
+        "admin/v2/namespaces/{cluster}/antiAffinity",
+        ("GET /{group}", access.administrator_in_query("tenant"), reads(_namespaces_of_group)),
     ),
     *routes(
-        "",
-        (
-            "GET /admin/namespaces/{cluster}/antiAffinity/{group}",
-            access.administrator_in_query("property"),
-            reads(partial(_namespaces_of_group, parameter="property")),
-        ),
+        "admin/namespaces/{cluster}/antiAffinity",  # the older path, which pulsar-admin uses
+        ("GET /{group}", access.administrator_in_query("property"), reads(_namespaces_of_group_by_property)),
     ),
 )

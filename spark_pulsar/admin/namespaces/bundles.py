@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.admin.http import access
-from spark_pulsar.admin.http.calls import ADMIN_PATH, NAMESPACE_PATH, changes, reads, routes
+from spark_pulsar.admin.http.calls import NAMESPACE_PATH, changes, reads, routes
 from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.broker.entities import registry as topic_names
 from spark_pulsar.broker.subscriptions import cursor_moves, subscribing
@@ -182,11 +182,7 @@ ROUTES: Final[Routes] = (
         ("POST /{bundle}/unsubscribe/{subscription}", access.namespace("UNSUBSCRIBE"), changes(_unsubscribe)),
     ),
     *routes(
-        ADMIN_PATH,
-        (
-            "GET /non-persistent/{tenant}/{namespace}/{bundle}",
-            access.namespace("GET_BUNDLE"),
-            reads(_non_persistent_in),
-        ),
+        "admin/v2/non-persistent/{tenant}/{namespace}",
+        ("GET /{bundle}", access.namespace("GET_BUNDLE"), reads(_non_persistent_in)),
     ),
 )

@@ -362,15 +362,15 @@ def _migrate(core: Core, call: Call) -> None:
     policy_changes.set_of_namespace(core, call.namespace, MIGRATED, is_migrated or None)
 
 
+def _get(core: Core, call: Call) -> object:
+    return _shown(core, existing(core, call.namespace))
+
+
 ROUTES: Final[Routes] = (
     *routes(ADMIN_PATH, ("GET /namespaces/{tenant}", access.in_tenant("LIST_NAMESPACES"), reads(_list))),
     *routes(
         NAMESPACE_PATH,
-        (
-            "GET",
-            access.namespace_policy("ALL", "READ"),
-            reads(lambda core, call: _shown(core, existing(core, call.namespace))),
-        ),
+        ("GET", access.namespace_policy("ALL", "READ"), reads(_get)),
         ("PUT", access.in_tenant("CREATE_NAMESPACE"), changes(_create)),
         ("DELETE", access.in_tenant("DELETE_NAMESPACE"), changes(_delete)),
         ("GET /topics", access.namespace("GET_TOPICS"), reads(_topics)),

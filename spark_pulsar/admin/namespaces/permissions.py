@@ -158,32 +158,23 @@ def _set_auth_mode(core: Core, call: Call) -> None:
 
 ROUTES: Final[Routes] = (
     *routes(
-        NAMESPACE_PATH,
-        ("GET /permissions", access.namespace("GET_PERMISSION"), reads(_of_namespace)),
-        ("GET /permissions/subscription", access.namespace("GET_PERMISSION"), reads(_of_subscriptions)),
-        ("POST /permissions/{role}", access.namespace("GRANT_PERMISSION"), changes(_grant)),
-        ("DELETE /permissions/{role}", access.namespace("REVOKE_PERMISSION"), changes(_revoke)),
-        (
-            "POST /permissions/subscription/{subscription}",
-            access.namespace("GRANT_PERMISSION"),
-            changes(_grant_subscription),
-        ),
-        (
-            "DELETE /permissions/{subscription}/{role}",
-            access.namespace("REVOKE_PERMISSION"),
-            changes(_revoke_subscription),
-        ),
-        ("GET /subscriptionAuthMode", access.namespace_policy("SUBSCRIPTION_AUTH_MODE", "READ"), reads(_auth_mode)),
-        (
-            "POST /subscriptionAuthMode",
-            access.namespace_policy("SUBSCRIPTION_AUTH_MODE", "WRITE"),
-            changes(_set_auth_mode),
-        ),
+        f"{NAMESPACE_PATH}/permissions",
+        ("GET", access.namespace("GET_PERMISSION"), reads(_of_namespace)),
+        ("GET /subscription", access.namespace("GET_PERMISSION"), reads(_of_subscriptions)),
+        ("POST /{role}", access.namespace("GRANT_PERMISSION"), changes(_grant)),
+        ("DELETE /{role}", access.namespace("REVOKE_PERMISSION"), changes(_revoke)),
+        ("POST /subscription/{subscription}", access.namespace("GRANT_PERMISSION"), changes(_grant_subscription)),
+        ("DELETE /{subscription}/{role}", access.namespace("REVOKE_PERMISSION"), changes(_revoke_subscription)),
     ),
     *routes(
-        TOPIC_PATH,
-        ("GET /permissions", access.administrator, reads(_of_topic)),
-        ("POST /permissions/{role}", access.administrator, changes(_grant_topic)),
-        ("DELETE /permissions/{role}", access.administrator, changes(_revoke_topic)),
+        f"{NAMESPACE_PATH}/subscriptionAuthMode",
+        ("GET", access.namespace_policy("SUBSCRIPTION_AUTH_MODE", "READ"), reads(_auth_mode)),
+        ("POST", access.namespace_policy("SUBSCRIPTION_AUTH_MODE", "WRITE"), changes(_set_auth_mode)),
+    ),
+    *routes(
+        f"{TOPIC_PATH}/permissions",
+        ("GET", access.administrator, reads(_of_topic)),
+        ("POST /{role}", access.administrator, changes(_grant_topic)),
+        ("DELETE /{role}", access.administrator, changes(_revoke_topic)),
     ),
 )

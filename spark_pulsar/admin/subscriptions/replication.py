@@ -43,15 +43,7 @@ def _names(core: Core, call: Call, verb: str) -> Steps[list[str]]:
 
 
 ROUTES: Final[Routes] = routes(
-    TOPIC_PATH,
-    (
-        "GET /subscription/{subscription}/replicatedSubscriptionStatus",
-        access.topic("GET_REPLICATED_SUBSCRIPTION_STATUS"),
-        reads(_get),
-    ),
-    (
-        "POST /subscription/{subscription}/replicatedSubscriptionStatus",
-        access.topic("SET_REPLICATED_SUBSCRIPTION_STATUS"),
-        changes(_set),
-    ),
+    f"{TOPIC_PATH}/subscription/{{subscription}}/replicatedSubscriptionStatus",
+    ("GET", access.topic("GET_REPLICATED_SUBSCRIPTION_STATUS"), reads(_get)),
+    ("POST", access.topic("SET_REPLICATED_SUBSCRIPTION_STATUS"), changes(_set)),
 )

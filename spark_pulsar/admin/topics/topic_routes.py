@@ -215,6 +215,37 @@ def _check_persistent(name: TopicName) -> None:
 
 _DOMAIN: Final = "admin/v2/{domain}/{tenant}/{namespace}"
 
+
+def _create(core: Core, call: Call) -> None:
+    topic_life.create(core, call.topic, text_map(call.json(), "properties"))
+
+
+def _delete(core: Core, call: Call) -> None:
+    topic_life.delete(core, call.topic, force=call.flag("force"))
+
+
+def _create_partitioned(core: Core, call: Call) -> object:
+    return topic_life.create_partitioned_in_steps(core, call.topic, *_partitions_in(call))
+
+
+def _grow(core: Core, call: Call) -> object:
+    return topic_life.grow_in_steps(core, call.topic, _partitions_in(call)[0])
+
+
+def _delete_partitioned(core: Core, call: Call) -> object:
+    return topic_life.delete_partitioned_in_steps(core, call.topic, force=call.flag("force"))
+
+
+def _properties(core: Core, call: Call) -> object:
+    return topic_life.properties(core, call.topic)
+
+
+def _change_properties(core: Core, call: Call) -> None:
+    topic_life.change_properties(core, call.topic, text_map(call.json(), "properties"))
+
+
+_LOOKUP: Final = access.topic("LOOKUP")
+_truncate: Final = _of_each(cursor_moves.truncate, _check_truncatable)
 ROUTES: Final[Routes] = (
     *routes(
         _DOMAIN,
@@ -223,63 +254,27 @@ ROUTES: Final[Routes] = (
     ),
     *routes(
         TOPIC_PATH,
-        (
-            "PUT",
-            access.namespace("CREATE_TOPIC"),
-            changes(lambda core, call: topic_life.create(core, call.topic, text_map(call.json(), "properties"))),
-        ),
-        (
-            "DELETE",
-            access.namespace("DELETE_TOPIC"),
-            changes(lambda core, call: topic_life.delete(core, call.topic, force=call.flag("force"))),
-        ),
-        ("GET /partitions", access.topic("LOOKUP"), shows_change(_get_partitions)),
-        (
-            "PUT /partitions",
-            access.topic_policy("PARTITION", "WRITE"),
-            changes(lambda core, call: topic_life.create_partitioned_in_steps(core, call.topic, *_partitions_in(call))),
-        ),
-        (
-            "POST /partitions",
-            access.topic_policy("PARTITION", "WRITE"),
-            changes(lambda core, call: topic_life.grow_in_steps(core, call.topic, _partitions_in(call)[0])),
-        ),
-        (
-            "DELETE /partitions",
-            access.namespace("DELETE_TOPIC"),
-            changes(
-                lambda core, call: topic_life.delete_partitioned_in_steps(core, call.topic, force=call.flag("force"))
-            ),
-        ),
+        ("PUT", access.namespace("CREATE_TOPIC"), changes(_create)),
+        ("DELETE", access.namespace("DELETE_TOPIC"), changes(_delete)),
+        ("GET /partitions", _LOOKUP, shows_change(_get_partitions)),
+        ("PUT /partitions", access.topic_policy("PARTITION", "WRITE"), changes(_create_partitioned)),
+        ("POST /partitions", access.topic_policy("PARTITION", "WRITE"), changes(_grow)),
+        ("DELETE /partitions", access.namespace("DELETE_TOPIC"), changes(_delete_partitioned)),
         ("GET /stats", access.topic("GET_STATS"), _stats),
         ("GET /partitioned-stats", access.topic("GET_STATS"), _partitioned_stats),
         ("GET /internalStats", access.topic("GET_STATS"), reads(_internal_stats)),
         ("GET /partitioned-internalStats", access.topic("GET_STATS"), reads(_partitioned_internal_stats)),
-        (
-            "GET /properties",
-            access.topic("GET_METADATA"),
-            reads(lambda core, call: topic_life.properties(core, call.topic)),
-        ),
-        (
-            "PUT /properties",
-            access.topic("UPDATE_METADATA"),
-            changes(
-                lambda core, call: topic_life.change_properties(core, call.topic, text_map(call.json(), "properties"))
-            ),
-        ),
+        ("GET /properties", access.topic("GET_METADATA"), reads(_properties)),
+        ("PUT /properties", access.topic("UPDATE_METADATA"), changes(_change_properties)),
         ("DELETE /properties", access.topic("DELETE_METADATA"), changes(_delete_property)),
         ("PUT /unload", access.topic("UNLOAD"), changes(_of_each(lifecycle.unload))),
         ("POST /terminate", access.topic("TERMINATE"), shows_change(_terminate)),
         ("POST /terminate/partitions", access.topic("TERMINATE"), shows_change(_terminate_partitions)),
-        (
-            "DELETE /truncate",
-            access.both(access.topic("LOOKUP"), access.administrator),
-            changes(_of_each(cursor_moves.truncate, _check_truncatable)),
-        ),
+        ("DELETE /truncate", access.both(_LOOKUP, access.administrator), changes(_truncate)),
         ("POST /trim", access.topic("TRIM_TOPIC"), changes(_of_each(_trim), 200)),
         (
             "POST /createMissedPartitions",
-            access.both(access.topic("LOOKUP"), access.namespace("CREATE_TOPIC")),
+            access.both(_LOOKUP, access.namespace("CREATE_TOPIC")),
             changes(_create_missed),
         ),
         ("PUT /compaction", access.topic("COMPACT"), changes(_of_each(compaction.request, _check_compactable))),
