@@ -18,7 +18,8 @@ setup:  ## virtual environment and packages; leaves .venv/bin/spark-pulsar, and 
 java:
 	@.ci/setup java
 
-demo: java  ## real flights through the broker and Spark, in under 3 minutes
+demo:  ## real flights through the broker and Spark, in two minutes with its own set-up
+	@.ci/setup demo
 	@$(BIN)/python jobs/demo.py
 
 check: setup  ## style, types, import contracts

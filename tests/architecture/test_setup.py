@@ -66,7 +66,7 @@ def test_the_lines_of_pip_become_a_few(tree: Path) -> None:
     lines.insert(50, "  Downloading large-1-py3-none-any.whl (55.0 MB)")
     lines += ["DEPRECATION: a wall of text", "Building wheels for collected packages: one, two"]
     lines += ["Installing collected packages: one, two, three", "ERROR: no such package"]
-    program = f"set -euo pipefail\n{function}\nprogress"
+    program = f"set -euo pipefail\n{function}\nprogress .venv/setup.log"
     env = {"PATH": str(tree.parent / "tools")}
     done = subprocess.run(
         ["bash", "-c", program], input="\n".join(lines), cwd=tree, env=env, capture_output=True, text=True, check=True
