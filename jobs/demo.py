@@ -41,6 +41,8 @@ def spark_submit(job: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
     env["SPARK_CONF_DIR"] = str(JOBS.parent / "conf")
     env["PYSPARK_PYTHON"] = env["PYSPARK_DRIVER_PYTHON"] = sys.executable
     env["SPARK_LOCAL_IP"] = "127.0.0.1"
+    # The jobs are over before the JVM's optimizing compiler pays.
+    env.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     env["PYTHONWARNINGS"] = "ignore::FutureWarning"  # PySpark's on pandas 3, in every process
     return [str(binaries / "spark-submit"), "--master", "local[2]", str(JOBS / job), *arguments], env
 
