@@ -28,7 +28,7 @@ from spark_pulsar.ledger.state.apply import apply
 from spark_pulsar.ledger.state.cursors.records import CursorAcked, CursorCreated
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.state.ledgers import LedgerOpened
-from spark_pulsar.ledger.state.snapshot import Row, take_dirty_rows
+from spark_pulsar.ledger.state.snapshot import Row, pop_dirty_rows
 from spark_pulsar.ledger.state.topics import TopicCreated
 from spark_pulsar.model.positions.ids import LATEST, Position
 from spark_pulsar.storage.files import FileStorage
@@ -114,7 +114,7 @@ def checkpoints(state: DurableState, holes: int) -> None:
 
     def show(what: str) -> None:
         started = time.perf_counter()
-        rows = take_dirty_rows(state)
+        rows = pop_dirty_rows(state)
         took_ms = (time.perf_counter() - started) * 1000
         print(f"  {what}: {len(rows):,} rows, {sum(map(size_of, rows)) / 1e6:.2f} MB, gathered in {took_ms:.1f} ms")
 

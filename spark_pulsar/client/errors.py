@@ -59,7 +59,7 @@ class EncryptionKeyError(PulsarError):
 
 
 class DecryptionError(PulsarError):
-    """A message that no private key at hand opens, or whose encrypted bytes were changed."""
+    """Error of a message that none of the client's private keys opens, or whose encrypted bytes were changed."""
 
 
 class UnexpectedReply(PulsarError):

@@ -78,7 +78,7 @@ _CURES: Final = (
         r"maximum number of subscriptions",
         f"the policy maxSubscriptionsPerTopic {_LEVELS} counts readers, too: raise it with pulsar-admin namespaces "
         "set-max-subscriptions-per-topic or pulsar-admin topicPolicies set-max-subscriptions-per-topic, or delete "
-        "subscriptions that nobody needs (pulsar-admin topics subscriptions)",
+        "subscriptions that are not needed (pulsar-admin topics subscriptions)",
     ),
     _cure(
         r"Topic reached max consumers limit",
@@ -100,7 +100,7 @@ _CURES: Final = (
     _cure(
         r"maximum number of topics in namespace",
         "the policy maxTopicsPerNamespace of the namespace or of the broker: raise it with pulsar-admin namespaces "
-        "set-max-topics-per-namespace, or delete topics that nobody needs",
+        "set-max-topics-per-namespace, or delete topics that are not needed",
     ),
     _cure(
         r"schema auto updating is disabled",

@@ -266,8 +266,8 @@ class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._planning().report()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """One for each topic partition with messages between the offsets; one for all, with their rows if they are at
-        hand, for a small micro-batch."""
+        """Returns one for each topic partition with messages between the offsets; for a small micro-batch one for all,
+        with their rows if the driver has kept them."""
         until = SourceOffset.from_json(end)
         tasks = self._planning().tasks(SourceOffset.from_json(start), until)
         if len(tasks) == 1:

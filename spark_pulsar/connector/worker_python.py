@@ -1,4 +1,4 @@
-"""Python of Spark's workers: which one it is, what it lacks, and the driver's own where nobody chose.
+"""Python of Spark's workers: which one it is, what it lacks, and the driver's own where no setting names one.
 
 Spark starts its workers, and the processes in which it searches for formats, as `PYSPARK_PYTHON` says, else as
 `python3`. A script that runs by the path of its environment's Python, with another `python3` on the search path, so
@@ -30,7 +30,7 @@ _FOUND_BY_SPARK: Final = ("pyspark_pulsar", *PACKAGES)
 """Modules of an installed spark-pulsar with which Spark finds the format by itself, and can use it."""
 _VARIABLE: Final = "PYSPARK_PYTHON"
 _CHOSEN_BY: Final = (_VARIABLE, "PYSPARK_DRIVER_PYTHON", "PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "SPARK_CONNECT_MODE")
-"""Variables of a process whose workers somebody else has chosen, or runs."""
+"""Variables of a process whose workers another program has chosen, or runs."""
 _PROBE_TIMEOUT_S: Final = 30
 _PROBE: Final = """
 import importlib.util, json, platform, sys
@@ -81,7 +81,7 @@ def probe(command: str, *names: str) -> WorkerPython | None:
 
 def choose_own() -> None:
     """Sets `PYSPARK_PYTHON` to this Python, where spark-pulsar is installed, if the `python3` that Spark would start
-    has none (READ-36). Only in a program that may start Spark itself: nobody has chosen a Python, and no session is
+    has none (READ-36). Only in a program that may start Spark itself: no setting names a Python, and no session is
     there."""
     if any(name in os.environ for name in _CHOSEN_BY) or _is_ours() or not sys.executable:
         return

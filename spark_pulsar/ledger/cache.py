@@ -71,7 +71,7 @@ class EntryCache:
         self._keep(run)
 
     def insert_columns(self, columns: EntryColumns) -> None:
-        """Keeps entries of many ledgers just appended; a run is made of one only when it is looked up."""
+        """Keeps entries of many ledgers just appended; makes a run of one only at its lookup."""
         columns = columns.compact()
         ledgers = self._ledgers
         for index, (ledger_id, entry_id) in enumerate(zip(columns.ledger_ids, columns.entry_ids, strict=True)):

@@ -55,7 +55,7 @@ class EntryRun:
     | `buffer` | immutable bytes that hold all entries in rising order, without overlap |
     | `starts`, `ends` | offsets into `buffer`, one each per entry (list of ints or `array('I')`) |
     | `message_counts` | messages in each entry (more than 1 in a batch), same length; None when each holds one |
-    | `oldest_publish_ms` | lowest publish time of its entries, -1 until it is looked at (for the TTL) |
+    | `oldest_publish_ms` | lowest publish time of its entries, -1 until it is read (for the TTL) |
     """
 
     ledger_id: int

@@ -48,7 +48,7 @@ class BodyReader:
         self.at = at
         self.end = len(body) if end is None else end
 
-    def take(self, size: int) -> bytes:
+    def read(self, size: int) -> bytes:
         """The next `size` bytes."""
         at = self.at
         if size < 0 or at + size > self.end:
@@ -58,15 +58,15 @@ class BodyReader:
 
     def i64(self) -> int:
         """A signed 64-bit number."""
-        return int.from_bytes(self.take(8), "little", signed=True)
+        return int.from_bytes(self.read(8), "little", signed=True)
 
     def u32(self) -> int:
         """An unsigned 32-bit number."""
-        return int.from_bytes(self.take(4), "little")
+        return int.from_bytes(self.read(4), "little")
 
     def text(self) -> str:
         """A length-prefixed UTF-8 text."""
-        data = self.take(self.u32())
+        data = self.read(self.u32())
         try:
             return data.decode()
         except UnicodeDecodeError as error:
@@ -79,7 +79,7 @@ class BodyReader:
     def i64s(self) -> list[int]:
         """A counted list of signed 64-bit numbers."""
         count = self.u32()
-        return i64s_from(self.take(8 * count)).tolist()
+        return i64s_from(self.read(8 * count)).tolist()
 
     def finish(self) -> None:
         """RecordDamaged unless everything was read."""
@@ -123,7 +123,7 @@ _I64S: Final = Field(i64s_bytes, lambda reader: tuple(reader.i64s()))
 FIELDS: Final[Mapping[str, Field]] = {
     "int": Field(i64_bytes, BodyReader.i64),
     "str": Field(text_bytes, BodyReader.text),
-    "bytes": Field(lambda data: len(data).to_bytes(4, "little") + data, lambda reader: reader.take(reader.u32())),
+    "bytes": Field(lambda data: len(data).to_bytes(4, "little") + data, lambda reader: reader.read(reader.u32())),
     "Mapping[str, str]": Field(text_map_bytes, BodyReader.text_map),
     "Sequence[int]": _I64S,
     "tuple[int, ...]": _I64S,
@@ -227,7 +227,7 @@ class DeclaredRecord(Record):
 class Table(NamedTuple):
     """Name and columns (with SQL types) of a table of the checkpoint; the first `keys` columns are its primary key.
     `values` gives, for a `DurableState` and a key, the other columns of the row, None when the row is to be deleted;
-    the rows of `cursor_blocks` come from `take_blocks`."""
+    the rows of `cursor_blocks` come from `pop_changed_blocks`."""
 
     name: str
     keys: int

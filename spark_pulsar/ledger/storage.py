@@ -126,8 +126,8 @@ class Storage(Protocol):
         """
 
     def read_at_once(self, ledger_id: int, entry_id: int, max_entries: int, max_bytes: int) -> list[EntryRun]:
-        """Reads entries that are at hand without waiting for the disk, beginning with `entry_id`, no more than either
-        limit. Empty when none is at hand, for whatever reason. Never raises."""
+        """Reads entries from memory, without waiting for the disk, beginning with `entry_id`, no more than either
+        limit. Empty when none is in memory, for any reason. Never raises."""
 
     def sizes(self, ledger_id: int, first: int, end: int) -> list[int]:
         """The size of each of the entries `first … end - 1` of a ledger, without reading them; any thread may

@@ -107,7 +107,7 @@ class Engine:
         clock_ahead: Callable[[], int] = lambda: 0,
     ) -> None:
         """`clock` reads milliseconds that never go back, `clock_ahead` how far the wall clock is ahead of them;
-        `has_room` returns whether one more connection may be served beside so many; `memory` is what they share;
+        `has_room` returns whether one more connection may be served beside that number; `memory` is what they share;
         `providers` check credentials, while authentication is on; `admission` counts connections; `directory` is on the
         disk of the storage."""
         self.loop = loop

@@ -238,7 +238,7 @@ class _Runner:
             await asyncio.to_thread(tls.reload)
 
     def _has_room_beside(self, pending: int) -> bool:
-        """Returns whether one more handshake may begin beside so many: each takes the place of a connection."""
+        """Returns whether one more handshake may begin beside that number: each takes the place of a connection."""
         return self._limit.has_room(pending + (0 if self._engine is None else len(self._engine.connections)))
 
     # The engine

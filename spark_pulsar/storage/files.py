@@ -16,7 +16,7 @@ from spark_pulsar.ledger.state.cursors.records import CursorAcked
 from spark_pulsar.ledger.state.damage import TopicDamaged
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.state.ledgers import LedgersTrimmed
-from spark_pulsar.ledger.state.snapshot import Row, take_dirty_rows, take_some_dirty_rows
+from spark_pulsar.ledger.state.snapshot import Row, pop_dirty_rows, pop_some_dirty_rows
 from spark_pulsar.ledger.storage import OnDurable, RecoveryReport, StorageError, StorageFailed
 from spark_pulsar.storage.checkpoint.checkpoint import Checkpoint, CommitUncertain, JournalMark
 from spark_pulsar.storage.checkpoint.copy import CheckpointCopy
@@ -270,7 +270,7 @@ class FileStorage:
 
     def prepare_checkpoint(self, state: DurableState) -> bool:
         """See `Storage.prepare_checkpoint`."""
-        rows = take_some_dirty_rows(state, _ROWS_A_TURN)
+        rows = pop_some_dirty_rows(state, _ROWS_A_TURN)
         self._note_rows(rows)
         self._prepared_rows += len(rows)
         # Rows that change all the time are taken again and again: not for ever.
@@ -296,7 +296,7 @@ class FileStorage:
             for record in dropped:
                 apply(state, record)
             self._journal.submit(dropped, None)
-        self._note_rows(take_dirty_rows(state))
+        self._note_rows(pop_dirty_rows(state))
         plan.rows.extend(self._rows.values())
         self._journal.barrier(lambda group: self._settle_later(plan, group))
 
@@ -420,7 +420,7 @@ class FileStorage:
         self._background.close()
         try:
             if state is not None and final and self._journal.failure is None:  # what ended just now may have failed
-                self._note_rows(take_dirty_rows(state))
+                self._note_rows(pop_dirty_rows(state))
                 plan = SettlePlan(list(self._rows.values()), self._mark.first_segment, last_group=final[0])
                 self._commit(plan, {})
         except OSError as error:

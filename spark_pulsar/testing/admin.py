@@ -82,7 +82,7 @@ class BrokerAdmin:
         self.put(f"namespaces/{_namespace(namespace)}")
 
     def delete_namespace(self, namespace: str, *, force: bool = False) -> None:
-        """Deletes a namespace; with `force` its topics first, and whoever is connected to them is disconnected.
+        """Deletes a namespace; with `force` its topics first, and disconnects their clients.
 
         (Apache Pulsar's own way to force it is off unless `forceDeleteNamespaceAllowed` says otherwise.)
         """

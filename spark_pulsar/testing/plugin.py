@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from spark_pulsar.testing.running import PulsarUnderTest
 
 _GROUP = "pulsar"
-_MARKER = "pulsar_topic(partitions=0): the topic of the fixture pulsar_topic has so many partitions"
+_MARKER = "pulsar_topic(partitions=0): the topic of the fixture pulsar_topic has that many partitions"
 
 
 class TopicFactory(Protocol):

@@ -128,7 +128,7 @@ class BrokerProcess:
         return f"running (pid {self._process.pid})" if status is None else f"ended with status {status}"
 
     def client(self, role: str = ADMIN_ROLE, **settings: Any) -> pulsar.Client:
-        """Makes an official client of a role: the super user, or anybody without tokens, unless another one is named.
+        """Makes an official client of a role: the super user, or no role without tokens, unless another one is named.
 
         `settings` are those of `pulsar.Client`; it logs warnings only unless `logger` says otherwise. Clients that are
         still open when the broker is closed are closed first.
@@ -152,12 +152,12 @@ class BrokerProcess:
 
     @property
     def client_options(self) -> dict[str, Any]:
-        """Arguments of `pulsar.Client` as the super user, or as anybody without tokens."""
+        """Arguments of `pulsar.Client` as the super user, or as no role without tokens."""
         return self.as_role(ADMIN_ROLE).client_options
 
     @property
     def spark_options(self) -> dict[str, str]:
-        """Options of `format("pulsar")` as the super user, or as anybody without tokens."""
+        """Options of `format("pulsar")` as the super user, or as no role without tokens."""
         return self.as_role(ADMIN_ROLE).spark_options
 
     @property

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class RunningPulsar:
-    """A Pulsar that somebody else runs: a container, a cluster. It has the clients of a `BrokerProcess`; its life is
+    """A Pulsar that another program runs: a container, a cluster. It has the clients of a `BrokerProcess`; its life is
     not in the hands of the tests."""
 
     is_running = True

@@ -19,7 +19,7 @@ from spark_pulsar.ledger.state.appending import EntriesAppended
 from spark_pulsar.ledger.state.apply import apply, decode_record
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.state.ledgers import EntriesDropped, LedgersTrimmed
-from spark_pulsar.ledger.state.snapshot import Row, load_rows, take_dirty_rows
+from spark_pulsar.ledger.state.snapshot import Row, load_rows, pop_dirty_rows
 from spark_pulsar.ledger.storage import OnDurable, RecoveryReport, StorageFailed
 from spark_pulsar.storage.journal.groups import records_of
 from spark_pulsar.storage.journal.journal import Submission
@@ -198,7 +198,7 @@ class MemoryStorage:
             apply(state, record)
         if dropped:
             self._pending.append(Submission(dropped, None))
-        self._pending.append(take_dirty_rows(state))
+        self._pending.append(pop_dirty_rows(state))
         if self._auto:
             self.sync()
 
@@ -226,7 +226,7 @@ class MemoryStorage:
         """See `Storage.close`."""
         if not self._crashed:
             if state is not None:
-                self._pending.append(take_dirty_rows(state))
+                self._pending.append(pop_dirty_rows(state))
             self.sync()
 
     # Faults

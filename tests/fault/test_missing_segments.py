@@ -85,7 +85,7 @@ def test_a_journal_without_segments_is_found_and_what_comes_then_stays(made: Mad
     if not spares:
         for path in made.layout.spares().values():
             path.unlink()
-    assert any("nobody knows what came after" in text for text in made.errors())
+    assert any("it is not known what came after" in text for text in made.errors())
     state = made.world.open()
     assert [damage.end for damage in state.topics[1].damages] == [100]
     made.world.apply_and_submit(CounterSet("kept", 7))

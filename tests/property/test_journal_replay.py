@@ -13,7 +13,7 @@ from spark_pulsar.ledger.state.apply import apply, decode_record
 from spark_pulsar.ledger.state.cursors import cursor
 from spark_pulsar.ledger.state.cursors import records as cursor_records
 from spark_pulsar.ledger.state.durable_state import DurableState
-from spark_pulsar.ledger.state.snapshot import TABLES, Row, load_rows, take_dirty_rows, take_some_dirty_rows
+from spark_pulsar.ledger.state.snapshot import TABLES, Row, load_rows, pop_dirty_rows, pop_some_dirty_rows
 from spark_pulsar.storage.journal.groups import records_of
 from spark_pulsar.storage.journal.journal import Submission
 from tests.contract.histories import History, picture
@@ -26,7 +26,7 @@ class Tables:
         self.rows: dict[str, dict[tuple[object, ...], tuple[object, ...]]] = {table.name: {} for table in TABLES}
 
     def take(self, state: DurableState) -> None:
-        self.store(take_dirty_rows(state))
+        self.store(pop_dirty_rows(state))
 
     def store(self, rows: Iterable[Row]) -> None:
         for row in rows:
@@ -87,8 +87,8 @@ def test_rows_that_are_taken_a_few_at_a_time_are_the_same(seed: int, moments: li
         taken: dict[tuple[str, tuple[object, ...]], Row] = {}
         for _ in range(moment):
             history.submit(3)
-            rows = take_some_dirty_rows(history.state, most)
+            rows = pop_some_dirty_rows(history.state, most)
             taken |= {(row.table, row.key): row for row in rows}
-        taken |= {(row.table, row.key): row for row in take_dirty_rows(history.state)}
+        taken |= {(row.table, row.key): row for row in pop_dirty_rows(history.state)}
         tables.store(taken.values())
         assert picture(tables.load()) == picture(history.state)

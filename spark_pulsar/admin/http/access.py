@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def anyone(_core: Core, _call: Call) -> None:
-    """Refuses nobody."""
+    """Lets every role in."""
 
 
 def _rule(allows: Callable[[Core, Call], bool], status: int, words: Callable[[Call], str]) -> Rule:

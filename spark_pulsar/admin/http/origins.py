@@ -64,7 +64,7 @@ class AllowedHosts:
 
     def _is_own_origin(self, origin: str, host: str) -> bool:
         """Returns whether the page is of this broker itself, or of a host that is allowed. An address is no sign of
-        trust: anybody has one."""
+        trust: every program has one."""
         try:
             parts = urlsplit(origin)
         except ValueError:
@@ -75,7 +75,7 @@ class AllowedHosts:
         return name in self._names or _is_loopback(name)
 
     def _may_be_called(self, host: str) -> bool:
-        """Returns whether a name of this broker cannot be one that somebody else gave it: addresses have no name."""
+        """Returns whether only this broker can have this name: an address has no name."""
         name = host_of(host)
         return name in self._names or _is_loopback(name) or _address(name) is not None
 

@@ -1,4 +1,4 @@
-"""Costly requests in slices: the loop serves everybody else between two of them.
+"""Costly requests in slices: the loop serves all other connections between two of them.
 
 A costly read, a rendered answer or a change is a generator that yields after each little step. All requests of the
 admin API share the slices: one slice of one request in each round of the loop, in rotation.

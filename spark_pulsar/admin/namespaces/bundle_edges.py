@@ -46,7 +46,7 @@ def hash_of(topic: str) -> int:
 
 
 def equal_parts(bundles: int) -> list[int]:
-    """Returns the edges of so many bundles of one size."""
+    """Returns the edges of `bundles` bundles of one size."""
     return [*(index * ((1 << 32) // bundles) for index in range(bundles)), _LAST]
 
 

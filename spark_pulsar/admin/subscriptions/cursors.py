@@ -188,7 +188,7 @@ def create_in_steps(core: Core, name: TopicName, subscription: str, place: Place
     done = _after(len(lacking), lambda: answer(None))
     for topic in lacking:
         if subscription in topic.subscriptions or core.topics.get(topic.full_name) is not topic:
-            done()  # somebody else was quicker, or deleted the topic
+            done()  # another request was quicker, or deleted the topic
             continue
         made = lifecycle.create_subscription(core, topic, subscription, lifecycle.at_end(topic), place.properties)
         if place.position == LATEST:

@@ -1,4 +1,4 @@
-"""Requests of sessions that are costly: done in slices, so that one never holds up everybody else.
+"""Costly requests of sessions: done in slices, so that none delays all other sessions.
 
 A request is an iterator of steps; each does a little and yields what it cost, in microseconds as estimated. A turn does
 steps up to `TURN_COST`, of the requests of all sessions together. Sessions take turns request by request, and one whose

@@ -33,7 +33,7 @@ PAUSE_MS: Final = 10
 _BLOCKS_A_TURN: Final = 8
 """Blocks of 4,096 entries that one turn releases, ..."""
 _RANGES_A_TURN: Final = 1_000
-"""... fewer when they hold so many ranges."""
+"""... fewer when they hold this number of ranges."""
 
 
 class DelayWatch:

@@ -170,12 +170,12 @@ def _parsed(text: str) -> tuple[Permissions, str]:
 
 def flaw_of_roles(principal: Principal, proxy_roles: Collection[str], *, may_name_itself: bool = False) -> str:
     """Returns the flaw of a principal, empty when there is none: a proxy must name the role of its client, which is no
-    proxy's, and nobody else may name one (AU-10). `may_name_itself`: or only its own, as over HTTP."""
+    proxy's, and no other role may name one (AU-10). `may_name_itself`: or only its own, as over HTTP."""
     original = principal.original
     if principal.role in proxy_roles:
         if not original:
             return "a proxy that names no role of its client"
         return "a proxy that names the role of a proxy" if original in proxy_roles else ""
     if original and not (may_name_itself and original == principal.role):
-        return "a role for somebody else, named by no proxy"
+        return "a role for another client, named by no proxy"
     return ""

@@ -116,7 +116,7 @@ def _ack_in_transaction(core: Core, consumer: Consumer, command: CommandAck) -> 
 
 
 def _batch_size(core: Core, ledger_id: int, entry_id: int, claimed: int) -> int:
-    """Returns the number of messages of a batch: as its stored entry says, if that is at hand, or the client."""
+    """Returns the number of messages of a batch: that of its stored entry, if the cache holds it, else the client's."""
     run = core.cache.lookup(ledger_id, entry_id)
     if run is None or run.message_counts is None:
         return claimed

@@ -75,7 +75,7 @@ def create_partitioned_in_steps(
     for partition in lacking.names:
         if name.full not in core.state.partitioned or name.full in core.being_deleted:
             raise TopicNotFound(f"{name} was deleted meanwhile")
-        if partition.full not in core.state.topics_by_name:  # else somebody was quicker
+        if partition.full not in core.state.topics_by_name:  # else another request was quicker
             topic = _create(core, partition)
             for subscription, its_properties in lacking.subscriptions.items():
                 _create_durable(core, topic, subscription, before_first(topic), its_properties)
@@ -144,7 +144,7 @@ def delete_partitioned(core: Core, name: TopicName) -> None:
 
 def delete_partitioned_in_steps(core: Core, name: TopicName) -> Generator[None, None, None]:
     """Does what `delete_partitioned` does, partition by partition; none can be created meanwhile. ServiceNotReady when
-    somebody else does it already."""
+    another request does it already."""
     if name.full in core.being_deleted:
         raise ServiceNotReady(f"{name} is being deleted")
     core.being_deleted.add(name.full)

@@ -35,7 +35,7 @@ class TooMuchAtOnce(NotAllowed):
 
 
 class AlreadyThere(NotAllowed):
-    """Error of a topic that somebody else created meanwhile."""
+    """Error of a topic that another request has created meanwhile."""
 
     http_status = 409
 
@@ -54,8 +54,8 @@ def most(config: BrokerConfig) -> int:
 
 
 def lacking_in_steps(core: Core, name: TopicName, partitions: int) -> Generator[None, None, Lacking]:
-    """Finds, step by step, the partitions that a topic lacks. NotAllowed when it may not have so many, InvalidTopicName
-    when their names are too long, TooMuchAtOnce when they cannot be created at once, ServiceNotReady when others were
+    """Finds, step by step, the partitions that a topic lacks. NotAllowed when that is too many, InvalidTopicName when
+    their names are too long, TooMuchAtOnce when they cannot be created at once, ServiceNotReady when others were
     created in this turn."""
     known = core.state.partitioned.get(name.full)
     if partitions > (0 if known is None else known.partitions) and partitions > most(core.config):
@@ -95,8 +95,7 @@ def check_room(core: Core, name: TopicName, more: int) -> None:
 
 
 def check_subscription(partitions: int, subscription: str, properties: Mapping[str, str]) -> None:
-    """Raises TooMuchAtOnce when a subscription and its properties cannot be written for so many partitions in one
-    turn."""
+    """Raises TooMuchAtOnce when a subscription and its properties cannot be written for all partitions in one turn."""
     _check_volume(partitions, _size_bytes(subscription, properties))
 
 

@@ -2,7 +2,7 @@
 
 A watcher hears of the persistent topics and partitions that match its pattern as they come and go, system topics left
 out. Changes of one turn are sent at once, when they are on disk. Lists are found and sent step by step, so that many
-topics hold nobody up (`entities.sliced_requests`).
+topics delay no other session (`entities.sliced_requests`).
 """
 
 from __future__ import annotations

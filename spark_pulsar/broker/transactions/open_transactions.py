@@ -32,7 +32,7 @@ class OpenTransactions:
     """Counts of open transactions, and the queue of their time-outs."""
 
     def __init__(self, core: Core, time_out: Callable[[Transaction], None]) -> None:
-        """`time_out` aborts a transaction that nobody ended."""
+        """`time_out` aborts a transaction that no client has ended."""
         self._core = core
         self._time_out = time_out
         self._sessions: dict[TransactionId, Session] = {}

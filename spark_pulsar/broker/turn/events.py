@@ -140,7 +140,7 @@ class StillReading(Event):
 
 @dataclass(slots=True)
 class ClockCorrected(Event):
-    """The machine's clock was corrected: wall-clock time is so many milliseconds ahead of that of turns."""
+    """Correction of the machine's clock: wall-clock time is ahead of the time of turns by this many milliseconds."""
 
     wall_ahead_ms: int
 

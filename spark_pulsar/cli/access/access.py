@@ -101,7 +101,7 @@ class Access:
 
     @property
     def hint(self) -> str:
-        """Advice for whoever the broker refuses."""
+        """Advice for a user whom the broker refuses."""
         if not self.authentication.plugin:
             given_by = "--auth-plugin and --auth-params, or authPlugin and authParams of client.conf"
             return f"no credentials were given: {given_by}"

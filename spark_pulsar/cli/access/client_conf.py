@@ -78,7 +78,7 @@ def read_client_conf(given: Path | None) -> ClientConf:
         return ClientConf()
     try:
         if named is None and path.stat().st_uid not in (0, os.geteuid()):
-            raise typer.BadParameter(f"{path} belongs to somebody else: it is read if --client-conf names it")
+            raise typer.BadParameter(f"{path} belongs to another user: --client-conf must name it to have it read")
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise typer.BadParameter(f"{path} cannot be read: {error}") from error

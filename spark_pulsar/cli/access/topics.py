@@ -11,7 +11,7 @@ import typer
 from spark_pulsar.cli.access.options import AccessOptions
 
 TIMEOUT_MS: Final = 1_000
-"""Time that a completion may take: whoever pressed the key waits."""
+"""Time that a completion may take: the user waits after pressing the key."""
 MOST: Final = 1_000
 _HOME: Final = "public/default"
 _DOMAIN: Final = "persistent://"

@@ -91,7 +91,7 @@ def _print_warnings(warnings: Sequence[str]) -> None:
 
 
 def _hint(reason: object) -> str:
-    """Returns advice for whoever got no answer."""
+    """Returns advice for a request without an answer."""
     if isinstance(reason, ssl.SSLCertVerificationError):
         return f"; {TRUST_HINT}"
     if isinstance(reason, ssl.SSLError):

@@ -1,4 +1,4 @@
-"""The pace of a producer: so many messages a second, in small portions."""
+"""Pace of a producer: a number of messages a second, in small portions."""
 
 from __future__ import annotations
 

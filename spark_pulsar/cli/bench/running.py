@@ -19,7 +19,7 @@ _JOIN_S: Final = 40.0
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """End of a measurement: after so many messages or seconds; 0 = at Ctrl-C."""
+    """End of a measurement: after a number of messages or seconds; 0 = at Ctrl-C."""
 
     messages: int
     time_s: float

@@ -85,7 +85,7 @@ def _admin(access: Access) -> Finding:
     place = urlsplit(access.url)
     port = place.port or (443 if access.uses_tls else 80)
     try:
-        version = _fetch(access, "brokers/version")  # anybody may see it
+        version = _fetch(access, "brokers/version")  # every role may see it
         _fetch(access, "clusters")
     except CredentialsError as error:
         return Finding(check, State.FAIL, credentials_failure(error))

@@ -82,7 +82,7 @@ def consume(
     ] = "latest",
     timeout: Annotated[
         float,
-        typer.Option(min=0, help="End with status 1 when no message comes for so many seconds; 0 = wait for ever."),
+        typer.Option(min=0, help="End with status 1 when no message comes for this many seconds; 0 = wait for ever."),
     ] = 0.0,
     form: Form = MessageFormat.TEXT,
     values_only: ValuesOnly = False,

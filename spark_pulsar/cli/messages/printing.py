@@ -27,7 +27,7 @@ class Printer:
         """A pipe gets the payloads' text as it is, with its control characters."""
 
     def print(self, message: pulsar.Message) -> None:
-        """Prints a message. Raises BrokenPipeError when nobody reads any more."""
+        """Prints a message. Raises BrokenPipeError when the reader of the pipe has ended."""
         try:
             line = self._line(message)
         except UnicodeDecodeError:

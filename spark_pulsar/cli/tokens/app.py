@@ -115,7 +115,7 @@ def create_key_pair(
 
 @_command("create")
 def create(
-    subject: Annotated[str, typer.Option("--subject", "-s", help="Role of whoever shows the token.")],
+    subject: Annotated[str, typer.Option("--subject", "-s", help="Role of the token's bearer.")],
     secret_key: SecretKey = None,
     private_key: PrivateKey = None,
     algorithm: Annotated[

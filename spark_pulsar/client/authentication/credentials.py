@@ -21,7 +21,7 @@ class Credentials(Protocol):
 
 
 class NoCredentials:
-    """Credentials of a client that names nobody, or only its certificate."""
+    """Credentials of a client that names no role, or shows only its certificate."""
 
     def __init__(self, method: str = "none") -> None:
         self._method: Final = method

@@ -53,7 +53,7 @@ class Inbox:
             self._notify()
 
     def release(self) -> None:
-        """Holds the connection back no more, not even for messages that are on their way in here: nobody takes them."""
+        """Stops holding the connection back, even for messages on their way to this inbox: no caller receives them."""
         with self._changed:
             self._is_released = True
             self._resume()

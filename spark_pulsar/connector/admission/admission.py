@@ -46,7 +46,7 @@ class Limits(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """Amount that is to be counted in one partition: so many messages, or so many bytes if these come first."""
+    """Amount that is to be counted in one partition: a number of messages, or of bytes if these come first."""
 
     messages: int
     size_bytes: int | None = None
@@ -101,7 +101,7 @@ class Counting:
     backlog: int
     """Messages from start to end: those that are counted, and an estimate of the others."""
     is_silent: bool = False
-    """True when more was waited for in vain: it holds up no other."""
+    """True when the wait for more was in vain: it delays no other partition."""
     is_cut_short: bool = False
     """True when its end is gone from the broker, so that nothing more will come."""
 

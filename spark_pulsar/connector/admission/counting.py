@@ -37,7 +37,7 @@ _ALL_QUEUED_BYTES: Final = 64 << 20
 
 
 def queued_bytes(partitions: int) -> int:
-    """Returns the bytes that may wait unread for each of so many partitions."""
+    """Returns the bytes that may wait unread for each of `partitions` partitions."""
     return max(min(_QUEUED_BYTES, _ALL_QUEUED_BYTES // max(partitions, 1)), _LEAST_QUEUED_BYTES)
 
 
@@ -261,11 +261,11 @@ class PartitionLookAhead:
         self._kept_bytes, self._kept_from = 0, position
 
     def has_kept(self, start: ReadPosition) -> bool:
-        """Returns whether the entries from `start` up to the frontier are at hand. Chunks are not kept."""
+        """Returns whether the entries from `start` up to the frontier are kept. Chunks never are."""
         return self._fetch is not None and self._kept_from[:2] <= start[:2]
 
     def arrived_range(self, work: TopicRange) -> ArrivedRange | None:
-        """Returns the entries of a range, None if some are not at hand."""
+        """Returns the entries of a range, None if some are not kept."""
         if not self.has_kept(work.start) or self._frontier < work.end:
             return None
         return ArrivedRange(work, [_part_of(block, work) for block in self._kept])

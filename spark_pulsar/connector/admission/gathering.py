@@ -35,7 +35,7 @@ class Gathering:
         self._cut_short: set[str] = set()
         """Partitions whose end is gone from the broker, so that nothing more will come."""
         self._silent: set[str] = set()
-        """Partitions that were waited for in vain."""
+        """Partitions that sent nothing in time."""
         self._client = client
         self._partition = partition
         self._arrived = arrived

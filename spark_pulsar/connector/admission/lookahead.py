@@ -136,7 +136,8 @@ class LookAhead:
     def has_all(
         self, start: Mapping[str, ReadPosition], end: Mapping[str, ReadPosition], most_messages: int, timeout_ms: int
     ) -> bool:
-        """Waits for all messages from `start` to `end`, if these are `most_messages` at most; whether all are at hand.
+        """Waits for all messages from `start` to `end`, if these are `most_messages` at most; returns whether all of
+        them are kept.
 
         Raises TopicNotFound, OperationTimeout as `PartitionLookAhead.count`.
         """
@@ -162,7 +163,7 @@ class LookAhead:
         return sum(self.partition(topic).counted(at, end[topic]).total for topic, at in begins.items()) <= most_messages
 
     def arrived_ranges(self, works: Collection[TopicRange]) -> list[ArrivedRange] | None:
-        """Returns the entries of each range, None if some are not at hand."""
+        """Returns the entries of each range, None if some are not kept."""
         found: list[ArrivedRange] = []
         for work in works:
             known = self._partitions.get(work.topic)

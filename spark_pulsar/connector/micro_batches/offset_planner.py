@@ -307,7 +307,7 @@ class OffsetPlanner:
         self._polling.answered()
 
     def _is_small(self, start: SourceOffset, end: Mapping[str, ReadPosition]) -> bool:
-        """Returns whether one task shall read several partitions, whose messages are few and at hand."""
+        """Returns whether one task shall read several partitions, whose messages are few and kept."""
         self._at_hand = None
         begins = existing(start, end)
         changed = sum(1 for topic, at in end.items() if begins.get(topic, EARLIEST) < at)
@@ -395,7 +395,7 @@ class OffsetPlanner:
         self._report_losses(losses)
 
     def rows(self, ranges: Sequence[TopicRange], end: SourceOffset) -> list[pa.RecordBatch] | None:
-        """Returns the rows of the small micro-batch that ends at `end`, None if they are not at hand."""
+        """Returns the rows of the small micro-batch that ends at `end`, None if they are not kept."""
         read, _ = self._pruning.split(end.positions, end.partition_counts)
         if self._small_batches is None or self._look_ahead is None or read != self._at_hand:
             return None

@@ -42,7 +42,7 @@ class SmallBatches:
     def is_small(
         self, look_ahead: LookAhead, start: Mapping[str, ReadPosition], end: Mapping[str, ReadPosition]
     ) -> bool:
-        """Returns whether all messages from `start` to `end` are at hand, and few."""
+        """Returns whether all messages from `start` to `end` are kept, and few."""
         if self._projection.decoding is not None and self._projection.decoding.publishes:
             return False  # messages that are dropped here and read again by a task would publish dead letters twice
         try:

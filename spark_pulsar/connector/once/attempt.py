@@ -75,7 +75,7 @@ class TaskAttempt:
         return self.batch_id if self.transaction is None else self.transaction.least
 
     def producer_name(self, partition_count: int, task: int | None = None) -> str:
-        """Returns the name of the producers of the task, or of another one, on a topic with so many partitions.
+        """Returns the name of the producers of the task, or of another one, on a topic with that number of partitions.
 
         Rows go elsewhere, and have other numbers, once partitions are added: these are other producers then. Ids that
         are counted have no room for the whole number of the micro-batch: the rest of it is the epoch in the name.

@@ -54,7 +54,7 @@ class Extents:
         return self.messages.cumsum()
 
     def at(self, message: int) -> tuple[ReadPosition, int]:
-        """Returns the last position between two entries with at most so many messages before it, and how many there
+        """Returns the last position between two entries with at most that many messages before it, and how many there
         are; `message` is less than there are in all."""
         import numpy as np
 
@@ -76,8 +76,8 @@ def cut_points(
 ) -> dict[str, tuple[ReadPosition, ...]]:
     """Returns the positions at which each range is cut, of those whose extents are known, in order.
 
-    With `min_partitions` the ranges are cut into about so many parts in all, in proportion to their messages; with
-    `max_records` no part has more messages, as far as these are known.
+    With `min_partitions` the ranges are cut into about that number of parts in all, in proportion to their messages;
+    with `max_records` no part has more messages, as far as these are known.
     """
     known = {work.topic: work for work in ranges if work.topic in extents and extents[work.topic].total > 0}
     total = sum(extents[topic].total for topic in known)

@@ -4,7 +4,7 @@ A driver that dies around its commit leaves a query that does not know whether i
 perhaps a transaction that is still open, or just about to be committed. So the first task of each micro-batch
 
 - publishes a note of its transaction, in no transaction;
-- ends what was noted before: aborts each transaction of which no commit can be read. Whoever has noted a transaction
+- ends what was noted before: aborts each transaction of which no commit can be read. A run that has noted a transaction
   later decides about the earlier one, so that of two that run the same micro-batch one at most commits;
 - then reads which micro-batch was committed last. If it is this one, the rows are there: the driver aborts;
 - else publishes that it has got so far, for a later attempt of the task, which cannot read on;

@@ -35,6 +35,6 @@ class TopicLimit:
         return learned[0]
 
     def refused(self, payload_bytes: int) -> None:
-        """Learns from a refused entry whose payload had so many bytes before compression."""
+        """Learns from the size of a refused entry's payload before compression."""
         known, halved = self.batch_bytes, max(1, payload_bytes // 2)
         _LEARNED[self._place] = (halved if known is None else min(known, halved), monotonic_ms())

@@ -1,9 +1,9 @@
 """Sizes inside a ledger: how many bytes its first entries take, without a number for each entry.
 
-A *mark* says what the first so many entries take. The ledger notes one for every 64 KiB appended, and few are kept once
-it is sealed. Between two marks a *window* holds it for every entry: for an exact size the entries between
-two marks measured (`ManagedLedger.unmeasured`, `learn`), which is a small read. Nothing of it is stored: after a
-restart the first measurement of a ledger brings its marks back.
+A *mark* holds the bytes of a number of first entries. The ledger notes one for every 64 KiB appended, and keeps few
+once it is sealed. Between two marks a *window* holds these bytes for every entry: for an exact size the entries between
+two marks are measured (`ManagedLedger.unmeasured`, `learn`), which is a small read. Neither is stored: after a restart
+the first measurement of a ledger restores its marks.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class SizeWindow:
         self.sums = array("q", accumulate(sizes, initial=span.end_bytes - sum(sizes)))
 
     def entries_to(self, size_bytes: int) -> int:
-        """Counts the first entries that take at least so many bytes."""
+        """Counts the first entries that take at least `size_bytes`."""
         return self.first + bisect_left(self.sums, size_bytes)
 
 
 def known_around(info: LedgerInfo, windows: Iterable[SizeWindow], entries: int) -> Bounds:
-    """Finds the known sizes of a ledger next to so many entries."""
+    """Finds the known sizes of a ledger next to that of its first `entries` entries."""
     if entries in (0, info.entries):
         exact = info.size_bytes if entries else 0
         return Bounds(entries, exact, entries, exact)

@@ -16,15 +16,15 @@ MARK_BYTES: Final = 64 * 1024
 _SEALED_MARKS: Final = 32
 
 LEDGER_ID, ENTRIES, SIZE_BYTES, MESSAGES, NEXT_MARK_BYTES, OPENED_MS = range(6)
-"""The numbers of a ledger, by column. The two that never change are there to be looked at beside the others."""
+"""Columns of the numbers of a ledger. The two that never change are among them so that they are read together."""
 WIDTH: Final = 6
 
 _MINUTE_MS = 60_000
 
 
 class Bounds(NamedTuple):
-    """Known sizes next to a number of entries of a ledger, at or below it and at or above it: numbers of entries, and
-    the bytes that so many first entries take."""
+    """Known sizes next to a number of entries of a ledger, at or below it and at or above it: numbers of first entries,
+    and the bytes that these take."""
 
     low: int
     low_bytes: int
@@ -72,7 +72,7 @@ class SizeMarks:
         self.entries = kept
 
     def around_entries(self, entries: int, end: int, end_bytes: int) -> Bounds:
-        """The marks next to so many entries; the ledger's end is one."""
+        """Returns the marks next to a number of entries; the ledger's end is one."""
         at = bisect_left(self.entries, entries)
         if at < len(self.entries) and self.entries[at] == entries:
             return Bounds(entries, self.sizes[at], entries, self.sizes[at])

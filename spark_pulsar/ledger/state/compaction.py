@@ -27,7 +27,7 @@ class Compaction:
 
     | attribute | meaning |
     | --- | --- |
-    | `horizon` | the last entry that was looked at; what comes after it is held for the next time (CMP-C4) |
+    | `horizon` | the last compacted entry; later ones are kept for the next compaction (CMP-C4) |
     | `ledger` | the compacted ledger, None before the first one is done |
     | `index` | for every block of it: ledger and entry id of its first entry's source, its first entry's id; flat |
     | `last` | source and batch index (-1: no batch) of the last message that is left, -1:-1 when none is |
@@ -162,7 +162,7 @@ def _abandoned(state: DurableState, record: CompactionAbandoned) -> None:
     compaction.writing = None
 
 
-def _forgotten(state: DurableState, record: CompactionForgotten) -> None:
+def _removed(state: DurableState, record: CompactionForgotten) -> None:
     compaction = _of(state, record.topic_id)
     _drop(state, compaction.writing)
     _drop(state, compaction.ledger)
@@ -180,7 +180,7 @@ TRANSITIONS: Final[dict[type[Record], Callable[[DurableState, Any], None]]] = {
     CompactionBegun: _begun,
     CompactionFinished: _finished,
     CompactionAbandoned: _abandoned,
-    CompactionForgotten: _forgotten,
+    CompactionForgotten: _removed,
 }
 """Effects of the records, by type."""
 

@@ -94,8 +94,8 @@ def note_lost(topic: TopicState) -> None:
     topic.ledger.lost = [damage[:3] for damage in accepted if damage.ledger_id in topic.ledger.ledgers]
 
 
-def forget_ledgers(state: DurableState, topic: TopicState, ledger_ids: set[int]) -> None:
-    """Ledgers are gone, and with them what was damaged in them."""
+def remove_ledgers(state: DurableState, topic: TopicState, ledger_ids: set[int]) -> None:
+    """Removes the damage of ledgers that are removed."""
     topic.damages[:] = [damage for damage in topic.damages if damage.ledger_id not in ledger_ids]
     note_lost(topic)
     state.dirty["damages"].add(topic.topic_id)

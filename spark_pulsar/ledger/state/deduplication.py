@@ -94,7 +94,7 @@ def _sequences_reached(state: DurableState, record: SequencesReached) -> None:
         dirty.add((topic_id, producer))
 
 
-def _sequences_forgotten(state: DurableState, record: SequencesForgotten) -> None:
+def _sequences_removed(state: DurableState, record: SequencesForgotten) -> None:
     sequences = state.topic(record.topic_id).sequences
     for producer in record.producers or list(sequences):
         if sequences.pop(producer, None) is not None:
@@ -103,7 +103,7 @@ def _sequences_forgotten(state: DurableState, record: SequencesForgotten) -> Non
 
 TRANSITIONS: Final[Mapping[type[Record], Callable[[DurableState, Any], None]]] = {
     SequencesReached: _sequences_reached,
-    SequencesForgotten: _sequences_forgotten,
+    SequencesForgotten: _sequences_removed,
 }
 """Effects of the records, by type."""
 

@@ -92,7 +92,7 @@ class DelayBlock:
         return self.offsets[self.head : bisect_right(self.times_ms, time_ms, self.head)]
 
     def drop(self, entries: int) -> None:
-        """The first so many are over."""
+        """Removes the first `entries` ones, which are over."""
         self.head += entries
         if 2 * self.head >= len(self.offsets):
             del self.times_ms[: self.head], self.offsets[: self.head]
@@ -177,7 +177,7 @@ class Delays:
         block.drop(over)
         self._note_first(key, block)
 
-    def forget_ledger(self, ledger_id: int) -> list[BlockKey]:
+    def remove_ledger(self, ledger_id: int) -> list[BlockKey]:
         """The ledger is gone; returns the blocks that went with it."""
         if not self.held.discard_ledger(ledger_id):
             return []
@@ -271,11 +271,11 @@ def _delays_elapsed(state: DurableState, record: DelaysElapsed) -> None:
         state.dirty["delays"].add(key)
 
 
-def forget_ledgers(state: DurableState, topic: TopicState, ledger_ids: Iterable[int]) -> None:
+def remove_ledgers(state: DurableState, topic: TopicState, ledger_ids: Iterable[int]) -> None:
     """Ledgers of a topic are gone."""
     if topic.delays is not None:
         for ledger_id in ledger_ids:
-            state.dirty["delays"].update(topic.delays.forget_ledger(ledger_id))
+            state.dirty["delays"].update(topic.delays.remove_ledger(ledger_id))
 
 
 TRANSITIONS: Final[dict[type[Record], Callable[[DurableState, Any], None]]] = {

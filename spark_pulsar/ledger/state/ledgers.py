@@ -95,15 +95,15 @@ def _ledgers_trimmed(state: DurableState, record: LedgersTrimmed) -> None:
         return
     last = ledger.ledgers[front[-1]]
     for cursor in topic.cursors.values():
-        # Nobody can consume what is gone: a cursor inside stands behind it from now on.
+        # No consumer can read removed entries: a cursor inside stands behind them from now on.
         if cursor.mark_delete.ledger_id <= last.ledger_id:
             cursor.advance_mark_delete(Position(last.ledger_id, last.entries - 1))
             state.dirty["cursors"].add(cursor.cursor_id)
-    delays.forget_ledgers(state, topic, front)
-    transactions.forget_ledgers(state, topic, front)
+    delays.remove_ledgers(state, topic, front)
+    transactions.remove_ledgers(state, topic, front)
     _remove_ledgers(state, ledger, front)
     if topic.damages:
-        damage.forget_ledgers(state, topic, set(front))
+        damage.remove_ledgers(state, topic, set(front))
     for cursor in topic.cursors.values():
         mark_delete = cursor.mark_delete
         cursor.absorb()

@@ -69,7 +69,7 @@ def _deleted(state: DurableState, record: SchemasDeleted) -> None:
     state.dirty["schemas"].update((record.name, each.version) for each in gone)
 
 
-def _forgotten(state: DurableState, record: SchemasForgotten) -> None:
+def _removed(state: DurableState, record: SchemasForgotten) -> None:
     gone = state.schemas.pop(record.name, [])
     state.dirty["schemas"].update((record.name, each.version) for each in gone)
 
@@ -85,7 +85,7 @@ def _append(state: DurableState, name: str, stored: StoredSchema) -> None:
 TRANSITIONS: Final[dict[type[Record], Callable[[DurableState, Any], None]]] = {
     SchemaAdded: _added,
     SchemasDeleted: _deleted,
-    SchemasForgotten: _forgotten,
+    SchemasForgotten: _removed,
 }
 """Effects of the records, by type."""
 

@@ -37,10 +37,10 @@ class Row(NamedTuple):
     values: tuple[Any, ...] | None
 
 
-def take_dirty_rows(state: DurableState) -> list[Row]:
+def pop_dirty_rows(state: DurableState) -> list[Row]:
     """The rows that changed since the last call (all, after `DurableState()`); the state is clean afterwards."""
     rows: list[Row] = []
-    cursor_rows = [Row("cursor_blocks", *block) for block in cursors.take_blocks(state, state.dirty["cursors"])]
+    cursor_rows = [Row("cursor_blocks", *block) for block in cursors.pop_changed_blocks(state, state.dirty["cursors"])]
     for table, _, _, values in TABLES:
         if values is not None:
             keys = state.dirty[table]
@@ -49,7 +49,7 @@ def take_dirty_rows(state: DurableState) -> list[Row]:
     return rows + cursor_rows
 
 
-def take_some_dirty_rows(state: DurableState, most: int) -> list[Row]:
+def pop_some_dirty_rows(state: DurableState, most: int) -> list[Row]:
     """Some of the rows that changed since they were taken last, about `most` of them; they are clean afterwards."""
     rows: list[Row] = []
     for table, _, _, values in TABLES:
@@ -57,7 +57,7 @@ def take_some_dirty_rows(state: DurableState, most: int) -> list[Row]:
         while keys and len(rows) < most:
             key = keys.pop()
             if table == "cursors":
-                rows += [Row("cursor_blocks", *block) for block in cursors.take_blocks(state, (key,))]
+                rows += [Row("cursor_blocks", *block) for block in cursors.pop_changed_blocks(state, (key,))]
             assert values is not None, "there are no keys else"
             rows.append(Row(table, key if type(key) is tuple else (key,), values(state, key)))
     return rows

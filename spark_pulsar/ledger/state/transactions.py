@@ -241,7 +241,7 @@ def _ended(state: DurableState, record: TransactionEnded) -> None:
             _acknowledge(state.cursors[cursor_id], acks)
             state.dirty["cursors"].add(cursor_id)
     for topic_id in list(transaction.entries):
-        entries = _take_entries(state, transaction, topic_id)
+        entries = _remove_entries(state, transaction, topic_id)
         if not record.is_committed:
             withhold(state, state.topics[topic_id], list(entries))
     for ledger_id, entry_id in markers:
@@ -268,14 +268,14 @@ def withhold(state: DurableState, topic: TopicState, ranges: list[tuple[int, int
         state.dirty["cursors"].add(cursor.cursor_id)
 
 
-def _take_entries(state: DurableState, transaction: Transaction, topic_id: int) -> RangeSet:
+def _remove_entries(state: DurableState, transaction: Transaction, topic_id: int) -> RangeSet:
     entries = transaction.entries.pop(topic_id)
     del state.topics[topic_id].open_transactions[transaction.txn_id]
     state.dirty["transaction_entries"].update((*transaction.txn_id, each) for each in entries.ledgers())
     return entries
 
 
-def forget_ledgers(state: DurableState, topic: TopicState, ledger_ids: Iterable[int]) -> None:
+def remove_ledgers(state: DurableState, topic: TopicState, ledger_ids: Iterable[int]) -> None:
     """Removes the entries of transactions, open and ended, in ledgers that are gone."""
     for ledger_id in ledger_ids:
         if topic.ledger.withheld.discard_ledger(ledger_id):
@@ -284,7 +284,7 @@ def forget_ledgers(state: DurableState, topic: TopicState, ledger_ids: Iterable[
             if entries.discard_ledger(ledger_id):
                 state.dirty["transaction_entries"].add((*txn_id, ledger_id))
             if not entries:
-                _take_entries(state, state.transactions[txn_id], topic.topic_id)
+                _remove_entries(state, state.transactions[txn_id], topic.topic_id)
 
 
 TRANSITIONS: Final[dict[type[Record], Callable[[DurableState, Any], None]]] = {
@@ -416,7 +416,7 @@ def _sets_from(data: bytes) -> list[BatchSet]:
     reader, sets = BodyReader(data), []
     while reader.at < reader.end:
         ledger_id, entry_id, size = reader.i64(), reader.i64(), reader.u32()
-        sets.append((ledger_id, entry_id, int.from_bytes(reader.take(size), "little")))
+        sets.append((ledger_id, entry_id, int.from_bytes(reader.read(size), "little")))
     return sets
 
 

@@ -107,7 +107,7 @@ class EntrySet:
         return ledger_id, self._ledgers[ledger_id][0]
 
     def between(self, ledger_id: int, first: int, end: int, limit: int = 1 << 62) -> list[int]:
-        """Returns the entries of a range that the set holds, or so many of them."""
+        """Returns the entries of a range that the set holds, at most `limit` of them."""
         known = self._ledgers.get(ledger_id)
         if known is None:
             return []

@@ -1,8 +1,8 @@
 """Positions of entries, ids of messages with their total order and text form (ML-4), and ids of transactions.
 
-The text of a message id is `ledger:entry:partition:batch`, everywhere. Other spellings that people have at hand are
-read, too: with parts left out at the end, as the Java client prints them; `(ledger,entry,partition,batch)` of the
-Python and C++ clients; JSON of the admin API.
+The text of a message id is `ledger:entry:partition:batch`, everywhere. Other common spellings are read, too: with parts
+left out at the end, as the Java client prints them; `(ledger,entry,partition,batch)` of the Python and C++ clients;
+JSON of the admin API.
 
 On the wire both parts are uint64 and -1 is all ones; in here they are plain ints with -1 as itself. `signed` and
 `unsigned` convert.

@@ -20,7 +20,7 @@ from .intervals import Intervals
 WIDEST: Final = 65_536
 """Most bytes of the map."""
 MARGIN: Final = 4_096
-"""A map begins so many entries before the first one that comes: those of others come soon."""
+"""Number of entries by which a map begins before the first one that comes: those of others come soon."""
 _STRETCH: Final = re.compile(rb"\x01+")
 
 

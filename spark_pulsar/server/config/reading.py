@@ -54,7 +54,7 @@ def load_config(path: str | Path | None = None, overrides: Mapping[str, object] 
                 broker[_BROKER_KEYS[key][0]] = value
     if broker.get("authorization_enabled") and not broker.get("authentication_enabled"):
         raise InvalidConfiguration(
-            "authorizationEnabled=true: want authenticationEnabled=true too, without it nobody has a role"
+            "authorizationEnabled=true: want authenticationEnabled=true too, without it no client has a role"
         )
     if "keep_alive_interval_ms" in broker:
         broker["handshake_timeout_ms"] = broker["keep_alive_interval_ms"]

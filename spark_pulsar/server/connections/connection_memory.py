@@ -25,7 +25,7 @@ UNCOUNTED_BYTES: Final = 16 * 1024
 """Bytes each way that a connection may hold uncounted: as many as a stranger's first frame has."""
 SMALL_FRAME_BYTES: Final = 1024 * 1024
 TICK_S: Final = 1.0
-"""Interval of the checks while somebody waits."""
+"""Interval of the checks while a connection waits."""
 FRAME_STALL_S: Final = 2.0
 """Time without a byte after which a frame that others wait for ends its connection."""
 FRAME_TIME_S: Final = 10.0
@@ -107,7 +107,7 @@ class ConnectionMemory:
         self.few_bytes = budget_bytes // 16
         """Unread output up to which connections write views of larger buffers, which live as long."""
         self.is_short = False
-        """Unread output takes so much that connections with any get no more."""
+        """True when unread output takes so much of the memory that connections with any get no more."""
         self.shares: dict[Holder, Share] = {}
         self._waiting: tuple[dict[Holder, Share], dict[Holder, Share]] = ({}, {})
         """Connections whose frames wait, in the order of their coming: large frames, small ones."""

@@ -126,8 +126,8 @@ class Handshakes:
         has_room: Callable[[int], bool] = lambda _pending: True,
         waiting: Pending | None = None,
     ) -> None:
-        """`context` returns that of new handshakes; `has_room` returns whether one more may begin beside so many, and
-        `waiting` ends the oldest of too many."""
+        """`context` returns that of new handshakes; `has_room` returns whether one more may begin beside that number,
+        and `waiting` ends the oldest of too many."""
         self.loop = loop
         self.context = context
         self.has_room = has_room

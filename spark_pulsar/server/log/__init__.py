@@ -1,1 +1,1 @@
-"""The log of a broker process: a writer that holds nobody up, and limits of lines that strangers cause."""
+"""The log of a broker process: a writer that never delays the loop, and limits of lines that strangers cause."""

@@ -1,4 +1,4 @@
-"""Limits of the lines that strangers cause: so many a host and minute, the rest is counted (SEC-87).
+"""Limits of the lines that strangers cause: a number for each host and minute; the rest is counted (SEC-87).
 
 A record whose `host` is set (`extra=of_host(peer)`) counts against that host; others always pass.
 """
@@ -26,7 +26,7 @@ def of_host(peer: Any) -> dict[str, str]:
 
 
 class LinesOfHosts(logging.Filter):
-    """Filter that passes at most so many records of each logger for one host within a minute."""
+    """Filter that passes a limited number of records of each logger for one host within a minute."""
 
     def __init__(self, most: int, now_s: Callable[[], float] = time.monotonic) -> None:
         """`most`: 0 is no limit."""

@@ -40,7 +40,7 @@ class _ToWriter(logging.Handler):
 def logging_to_standard_error(level: str, lines_of_host: int) -> Iterator[None]:
     """Has the process's log written to standard error, and at the end what still waits. `lines_of_host`: lines that a
     host may cause a minute, 0: no limit."""
-    if sys.stderr is None:  # closed by whoever started the process
+    if sys.stderr is None:  # closed by the process's parent
         yield
         return
     limit = LinesOfHosts(lines_of_host)

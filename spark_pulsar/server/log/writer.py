@@ -1,6 +1,6 @@
 """Writer of the log: a bounded queue of lines and a thread that writes them, so that logging never waits (SEC-87).
 
-Standard error may be a pipe that nobody reads, a terminal that was stopped, or a file on a disk that hangs. What the
+Standard error may be a pipe without a reader, a terminal that was stopped, or a file on a disk that hangs. What the
 queue has no room for is counted, and reported once the writer goes on.
 """
 
@@ -97,8 +97,8 @@ class LogWriter:
         while rest:
             try:
                 rest = rest[os.write(self._descriptor, rest) :]
-            except BlockingIOError:  # whoever shares the file made it so
+            except BlockingIOError:  # a process that shares the file made it so
                 with contextlib.suppress(OSError):
                     select.select([], [self._descriptor], [])
-            except OSError:  # nobody will ever read it, or its disk is full: the lines are lost
+            except OSError:  # its reader has ended, or its disk is full: the lines are lost
                 return

@@ -39,7 +39,7 @@ _LOG: Final = logging.getLogger("spark_pulsar.security")
 _HASHES: Final = CryptContext(schemes=[bcrypt, apr_md5_crypt, des_crypt])
 """Forms of hashes: those of Apache Pulsar 4.0.8, apr1 and crypt, and bcrypt."""
 _NOBODYS: Final = "$apr1$nobodyno$6sNN5s3Tl6DN54.v.9.K2."
-"""Hash that passwords are compared with in vain while there are no users."""
+"""Hash that passwords are compared with, never equal, while there are no users."""
 
 
 class BasicProvider:

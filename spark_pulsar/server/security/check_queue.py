@@ -2,7 +2,7 @@
 
 A check of a password costs a tenth of a second on purpose, so that strangers who guess could keep owners out. Hosts
 take turns, whatever one of them sends; those that have come in before are first, then those that nothing is known of,
-then those whose last guesses were wrong. Every class gets some turns, so that nobody waits for ever.
+then those whose last guesses were wrong. Every class gets some turns, so that no client waits for ever.
 """
 
 from __future__ import annotations

@@ -172,7 +172,7 @@ def providers_of(config: ServerConfig, clock: Callable[[], int]) -> Providers | 
     if not config.broker.authentication_enabled:
         return None
     if not config.authentication_providers and not config.anonymous_user_role:
-        raise InvalidConfiguration("authenticationEnabled=true: want authenticationProviders, nobody could come in")
+        raise InvalidConfiguration("authenticationEnabled=true: want authenticationProviders, no client could connect")
     providers = [_provider(name, config) for name in dict.fromkeys(config.authentication_providers)]
     return Providers(providers, config.anonymous_user_role, clock)
 

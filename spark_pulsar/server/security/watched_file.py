@@ -33,7 +33,7 @@ class WatchedFile:
         return data
 
     def has_changed(self) -> bool:
-        """Returns whether the file is another one than at the last `read`, were that in vain or not."""
+        """Returns whether the file has changed since the last `read`, whether that succeeded or failed."""
         return self._read_stamp() != self._stamp
 
     def _read_stamp(self) -> _Stamp | None:

@@ -57,7 +57,7 @@ class Pipe(asyncio.Transport):
         await self._may_send.wait()
 
     def release(self, size_bytes: int) -> None:
-        """Notes that the WebSocket's client has taken so many bytes of the frames."""
+        """Notes the number of bytes of the frames that the WebSocket's client has read."""
         self._unread_bytes -= size_bytes
         if self._is_writing_paused and self._unread_bytes <= self._low_bytes:
             self._is_writing_paused = False

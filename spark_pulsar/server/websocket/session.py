@@ -101,7 +101,7 @@ class Session:
         self._pipe.send(frame)
 
     def release(self, size_bytes: int) -> None:
-        """Notes that the WebSocket's client has taken so many bytes of what a listener kept."""
+        """Notes the number of bytes of a listener's messages that the WebSocket's client has read."""
         self._pipe.release(size_bytes)
 
     async def partitions(self, topic: TopicName) -> list[str]:
@@ -170,5 +170,5 @@ class Session:
         for answer in (*self._waiting.values(), self._handshake):
             if answer is not None and not answer.done():
                 answer.set_exception(ServiceNotReady(self._refusal or GONE))
-                answer.exception()  # nobody may wait any more
+                answer.exception()  # no listener may wait any more
         self._on_end(self._refusal or GONE)

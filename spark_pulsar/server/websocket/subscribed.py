@@ -70,7 +70,7 @@ class Subscribed:
         return 0
 
     def grant(self, permits: int) -> None:
-        """Lets the broker send so many more messages."""
+        """Lets the broker send `permits` more messages."""
         self.permits += permits
         self._session.send(command_frame(requests.flow(self.consumer_id, permits)))
 

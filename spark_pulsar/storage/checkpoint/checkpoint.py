@@ -318,8 +318,8 @@ def connected(path: Path) -> sqlite3.Connection:
     except sqlite3.Error as error:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _NO_SPACE:
             raise
-        # The index of the log is a file too, unless nobody else is let in: then it is in memory, and reading needs no
-        # space at all.
+        # The index of the log is a file too, unless other processes are locked out: then it is in memory, and reading
+        # needs no space at all.
         return _connect(path, "EXCLUSIVE")
 
 

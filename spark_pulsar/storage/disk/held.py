@@ -7,7 +7,7 @@ beside it for earlier versions of this program, and holds the process id. Where 
 Files are opened relative to the descriptors, so that a directory that is renamed or replaced under a running broker
 never has it write into another one. What stands in the place of a file or directory of the data directory and is
 something else (a link, a file with a second name, a pipe, a device) is refused before anything is written: it would
-have the broker write where somebody else wants it.
+have the broker write where another user wants it.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class HeldDirectory:
 
 
 def _close_to_others(fd: int) -> None:
-    """Takes all rights on a file or directory from everybody but its owner, if it is ours."""
+    """Removes all rights of others than its owner on a file or directory, if it is ours."""
     mode = os.fstat(fd).st_mode
     if mode & 0o077:
         with suppress(PermissionError):

@@ -29,7 +29,7 @@ class Ending(Protocol):
         """Returns whether the thread is to end."""
 
     def wait(self, timeout: float) -> object:
-        """Waits until the thread is to end, at most so many seconds."""
+        """Waits until the thread is to end, at most `timeout` seconds."""
 
 
 class Threads:

@@ -38,7 +38,7 @@ AT_ONCE_BYTES: Final = 4 * 1024
 """A larger submit is always handed over."""
 QUICK_S: Final = 0.001
 QUICK_WRITES: Final = 16
-"""The disk is quick while so many writes in a row took less than QUICK_S each."""
+"""Number of writes in a row under QUICK_S each that makes a disk quick."""
 PATIENCE_S: Final = 0.002
 """Time that a caller waits for a write which was to be quick."""
 

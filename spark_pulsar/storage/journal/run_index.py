@@ -19,7 +19,7 @@ _SHARED: Final = 1 << 32
 
 _WORDS: Final = 3
 _MOST_WAITING: Final = 32_768
-"""Most entries that wait for their ledgers: so many are handed out in some milliseconds."""
+"""Most entries that wait for their ledgers: distributing that number takes some milliseconds."""
 
 
 class RunPlace(NamedTuple):

@@ -41,7 +41,7 @@ class Space:
             self._change("", is_stalled=False)
 
     def enough(self) -> None:
-        """The next segment is at hand."""
+        """True when the next segment is ready."""
         if not self._is_stalled:
             self._change("", is_stalled=False)
 
@@ -105,7 +105,7 @@ class SegmentUpkeep:
             self.give_back()
 
     def _prepare(self) -> None:
-        """Has a spare segment at hand; without space for one producers are to stop while there is room for the rest.
+        """Keeps a spare segment ready; without space for one producers are to stop while there is room for the rest.
         Requested again until there is."""
         if self._is_closing():
             return

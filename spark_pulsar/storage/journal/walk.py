@@ -188,7 +188,7 @@ def _missing_first(layout: Layout, mark: JournalMark, headers: list[tuple[Path, 
         return None
     text = f"segment {mark.first_segment} is missing"
     if not numbers:
-        text += f", and there is none after it: nobody knows what came after group {mark.last_group}"
+        text += f", and there is none after it: it is not known what came after group {mark.last_group}"
         return Hole("journal", 0, 0, mark.last_group + 1, mark.last_group, text, is_open=True)
     path = layout.segment(numbers[0])
     if mark.first_segment == 1 and any(each == path and header.first_group == 1 for each, header in headers):

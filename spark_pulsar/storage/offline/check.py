@@ -184,7 +184,7 @@ def _check_journal(
         file, _, place = report.torn_at.rpartition(":")
         text = (
             f"{report.torn_bytes} bytes of a group that was being written when the broker died; it was never "
-            "confirmed to anybody and will be cut off"
+            "confirmed to any client and will be cut off"
         )
         found.add(Severity.WARNING, file, int(place), text)
     return recovered

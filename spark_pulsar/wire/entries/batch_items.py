@@ -68,7 +68,7 @@ def portions_of(data: bytes, messages: int) -> Iterator[Portion]:
 
 
 def _read(data: bytes, most: int, portion: Portion) -> None:
-    """Reads so many messages into a portion, fewer when one is longer than the batch."""
+    """Reads `most` messages into a portion, fewer when one is longer than the batch."""
     _, bounds, keys, empty, taken_out = portion
     at, limit = bounds[0], len(data)
     head_at, is_usual = _HEAD.unpack_from, _USUAL_REST.fullmatch

@@ -34,7 +34,7 @@ _FEWEST: Final = 4
 _FIRST_BLOCK: Final = 64
 _LARGEST_BLOCK: Final = 1_024
 _DENSE: Final = 16
-"""Entries so many times as long as what they begin with are better not copied for that."""
+"""Ratio of an entry's length to its beginning from which on a copy does not pay."""
 _GOES_ON: Final = bytes(range(0x80, 0x100))
 """The bytes after which a number goes on."""
 _UNKNOWN: Final = -1

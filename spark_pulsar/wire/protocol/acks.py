@@ -29,7 +29,7 @@ _NO_ENTRY_FROM: Final = 1 << 62
 _SAMPLE: Final = 16
 """Steps from id to id that are read first; ids of fewer entries are not read here."""
 _IN_A_ROW: Final = 12
-"""With so many steps of one among these, ranges are the better form."""
+"""Number of steps of one among these from which on ranges are the better form."""
 _FEWEST_BYTES: Final = 6 * _SAMPLE
 _WIDEST: Final = 6
 """Bytes of an entry id: more than any ledger has."""

@@ -1,5 +1,5 @@
 """Counts of repeated parts of a long command, before it is parsed: a frame has room for a million of them, and parsing
-those takes a tenth of a second that nobody else gets."""
+those takes a tenth of a second from all other connections."""
 
 from __future__ import annotations
 

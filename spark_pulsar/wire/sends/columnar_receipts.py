@@ -76,7 +76,7 @@ def _template(most: tuple[int, ...]) -> tuple[npt.NDArray[np.uint8], list[int]]:
 
 
 def _varints(numbers: npt.NDArray[np.int64], widths: list[_Widths]) -> npt.NDArray[np.uint8]:
-    """Numbers below 2**56, as they are in a varint of so many bytes: eight bytes each, of which the first count."""
+    """Encodes numbers below 2**56 as varints of a given length: eight bytes each, of which the first count."""
     words = numbers.view(_U64)
     words = (words & _U64(0x0FFFFFFF)) | (words & _U64(0x00FFFFFFF0000000)) << _U64(4)
     words = (words & _U64(0x00003FFF00003FFF)) | (words & _U64(0x0FFFC0000FFFC000)) << _U64(2)

@@ -209,7 +209,7 @@ def test_a_client_conf_of_another_user_is_not_taken_by_itself(server: Server, tm
     conf = tmp_path / "conf" / "client.conf"
     conf.write_text(f"webServiceUrl={server.url}\n")
     os.chown(conf, 12_345, 12_345)
-    assert "belongs to somebody else: it is read if --client-conf names it" in refusal()
+    assert "belongs to another user: --client-conf must name it to have it read" in refusal()
     assert server.asked == []
     listed("--client-conf", conf)
 

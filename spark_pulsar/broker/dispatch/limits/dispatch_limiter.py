@@ -28,7 +28,7 @@ UNLIMITED: Final = 1 << 62
 _LEAST_WAIT_MS: Final = 10
 """Shortest wait, so that a high rate is not used up token by token."""
 _LEAST_SHARE: Final = 100, 64 * 1024
-"""Least messages and bytes of a turn, if the buckets hold so much, however many subscriptions wait."""
+"""Least messages and bytes of a turn, if the buckets hold that many, for any number of waiting subscriptions."""
 
 
 class DispatchLimiter:

@@ -39,8 +39,8 @@ class Decoded:
 class MessageDecoder:
     """Decodes the messages of one topic: `reader` is the schema of the read, `wanted` the columns of it to make.
 
-    A message that carries no version was written with the schema of the read, as far as anybody knows, and with several
-    schemas with the newest of its topic.
+    A message that carries no version counts as written with the schema of the read, and with several schemas with the
+    newest of its topic.
     """
 
     def __init__(self, reader: Definition, wanted: Any, writers: Writers, json_bytes: str = BASE64) -> None:

@@ -208,7 +208,7 @@ class Cursor:
         for table in (self.batch_sets, self.redelivered):
             if table:
                 for entry_id in entry_ids:
-                    self._forget(table, ledger_id, entry_id, entry_id + 1)
+                    self._remove(table, ledger_id, entry_id, entry_id + 1)
         self.absorb()
 
     def acknowledge_batch(self, ledger_id: int, entry_id: int, bits: int) -> None:
@@ -256,7 +256,7 @@ class Cursor:
     def release_acks(self, txn_id: TransactionId) -> TransactionAcks:
         """Removes the pending acks of a transaction that ends, and returns them."""
         assert self.pending is not None, "the acks are pending here"
-        acks = self.pending.take(txn_id)
+        acks = self.pending.remove(txn_id)
         if not self.pending.of:
             self.pending = None
         return acks
@@ -331,8 +331,8 @@ class Cursor:
         for table in (self.batch_sets, self.redelivered):
             if table:
                 for older in [known for known in table if known < ledger_id]:
-                    self._forget(table, older, 0, _BEYOND)
-                self._forget(table, ledger_id, passed_from, entry_id + 1)
+                    self._remove(table, older, 0, _BEYOND)
+                self._remove(table, ledger_id, passed_from, entry_id + 1)
 
     def _acknowledge_later(self, ranges: list[EntryRange]) -> None:
         """Acknowledges ranges behind mark-delete that do not touch it."""
@@ -340,10 +340,10 @@ class Cursor:
         for table in (self.batch_sets, self.redelivered):
             if table:
                 for ledger_id, first, end in ranges:
-                    self._forget(table, ledger_id, first, end)
+                    self._remove(table, ledger_id, first, end)
 
-    def _forget(self, table: dict[int, dict[int, int]], ledger_id: int, first: int, end: int) -> None:
-        """Takes the entries of a range out of a per-entry table, by whichever of the two is smaller."""
+    def _remove(self, table: dict[int, dict[int, int]], ledger_id: int, first: int, end: int) -> None:
+        """Removes the entries of a range from a per-entry table, by the smaller of the two."""
         entries = table.get(ledger_id)
         if entries is None:
             return

@@ -116,7 +116,7 @@ class PendingAcks:
         if acks.through > EARLIEST:
             self._with_through = txn_id
 
-    def take(self, txn_id: TransactionId) -> TransactionAcks:
+    def remove(self, txn_id: TransactionId) -> TransactionAcks:
         """Removes the acks of a transaction that ends, and returns them."""
         acks = self.of.pop(txn_id)
         if self._with_through == txn_id:

@@ -294,7 +294,9 @@ def _values(state: DurableState, cursor_id: int) -> tuple[Any, ...] | None:
     return (state.cursor_topics[cursor_id], cursor.name, *cursor.mark_delete, *times, properties)
 
 
-def take_blocks(state: DurableState, cursor_ids: Iterable[int]) -> Iterator[tuple[BlockKey, tuple[Any, ...] | None]]:
+def pop_changed_blocks(
+    state: DurableState, cursor_ids: Iterable[int]
+) -> Iterator[tuple[BlockKey, tuple[Any, ...] | None]]:
     """Key and values of the blocks that changed (None: nothing is kept there any more); they are unchanged then."""
     for key in state.gone_cursor_blocks:
         yield key, None
@@ -368,7 +370,7 @@ def load_block(
     reader = BodyReader(batch_sets)
     while reader.at < reader.end:
         entry_id, size = reader.i64(), reader.u32()
-        cursor.batch_sets.setdefault(ledger_id, {})[entry_id] = int.from_bytes(reader.take(size), "little")
+        cursor.batch_sets.setdefault(ledger_id, {})[entry_id] = int.from_bytes(reader.read(size), "little")
     flat = i64s_from(counts)
     if flat:
         cursor.redelivered.setdefault(ledger_id, {}).update(zip(flat[0::2], flat[1::2], strict=True))

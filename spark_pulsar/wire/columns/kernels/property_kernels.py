@@ -53,7 +53,7 @@ IS_DOUBTFUL = 3
 KNOWN_OF_PATTERN = 4
 
 ROOM_BEHIND = 16
-"""Room that columns have behind their last byte: shorter texts are copied with so many bytes, what follows is
+"""Room that columns have behind their last byte: shorter texts are copied with that many bytes, what follows is
 overwritten."""
 
 LOOKAHEAD = 256
@@ -370,10 +370,11 @@ def write_properties(
 
     Returns (properties, -1, 0x80 where a key has bytes that are not ASCII, else 0) or (code, row, 0).
 
-    ``counts`` are those of the walk over the same bytes. ``width`` is one more than the largest of them; ``table``
-    has room for so many properties of each pattern, ``known`` (-1) for ``KNOWN_OF_PATTERN`` numbers of each, ``slots``
-    (zeros, a power of two) for twice the largest count; offsets of keys and values for their sum and one, ``keys`` and
-    ``values`` for all these bytes and ``ROOM_BEHIND`` more. ``doubts[r]`` is set to 1 where equal keys may be left.
+    ``counts`` are those of the walk over the same bytes. ``width`` is one more than the largest of them; ``table`` has
+    room for that number of properties of each pattern, ``known`` (-1) for ``KNOWN_OF_PATTERN`` numbers of each,
+    ``slots`` (zeros, a power of two) for twice the largest count; offsets of keys and values for their sum and one,
+    ``keys`` and ``values`` for all these bytes and ``ROOM_BEHIND`` more. ``doubts[r]`` is set to 1 where equal keys may
+    be left.
     """
     n, stamp, last, newest, high = 0, 0, 0, 0, 0
     offsets[0], key_offsets[0], value_offsets[0] = 0, 0, 0

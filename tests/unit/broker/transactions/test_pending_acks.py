@@ -303,7 +303,7 @@ def test_an_ack_costs_by_its_own_parts() -> None:
             pending.add(TransactionId(1, 0), [(1, 20, 21)], mine)
             assert cursor.sets_to_send(1, range(3)) == {0: 0b1101, 1: 0b1101, 2: 0b1101}
             assert pending.cumulative() is None
-            pending.take(TransactionId(1, 0))
+            pending.remove(TransactionId(1, 0))
 
         return instructions(ack)
 
@@ -319,11 +319,11 @@ def test_parts_of_a_batch_that_is_told_with_two_sizes() -> None:
     assert pending.of[one].batch_sets == {(1, 0): sized(0b110110, 6)}
     pending.add(other, (), [(1, 0, sized(0b1001, 4))])
     assert (pending.batch_sets, pending.parts(1, 0), list(pending.whole)) == ({1: {0: 0b110000}}, 0b1111, [])
-    pending.take(one)
+    pending.remove(one)
     assert (pending.batch_sets, pending.parts(1, 0)) == ({1: {0: 0b1001}}, 0b0110)
     pending.add(one, (), [(1, 0, sized(0b0110, 4))])
     assert (pending.batch_sets, list(pending.whole)) == ({1: {0: 0}}, [(1, 0, 1)])
-    pending.take(other)
+    pending.remove(other)
     assert (pending.batch_sets, list(pending.whole)) == ({1: {0: 0b0110}}, [])
-    pending.take(one)
+    pending.remove(one)
     assert (pending.batch_sets, pending.parts(1, 0), pending.of) == ({}, 0, {})

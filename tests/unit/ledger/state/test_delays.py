@@ -64,8 +64,8 @@ def test_a_ledger_that_is_gone_takes_its_delays_along() -> None:
     delays = Delays()
     delays.add(1, [0, 1, 5_000], [10, 20, 30])
     delays.add(2, [4], [5])
-    assert sorted(delays.forget_ledger(1)) == [(1, 0), (1, 1)]
-    assert delays.forget_ledger(1) == []
+    assert sorted(delays.remove_ledger(1)) == [(1, 0), (1, 1)]
+    assert delays.remove_ledger(1) == []
     assert list(delayed_entries(delays)) == [(2, 4, 5)]
     assert delays.next_block() == (5, (2, 0))
 

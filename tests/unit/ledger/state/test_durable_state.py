@@ -16,7 +16,7 @@ from spark_pulsar.ledger.state.documents import NamespaceDeleted, NamespaceSet
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.state.ledgers import EntriesDropped, LedgerOpened, LedgerSealed, LedgersTrimmed
 from spark_pulsar.ledger.state.schemas import SchemaAdded, SchemasDeleted, SchemasForgotten
-from spark_pulsar.ledger.state.snapshot import TABLES, Row, load_rows, take_dirty_rows
+from spark_pulsar.ledger.state.snapshot import TABLES, Row, load_rows, pop_dirty_rows
 from spark_pulsar.ledger.state.topics import (
     PartitionedTopicDeleted,
     PartitionedTopicSet,
@@ -144,15 +144,15 @@ def test_recovered_ledgers_take_no_more(state: DurableState) -> None:
 
 
 def test_only_what_changed_is_handed_out(state: DurableState) -> None:
-    take_dirty_rows(state)
-    assert take_dirty_rows(state) == []
+    pop_dirty_rows(state)
+    assert pop_dirty_rows(state) == []
     apply(state, cr.CursorAcked(1, [(1, 1, 2)]))
-    assert {(row.table, row.key) for row in take_dirty_rows(state)} == {("cursors", (1,)), ("cursor_blocks", (1, 1, 0))}
+    assert {(row.table, row.key) for row in pop_dirty_rows(state)} == {("cursors", (1,)), ("cursor_blocks", (1, 1, 0))}
     apply(state, cr.CursorAcked(1, [(1, 0, 1)]))
-    rows = {(row.table, row.key): row.values for row in take_dirty_rows(state)}
+    rows = {(row.table, row.key): row.values for row in pop_dirty_rows(state)}
     assert rows["cursor_blocks", (1, 1, 0)] is None
     apply(state, cr.CursorAcked(1, [(1, 2, 3)]), cr.CursorDeleted(1))
-    assert Row("cursors", (1,), None) in take_dirty_rows(state)
+    assert Row("cursors", (1,), None) in pop_dirty_rows(state)
 
 
 def test_of_a_cursor_with_many_holes_only_the_changed_blocks_are_handed_out() -> None:
@@ -167,7 +167,7 @@ def test_of_a_cursor_with_many_holes_only_the_changed_blocks_are_handed_out() ->
     )
 
     def blocks() -> set[int]:
-        return {row.key[2] for row in take_dirty_rows(state) if row.table == "cursor_blocks"}
+        return {row.key[2] for row in pop_dirty_rows(state) if row.table == "cursor_blocks"}
 
     assert blocks() == {0, 1, 2, 3, 4}
     apply(state, cr.CursorAcked(1, [(1, 5_000, 5_001)]))
@@ -205,7 +205,7 @@ def test_rows_have_the_columns_of_their_tables(state: DurableState) -> None:
     state.dirty["transactions"].discard((0, 0))
     tables = {table.name: table for table in TABLES}
     seen = set()
-    for row in take_dirty_rows(state):
+    for row in pop_dirty_rows(state):
         seen.add(row.table)
         assert len(row.key) == tables[row.table].keys
         assert row.values is not None
@@ -275,7 +275,7 @@ def test_what_came_with_the_last_cumulative_ack_is_kept_beside_the_properties(st
     # covers ACK-5, CUR-19
     apply(state, cr.CursorAckProperties(1, {"a": "-7"}))
     tables: dict[str, list[tuple[object, ...]]] = {}
-    for row in take_dirty_rows(state):
+    for row in pop_dirty_rows(state):
         tables.setdefault(row.table, []).append((*row.key, *(row.values or ())))
     cursor = load_rows(tables).cursors[1]
     assert (cursor.properties, cursor.ack_properties) == ({"k": "v"}, {"a": "-7"})

@@ -12,7 +12,7 @@ from spark_pulsar.ledger.state.cursors.records import CursorCreated
 from spark_pulsar.ledger.state.damage import TopicDamaged
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.state.ledgers import LedgerOpened
-from spark_pulsar.ledger.state.snapshot import TABLES, Row, take_dirty_rows
+from spark_pulsar.ledger.state.snapshot import TABLES, Row, pop_dirty_rows
 from spark_pulsar.ledger.state.topics import PartitionedTopicSet, TopicCreated
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
 from spark_pulsar.model.positions.ids import TransactionId
@@ -56,7 +56,7 @@ def filled(layout: Layout) -> DurableState:
     apply(history.state, TopicDamaged(next(iter(history.state.topics)), -1, 0, 0, "journal/1:2", "text"))
     checkpoint = Checkpoint(layout)
     checkpoint.create()
-    checkpoint.commit(take_dirty_rows(history.state), JournalMark(17, 3), {4: Extent(0, 9, 1000, True)})
+    checkpoint.commit(pop_dirty_rows(history.state), JournalMark(17, 3), {4: Extent(0, 9, 1000, True)})
     checkpoint.close()
     return history.state
 

@@ -94,7 +94,7 @@ class Program:
         self.is_flat = bool((self._instructions[:, kernels.OPERATION] <= kernels.ENUM).sum() == len(self._fields) - 1)
 
     def placed(self, rooms: list[int]) -> tuple[npt.NDArray[np.int64], list[int]]:
-        """Returns the program for levels with so much room, and where the slots of each level begin."""
+        """Returns the program for levels of the given room, and where the slots of each level begin."""
         sizes = [2 * slots * room for slots, room in zip(self.slots, rooms, strict=True)]
         starts = np.concatenate(([0], np.cumsum(sizes)))
         program = self._instructions[:, : kernels.PROGRAM_FIELDS].copy()
