@@ -13,7 +13,7 @@ from spark_pulsar.broker.topics.addresses import addresses_for, host_of
 from spark_pulsar.model.errors import ServiceNotReady
 from spark_pulsar.model.principals import UNAUTHENTICATED, Principal
 
-from .answers import flag, json_answer, parse_body
+from .answers import flag, json_answer, parse_body, warned
 from .gate import Answer
 from .path_names import topic_name
 from .refusals import Refused
@@ -178,6 +178,15 @@ def shows_later(begin: Callable[[Core, Call, Callable[[Answer | PulsarError], No
         return await json_answer(await run_in_slices(call.gate, lambda core, answer: begin(core, call, answer)))
 
     return handler
+
+
+def noted(change: Handler, note: str) -> Handler:
+    """Makes the handler that adds to the answer what its caller should know; the same one without a note."""
+
+    async def handler(call: Call) -> Response:
+        return warned(await change(call), note)
+
+    return handler if note else change
 
 
 def value_or_empty(value: object) -> Response:

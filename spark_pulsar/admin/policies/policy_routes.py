@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from starlette.responses import Response
 
 from spark_pulsar.admin.http import access
-from spark_pulsar.admin.http.answers import warned
 from spark_pulsar.admin.http.calls import (
     NAMESPACE_PATH,
     TOPIC_PATH,
     changes,
+    noted,
     reads,
     routes,
     value_or_empty,
@@ -229,14 +229,8 @@ def _removing(policy: Policy, find: Find) -> Handler:
 
 def noting(policy: Policy, change: Handler) -> Handler:
     """Adds the note that a policy has no effect to the answer of a change of it: the header `Warning` (RFC 7234)."""
-    if not policy.without_effect:
-        return change
-    note = f"{policy.member} is stored, and has no effect in this broker: {policy.without_effect}"
-
-    async def handler(call: Call) -> Response:
-        return warned(await change(call), note)
-
-    return handler
+    reason = policy.without_effect
+    return noted(change, reason and f"{policy.member} is stored, and has no effect in this broker: {reason}")
 
 
 # ---- policies with a value for each of several names ------------------------------------------------------------

@@ -10,17 +10,14 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.admin.http import access
-from spark_pulsar.admin.http.answers import warned
-from spark_pulsar.admin.http.calls import ADMIN_PATH, changes, reads, routes
+from spark_pulsar.admin.http.calls import ADMIN_PATH, changes, noted, reads, routes
 from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.admin.namespaces.namespace_life import bundle_edges
 from spark_pulsar.ledger.state.documents import RESOURCE_QUOTAS, DocumentDeleted, DocumentSet
 from spark_pulsar.model.policies.resource_groups import DEFAULT_QUOTA, resource_quota
 
 if TYPE_CHECKING:
-    from starlette.responses import Response
-
-    from spark_pulsar.admin.http.calls import Call, Handler, Routes
+    from spark_pulsar.admin.http.calls import Call, Routes
     from spark_pulsar.broker.entities.core import Core
 
 _OF_ALL: Final = "default"
@@ -68,18 +65,12 @@ def _delete(core: Core, call: Call) -> None:
         core.append(DocumentDeleted(RESOURCE_QUOTAS, name))
 
 
-def _noted(change: Handler) -> Handler:
-    async def handler(call: Call) -> Response:
-        return warned(await change(call), _NOTE)
-
-    return handler
-
-
+_set_noted: Final = noted(changes(_set), _NOTE)
 ROUTES: Final[Routes] = routes(
     ADMIN_PATH,
     ("GET /resource-quotas", access.super_user, reads(_get)),
-    ("POST /resource-quotas", access.super_user, _noted(changes(_set))),
+    ("POST /resource-quotas", access.super_user, _set_noted),
     ("GET /resource-quotas/{tenant}/{namespace}/{bundle}", access.super_user, reads(_get)),
-    ("POST /resource-quotas/{tenant}/{namespace}/{bundle}", access.super_user, _noted(changes(_set))),
+    ("POST /resource-quotas/{tenant}/{namespace}/{bundle}", access.super_user, _set_noted),
     ("DELETE /resource-quotas/{tenant}/{namespace}/{bundle}", access.super_user, changes(_delete)),
 )
