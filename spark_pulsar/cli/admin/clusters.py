@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from spark_pulsar.cli.admin.command import rows
-from spark_pulsar.model.policies.policy_columns import Option, Written
+from spark_pulsar.model.policies.policy_columns import Option, Written, flag
 
 _CLUSTERS: Final = "/admin/v2/clusters"
 _TENANT: Final = "/admin/v2/tenants/{tenant}"
@@ -61,6 +61,6 @@ COMMANDS: Final = (
         "delete",
         "DELETE /tenants/{tenant}",
         "Delete a tenant without namespaces.",
-        query=(Option("force", "--force -f", Written.FLAG, "Delete its namespaces and topics, too.", False),),
+        query=(flag("force", "--force -f", "Delete its namespaces and topics, too."),),
     ),
 )

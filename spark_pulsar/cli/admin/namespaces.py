@@ -7,7 +7,7 @@ import typer
 from spark_pulsar.cli.admin.command import rows
 from spark_pulsar.cli.values import namespace_path, pairs, segment
 from spark_pulsar.client.rest import NO_BODY
-from spark_pulsar.model.policies.policy_columns import Option, Written
+from spark_pulsar.model.policies.policy_columns import Option, Written, flag
 
 _NAMESPACE: Final = "/admin/v2/namespaces/{namespace}"
 Namespace = Annotated[str, typer.Argument(metavar="NAMESPACE", help="tenant/namespace")]
@@ -82,7 +82,7 @@ COMMANDS: Final = (
         "delete",
         "DELETE",
         "Delete a namespace without topics.",
-        query=(Option("force", "--force -f", Written.FLAG, "Delete its topics, too.", False),),
+        query=(flag("force", "--force -f", "Delete its topics, too."),),
     ),
     _namespace(
         "clear-backlog",
@@ -118,7 +118,7 @@ COMMANDS: Final = (
         "Split a bundle of a namespace.",
         placed=(Option("bundle", "--bundle -b", Written.TEXT, "0xLOW_0xHIGH, or LARGEST."),),
         query=(
-            Option("unload", "--unload -u", Written.FLAG, "Unload its topics.", False),
+            flag("unload", "--unload -u", "Unload its topics."),
             Option("splitAlgorithmName", "--split-algorithm-name -san", Written.TEXT, _ALGORITHMS, None),
         ),
         body=(Option("", "--split-boundaries -sb", Written.WORDS, "For specified_positions_divide.", None),),

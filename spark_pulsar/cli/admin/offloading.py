@@ -4,7 +4,7 @@ policies of."""
 from typing import Final
 
 from spark_pulsar.cli.admin.command import rows
-from spark_pulsar.model.policies.policy_columns import Option, Written
+from spark_pulsar.model.policies.policy_columns import Option, Written, flag
 from spark_pulsar.model.policies.policy_kinds import SWITCH
 
 _NAMESPACE: Final = "/admin/v2/namespaces/{namespace}"
@@ -46,7 +46,7 @@ COMMANDS: Final = (
         "update-migration-state",
         "POST /migration",
         "Mark a namespace as moved to another cluster, or not.",
-        body=(Option("", "--migrated", Written.FLAG, "Moved; without it, not moved.", False),),
+        body=(flag("", "--migrated", "Moved; without it, not moved."),),
     ),
     _topic(
         "offload",

@@ -7,7 +7,7 @@ import typer
 
 from spark_pulsar.cli.admin.command import Command, rows
 from spark_pulsar.cli.values import pairs, segment
-from spark_pulsar.model.policies.policy_columns import Option, Written
+from spark_pulsar.model.policies.policy_columns import Option, Written, flag
 
 _CLUSTER: Final = "/admin/v2/clusters/{cluster}"
 _DOMAIN: Final = f"{_CLUSTER}/failureDomains/{{name}}"
@@ -70,7 +70,7 @@ COMMANDS: Final = (
         "update-cluster-migration-url",
         "POST /migrate",
         "Mark a cluster as moved to other addresses.",
-        query=(Option("migrated", "--migrated", Written.FLAG, "Moved; without it, not moved.", False),),
+        query=(flag("migrated", "--migrated", "Moved; without it, not moved."),),
         body=_SERVICE_URL,
     ),
     _clusters("get-cluster-migration-url", "GET /migrate", "Show the addresses that it moved to."),

@@ -9,7 +9,7 @@ import typer
 from spark_pulsar.cli.access.topics import Topic
 from spark_pulsar.cli.admin.command import PLACES, rows
 from spark_pulsar.cli.values import topic_name
-from spark_pulsar.model.policies.policy_columns import Option, Written
+from spark_pulsar.model.policies.policy_columns import flag
 
 File = Annotated[
     Path,
@@ -88,7 +88,7 @@ COMMANDS: Final = (
         "delete",
         "DELETE /schema",
         "Delete all schemas of a topic.",
-        query=(Option("force", "--force -f", Written.FLAG, "Leave no mark that there were any.", False),),
+        query=(flag("force", "--force -f", "Leave no mark that there were any."),),
     ),
     _schemas(
         "compatibility",

@@ -9,7 +9,7 @@ from spark_pulsar.cli.admin.command import rows
 from spark_pulsar.cli.values import pairs, segment, time_s, topic_path
 from spark_pulsar.client.clock import wall_ms
 from spark_pulsar.model.errors import PulsarError
-from spark_pulsar.model.policies.policy_columns import Option, Written
+from spark_pulsar.model.policies.policy_columns import Option, Written, flag
 from spark_pulsar.model.positions.ids import EARLIEST_ID, LATEST_ID, MessageId
 
 Subscription = Annotated[str, typer.Option("--subscription", "-s", help="Name of the subscription.")]
@@ -139,7 +139,7 @@ COMMANDS: Final = (
         "unsubscribe",
         "DELETE",
         "Delete a subscription.",
-        query=(Option("force", "--force -f", Written.FLAG, "Close connected consumers.", False),),
+        query=(flag("force", "--force -f", "Close connected consumers."),),
     ),
     _subscription("get-subscription-properties", "GET /properties", "Show the properties of a subscription."),
     _subscription(

@@ -10,10 +10,10 @@ from spark_pulsar.cli.admin.command import rows
 from spark_pulsar.cli.output.formats import Output, show
 from spark_pulsar.cli.output.progress import Progress
 from spark_pulsar.cli.values import namespace_path, pairs, topic_name, topic_path
-from spark_pulsar.model.policies.policy_columns import Option, Written
+from spark_pulsar.model.policies.policy_columns import Option, Written, flag
 
 Namespace = Annotated[str, typer.Argument(metavar="NAMESPACE", help="tenant/namespace")]
-_FORCE: Final = (Option("force", "--force -f", Written.FLAG, "Close connected producers and consumers first.", False),)
+_FORCE: Final = (flag("force", "--force -f", "Close connected producers and consumers first."),)
 _PARTITIONS: Final = (Option("", "--partitions -p", Written.POSITIVE, "Number of partitions."),)
 _PAUSE_S: Final = 0.2
 _DOMAINS: Final = ("persistent", "non-persistent")
@@ -125,20 +125,12 @@ COMMANDS: Final = (
         "GET /stats",
         "Show the statistics of a topic without partitions, or of one partition.",
         query=(
-            Option("getPreciseBacklog", "--get-precise-backlog -gpb", Written.FLAG, "Always so here.", False),
-            Option(
-                "subscriptionBacklogSize",
-                "--get-subscription-backlog-size -sbs",
-                Written.FLAG,
-                "Always so here.",
-                False,
-            ),
-            Option(
+            flag("getPreciseBacklog", "--get-precise-backlog -gpb", "Always so here."),
+            flag("subscriptionBacklogSize", "--get-subscription-backlog-size -sbs", "Always so here."),
+            flag(
                 "getEarliestTimeInBacklog",
                 "--get-earliest-time-in-backlog -etb",
-                Written.FLAG,
                 "When the oldest message was published.",
-                False,
             ),
         ),
     ),
@@ -146,7 +138,7 @@ COMMANDS: Final = (
         "partitioned-stats",
         "GET /partitioned-stats",
         "Show the statistics of a partitioned topic.",
-        query=(Option("perPartition", "--per-partition", Written.FLAG, "Those of each partition, too.", False),),
+        query=(flag("perPartition", "--per-partition", "Those of each partition, too."),),
     ),
     _topic("stats-internal", "GET /internalStats", "Show the ledgers and cursors of a topic."),
     _topic(

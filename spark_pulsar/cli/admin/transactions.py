@@ -3,7 +3,7 @@
 from typing import Final
 
 from spark_pulsar.cli.admin.command import rows
-from spark_pulsar.model.policies.policy_columns import Option, Written
+from spark_pulsar.model.policies.policy_columns import Option, Written, flag
 
 _ID: Final = (
     Option("most", "--most-sig-bits -m", Written.COUNT, "First number of the transaction's id."),
@@ -11,9 +11,7 @@ _ID: Final = (
 )
 _SUBSCRIPTION: Final = Option("subscription", "--sub-name -s", Written.TEXT, "Name of the subscription.")
 _COORDINATOR: Final = Option("coordinatorId", "--coordinator-id -c", Written.COUNT, "Of this coordinator alone.", None)
-_MARKS: Final = Option(
-    "lowWaterMarks", "--low-water-mark -l", Written.FLAG, "With ids below which no transaction is open.", False
-)
+_MARKS: Final = flag("lowWaterMarks", "--low-water-mark -l", "With ids below which no transaction is open.")
 _transactions: Final = rows("transactions", "/admin/v3/transactions")
 
 COMMANDS: Final = (
@@ -52,7 +50,7 @@ COMMANDS: Final = (
         "Show the transactions of a topic, and up to where consumers get its messages.",
         query=(
             _MARKS,
-            Option("segmentStats", "--segment-stats -s", Written.FLAG, "Without effect: there are no segments.", False),
+            flag("segmentStats", "--segment-stats -s", "Without effect: there are no segments."),
         ),
     ),
     _transactions(

@@ -107,6 +107,11 @@ class Option(NamedTuple):
     """Value without the option; `...` is none: the option is required."""
 
 
+def flag(member: str, names: str, text: str) -> Option:
+    """Makes the option that is off where it is not given."""
+    return Option(member, names, Written.FLAG, text, False)
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """One row."""

@@ -10,7 +10,7 @@ from spark_pulsar.model.limits import INT
 
 from .effective_policies import NO_LIMIT, DispatchRate
 from .json_values import at_least_zero, number, truth
-from .policy_columns import Kind, Level, Null, Option, Policy, Written
+from .policy_columns import Kind, Level, Null, Option, Policy, Written, flag
 
 
 def object_kind(value_class: Any, make: Callable[..., Any] | None = None) -> Kind:
@@ -75,13 +75,7 @@ def dispatch_rate_policy(
             rate_option("dispatchThrottlingRateInMsg", "--msg-dispatch-rate -md", "Messages in a period"),
             rate_option("dispatchThrottlingRateInByte", "--byte-dispatch-rate -bd", "Bytes in a period"),
             Option("ratePeriodInSecond", "--dispatch-rate-period -dt", help="The period in seconds.", default=1),
-            Option(
-                "relativeToPublishRate",
-                "--relative-to-publish-rate -rp",
-                Written.FLAG,
-                "Beside what is published in a period.",
-                False,
-            ),
+            flag("relativeToPublishRate", "--relative-to-publish-rate -rp", "Beside what is published in a period."),
         ),
         defaults=defaults,
         without_effect=without_effect,
