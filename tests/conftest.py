@@ -216,7 +216,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keeps the tests of a rule; deselects on Apache Pulsar what holds on our broker only, by a rule that the marker
-    names."""
+    names, and what Spark and the connector do whatever the broker."""
     if rule := config.getoption("--rule"):
         chosen = {item for item in items if citations.chosen(item, rule)}
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
@@ -235,9 +235,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.timeout(func_only=True))
     if config.getoption("--broker") == "ours":
         return
-    ours = [item for item in items if item.get_closest_marker("ours_only")]
+    left_out = ["ours_only"]
+    if "spark_alone" not in config.getoption("markexpr"):  # `-m spark_alone` runs them all the same
+        left_out.append("spark_alone")
+    ours = [item for item in items if any(map(item.get_closest_marker, left_out))]
     if ours:
-        items[:] = [item for item in items if not item.get_closest_marker("ours_only")]
+        items[:] = [item for item in items if not any(map(item.get_closest_marker, left_out))]
         config.hook.pytest_deselected(items=ours)
 
 

@@ -20,6 +20,7 @@ COLUMNS = (
 EVENT_TIME_MS = 1_357_010_640_123
 
 
+@pytest.mark.spark_alone
 def test_the_columns_are_those_of_the_jvm_connector(flows: Flows) -> None:
     # covers SCHEMA-1 (without .schema)
     topic = flows.broker.topic("columns")
@@ -151,6 +152,7 @@ def test_a_missing_topic_is_an_error_and_is_not_created(flows: Flows) -> None:
     assert topic not in flows.wire().topics_of("public/default")
 
 
+@pytest.mark.spark_alone
 def test_projection_and_strings(flows: Flows) -> None:
     # covers SCHEMA-1 (with .schema)
     topic = flows.broker.topic("projection")
@@ -194,6 +196,7 @@ def test_a_read_between_two_times(flows: Flows) -> None:
         read(startingTime=json.dumps({first: 1, second: 1}))
 
 
+@pytest.mark.spark_alone
 def test_text_that_is_none_is_an_error_that_names_the_column(flows: Flows) -> None:
     topic = flows.broker.topic("not-text")
     flows.send(topic, [b"\xff\xfe"])
@@ -201,6 +204,7 @@ def test_text_that_is_none_is_an_error_that_names_the_column(flows: Flows) -> No
         flows.reader(topic).schema("value string").load().collect()
 
 
+@pytest.mark.spark_alone
 def test_errors_come_at_the_call_site(flows: Flows) -> None:
     # covers READ-7
     with pytest.raises(AnalysisException, match="did you mean startingOffsets"):
@@ -213,6 +217,7 @@ def test_errors_come_at_the_call_site(flows: Flows) -> None:
         flows.batch("t", maxMessagesPerTrigger=5).count()
 
 
+@pytest.mark.spark_alone
 def test_the_session_zone_moves_no_timestamp(flows: Flows) -> None:
     # covers SCHEMA-10
     topic = flows.broker.topic("zones")
@@ -230,6 +235,7 @@ def test_the_session_zone_moves_no_timestamp(flows: Flows) -> None:
     assert row["s"] == "2013-01-01 08:54:00.123"
 
 
+@pytest.mark.spark_alone
 def test_large_var_types_change_nothing(flows: Flows) -> None:
     # covers SCHEMA-10
     topic = flows.broker.topic("large-types")

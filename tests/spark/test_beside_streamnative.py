@@ -129,6 +129,7 @@ def test_topics_of_one_name_on_two_clusters_are_two(flows: Flows, own_broker: Br
         assert behind < each.wire().end_positions([topic])[topic].position
 
 
+@pytest.mark.spark_alone
 def test_times_are_written_in_milliseconds_and_properties_as_any_map(flows: Flows) -> None:
     # covers SINK-1
     topic = flows.broker.topic("types")
@@ -145,6 +146,7 @@ def test_times_are_written_in_milliseconds_and_properties_as_any_map(flows: Flow
         flows.write(none, topic)
 
 
+@pytest.mark.spark_alone
 def test_no_option_is_ignored(flows: Flows) -> None:
     # covers READ-7
     with pytest.raises(AnalysisException, match=r"(?i)option failOnDataLos;.*did you mean failOnDataLoss\?"):

@@ -90,18 +90,17 @@ def test_a_front_trimmed_while_the_last_ledger_is_there_is_told(rolling: Flows) 
 
 def test_a_topic_made_again_with_unread_rows_is_told(rolling: Flows) -> None:
     # covers OFFSET-6
-    read = 10  # all of a ledger
-    topic, checkpoint = rolling.broker.topic("again"), rolling.checkpoint()
-    hold(rolling, topic)
-    rolling.send(topic, texts(100))
-    assert read_one_batch(rolling, topic, checkpoint, maxMessagesPerTrigger=read) == texts(read)
+    topic, end = begun(rolling, "again", rows=100, limit=10)  # all of a ledger
     rolling.delete(topic)
     hold(rolling, topic)
     rolling.send(topic, texts(30, prefix="new"))
-    with pytest.raises(StreamingQueryException, match="DataLossError"):
-        rolling.drain(rolling.stream(topic, maxMessagesPerTrigger=read), checkpoint)
-    rows = rolling.drain(rolling.stream(topic, maxMessagesPerTrigger=read, failOnDataLoss="false"), checkpoint)
-    assert [value for batch in rows for value in values(batch)] == texts(30, prefix="new")
+    with pytest.raises(DataLossError, match=topic):
+        Run(rolling, topic).next(end, 10)
+    tolerant, rows = Run(rolling, topic, failOnDataLoss="false"), []
+    for _ in range(3):
+        end, more = tolerant.next(end, 10)
+        rows += more
+    assert rows == texts(30, prefix="new")
 
 
 class Run:

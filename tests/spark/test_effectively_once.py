@@ -68,6 +68,7 @@ def test_a_job_that_is_named_writes_its_rows_one_time(flows: Flows) -> None:
         flows.write(frame.drop("__sequenceId"), topic, producerName="nightly", **ONCE)
 
 
+@pytest.mark.spark_alone
 def test_rows_of_any_query_are_written_on_the_default_settings(flows: Flows) -> None:
     # covers ONCE-7, ONCE-10
     source, topic, checkpoint = flows.broker.topic("source", partitions=2), sink_topic(flows, 2), flows.checkpoint()
@@ -88,6 +89,7 @@ def test_rows_of_any_query_are_written_on_the_default_settings(flows: Flows) -> 
         uncommit(checkpoint)
 
 
+@pytest.mark.spark_alone
 def test_rows_that_change_are_refused_and_vouched_for(flows: Flows) -> None:
     # covers ONCE-10
     source, topic, checkpoint = flows.broker.topic("source"), sink_topic(flows, 1), flows.checkpoint()

@@ -30,6 +30,7 @@ def message_id(ledger: int, entry: int, partition: int, batch: int) -> bytes:
     return data
 
 
+@pytest.mark.spark_alone
 def test_letters_are_those_of_the_client(flows: Flows) -> None:
     # covers LETTER-1, RLQ-3, RLQ-4, DLQ-3: `letter` is held to the Java client's own by tests/clients
     given = [
@@ -77,6 +78,7 @@ def given_own(given: list[tuple[str, tuple[int, ...], dict[str, str]]]) -> list[
     return [(topic, at, {k: v for k, v in own.items() if k not in letters}) for topic, at, own in given]
 
 
+@pytest.mark.spark_alone
 def test_topics_of_letters_can_be_named_and_delays_vary(flows: Flows) -> None:
     # covers LETTER-1
     mine = {"RECONSUMETIMES": "1", "REAL_TOPIC": TOPIC}
@@ -140,6 +142,7 @@ def test_a_job_retries_until_a_row_is_dead(flows: Flows) -> None:
     )
 
 
+@pytest.mark.spark_alone
 def test_what_is_no_read_is_refused(flows: Flows) -> None:
     frame = flows.rows(READ, [])
     with pytest.raises(SchemaError, match="missing: __messageId"):

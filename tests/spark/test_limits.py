@@ -36,7 +36,7 @@ class Run:
         start, end = self.at, self.planner.latest(self.at, *most, limits.min_messages_per_trigger)
         self.at = end if end is start else SourceOffset.from_json(json.loads(json.dumps(end.to_json())))
         rows = []
-        for work in self.planner.ranges(start, self.at):
+        for work in (work for task in self.planner.tasks(start, self.at) for work in task):
             for batch in read_range(self.client, self.options, work, VALUE):
                 rows += [value.decode() for value in batch.column(0).to_pylist()]
         return rows

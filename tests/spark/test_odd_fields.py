@@ -16,6 +16,8 @@ from spark_pulsar.model.schemas import Schema, SchemaType
 from tests.spark.flows import Flows
 from tests.spark.test_schemas_read import register, send
 
+pytestmark = pytest.mark.spark_alone
+
 WIDE = {"type": "bytes", "logicalType": "decimal", "precision": 50, "scale": 2}
 TREE: dict[str, Any] = {
     "type": "record",

@@ -64,6 +64,7 @@ def test_the_partition_of_a_key_is_read_and_no_other(flows: Flows, keyed: str) -
     assert some.select("__key").distinct().count() == 3
 
 
+@pytest.mark.spark_alone
 def test_keys_alone_choose_rows_of_all_partitions(flows: Flows, keyed: str) -> None:
     # covers READ-23
     frame = flows.batch(keyed, keys=" key-7 , key-19 ")
@@ -161,6 +162,7 @@ def pushing(flows: Flows) -> Iterator[Flows]:
     flows.spark.conf.unset(conf)
 
 
+@pytest.mark.spark_alone
 @pytest.mark.parametrize("session", ["flows", "pushing"])
 def test_filters_are_right_with_pushdown_on_and_off(session: str, request: pytest.FixtureRequest, keyed: str) -> None:
     # covers READ-25
@@ -172,6 +174,7 @@ def test_filters_are_right_with_pushdown_on_and_off(session: str, request: pytes
     assert of_keys(one.union(two)) == {"key-1": 10, "key-2": 10}
 
 
+@pytest.mark.spark_alone
 def test_pushdown_as_an_option_is_refused_with_the_reason(flows: Flows, keyed: str) -> None:
     # covers READ-25
     with pytest.raises(AnalysisException, match=r"pushDownFilters is not supported.*keys, startingTime"):

@@ -158,6 +158,7 @@ def test_records_of_the_official_client_are_flattened(flows: Flows, kind: Any) -
     assert bytes(one["__key"]) == b"1"
 
 
+@pytest.mark.spark_alone
 def test_logical_types_and_unions_of_avro(flows: Flows) -> None:
     definition = record(
         {"name": "day", "type": {"type": "int", "logicalType": "date"}},
@@ -231,6 +232,7 @@ def test_a_running_query_keeps_its_columns_and_a_restarted_one_has_the_new(flows
     assert rows_of(flows, again.select("a", "b"), checkpoint) == [Row(a=3, b=5)]
 
 
+@pytest.mark.spark_alone
 def test_a_schema_of_the_user_projects_by_name(flows: Flows) -> None:
     topic = flows.broker.topic()
     producer = flows.official().create_producer(topic, schema=JsonSchema(Flight))
@@ -267,6 +269,7 @@ def test_without_the_topics_schema_value_is_bytes(flows: Flows) -> None:
     assert both.count() == 2
 
 
+@pytest.mark.spark_alone
 def test_rows_that_do_not_decode(flows: Flows) -> None:
     topic, letters = flows.broker.topic(), flows.broker.topic("letters")
     version = register(flows, topic, Schema(SchemaType.JSON, record(A)))
@@ -358,6 +361,7 @@ def test_messages_of_protobuf_are_flattened(flows: Flows) -> None:
     assert "no message of its schema" in rows[1]["__error"]
 
 
+@pytest.mark.spark_alone
 def test_a_schema_that_cannot_be_read_is_refused_by_name(flows: Flows) -> None:
     node = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
     topic = flows.broker.topic()

@@ -88,6 +88,7 @@ def test_records_arrive_at_official_consumers(flows: Flows, flights: DataFrame, 
     assert {message.partition_key() for message in messages} == {"k"}
 
 
+@pytest.mark.spark_alone
 def test_every_type_of_avro(flows: Flows) -> None:
     topic = flows.broker.topic("types")
     at = datetime.datetime(2013, 1, 1, 3, 24, 0, 123_456)
@@ -123,6 +124,7 @@ TYPES = (
 )
 
 
+@pytest.mark.spark_alone
 @pytest.mark.parametrize("kind", ["AVRO", "JSON"])
 def test_rows_come_back_as_they_were(flows: Flows, kind: str) -> None:
     # covers SCHEMA-2
@@ -146,6 +148,7 @@ def test_rows_come_back_as_they_were(flows: Flows, kind: str) -> None:
     assert json.loads(of_schema(flows, copy)["data"]) == json.loads(of_schema(flows, topic)["data"])
 
 
+@pytest.mark.spark_alone
 def test_primitives_come_back_as_they_were(flows: Flows) -> None:
     for kind, spark_type, literal, _ in PRIMITIVES:
         if kind in ("INT64", "TIMESTAMP") and spark_type != "bigint":
@@ -324,6 +327,7 @@ def test_rows_of_many_topics_register_in_their_tasks(flows: Flows, flights: Data
     assert len(flows.receive(json_topic)) == len(ROWS)
 
 
+@pytest.mark.spark_alone
 def test_what_cannot_be_expressed_is_refused_by_name(flows: Flows, flights: DataFrame) -> None:
     topic = flows.broker.topic("inexpressible")
     cases: list[tuple[DataFrame, dict[str, str], str]] = [
@@ -349,6 +353,7 @@ def test_what_cannot_be_expressed_is_refused_by_name(flows: Flows, flights: Data
     assert topic not in flows.wire().topics_of("public/default")
 
 
+@pytest.mark.spark_alone
 def test_a_stream_with_a_schema_and_its_replay(flows: Flows) -> None:
     source, target, checkpoint = flows.broker.topic("source"), flows.broker.topic("target"), flows.checkpoint()
     flows.send(source, [f"{number}" for number in range(12)])

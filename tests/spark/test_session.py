@@ -19,6 +19,7 @@ from tests.eventually import eventually
 from tests.spark.flows import Collected, Flows, texts, values
 
 
+@pytest.mark.spark_alone
 def test_the_second_name(flows: Flows) -> None:
     topic = flows.broker.topic("second-name")
     frame = flows.rows("value string", [("x",)])
@@ -27,6 +28,7 @@ def test_the_second_name(flows: Flows) -> None:
     assert values(flows.spark.read.format("pulsar-py").options(**options).load().collect()) == ["x"]
 
 
+@pytest.mark.spark_alone
 def test_register_in_a_session_of_its_own(flows: Flows) -> None:
     topic = flows.broker.topic("registered")
     flows.send(topic, ["x"])
@@ -38,6 +40,7 @@ def test_register_in_a_session_of_its_own(flows: Flows) -> None:
         assert values(frame.collect()) == ["x"]
 
 
+@pytest.mark.spark_alone
 def test_sql_views(flows: Flows) -> None:
     topic = flows.broker.topic("sql")
     flows.send(topic, texts(3))
@@ -56,6 +59,7 @@ def test_sql_views(flows: Flows) -> None:
         flows.spark.sql("DROP VIEW narrow_view")
 
 
+@pytest.mark.spark_alone
 def test_a_thread_can_write_once_it_has_a_session(flows: Flows) -> None:
     topic = flows.broker.topic("thread")
     frame = flows.rows("value string", [("x",)])
@@ -92,6 +96,7 @@ spark.stop()
 """
 
 
+@pytest.mark.spark_alone
 def test_register_helps_where_a_broken_module_hides_all_sources(flows: Flows, tmp_path: Path) -> None:
     topic = flows.broker.topic("hidden")
     flows.official().create_producer(topic)  # stays open: Pulsar deletes a topic that nobody uses while Spark starts
@@ -133,6 +138,7 @@ def test_a_query_can_be_stopped_while_the_broker_is_down(
         assert sink.all == texts(5)
 
 
+@pytest.mark.spark_alone
 def test_no_broker_is_an_error_in_time(spark: SparkSession) -> None:
     options = {"service.url": "pulsar://127.0.0.1:1", "operationTimeoutMs": "500", "topic": "t"}
     began = time.monotonic()

@@ -17,6 +17,8 @@ from pyspark.sql.types import StructType
 from spark_pulsar.model.schemas import Schema, SchemaType
 from tests.spark.flows import Flows
 
+pytestmark = pytest.mark.spark_alone
+
 MICROS = 1_700_000_000_123_456
 EVENT_TIME_MS = 1_600_000_000_000
 

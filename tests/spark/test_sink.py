@@ -70,6 +70,7 @@ def test_bytes_and_numbers(flows: Flows) -> None:
     assert row["__key"] == b"\x01\x02\xfe"
 
 
+@pytest.mark.spark_alone
 def test_a_struct_is_written_as_json_like_to_json(flows: Flows) -> None:
     ours, sparks = flows.broker.topic("json"), flows.broker.topic("json")
     frame = flows.spark.sql(
@@ -83,6 +84,7 @@ def test_a_struct_is_written_as_json_like_to_json(flows: Flows) -> None:
     assert json.loads(received(flows, ours)[2])["nested"] == {"inner": 2}
 
 
+@pytest.mark.spark_alone
 def test_the_option_topic_wins_over_the_column(flows: Flows) -> None:
     a, b, c = (flows.broker.topic(name) for name in "abc")
     frame = flows.rows("value string, __topic string", [("1", a), ("2", b), ("3", a)]).coalesce(1)
@@ -95,6 +97,7 @@ def test_the_option_topic_wins_over_the_column(flows: Flows) -> None:
         flows.write(flows.rows("value string, __topic string", [("1", None)]))
 
 
+@pytest.mark.spark_alone
 @pytest.mark.parametrize(("scheme", "hashed"), [("JavaStringHash", java_string_hash), ("Murmur3_32Hash", _murmur)])
 def test_keys_go_where_the_official_clients_put_them(flows: Flows, scheme: str, hashed: Any) -> None:
     # covers SINK-2
@@ -111,6 +114,7 @@ def test_keys_go_where_the_official_clients_put_them(flows: Flows, scheme: str, 
     assert dict(found) == {key: {hashed(key) % 4} for key in {*keys, *encoded}}
 
 
+@pytest.mark.spark_alone
 def test_keys_go_where_the_official_python_client_puts_them(flows: Flows) -> None:
     # covers SINK-10
     topic = flows.broker.topic("boost", partitions=13)
@@ -141,6 +145,7 @@ def test_keys_go_where_the_official_python_client_puts_them(flows: Flows) -> Non
     assert dict(received) == theirs
 
 
+@pytest.mark.spark_alone
 def test_hash_vectors_of_java(flows: Flows) -> None:
     # covers PT-4: the judge of the test above
     topic = flows.broker.topic("vectors", partitions=4)
@@ -157,6 +162,7 @@ def test_hash_vectors_of_java(flows: Flows) -> None:
         assert got == expected
 
 
+@pytest.mark.spark_alone
 def test_rows_without_key_go_round_by_batch(flows: Flows) -> None:
     topic = flows.broker.topic("round", partitions=4)
     flows.write(flows.rows("value string", [(text,) for text in texts(400)]).coalesce(1), topic, batchingMaxMessages=50)
@@ -169,6 +175,7 @@ def test_rows_without_key_go_round_by_batch(flows: Flows) -> None:
     assert sorted(map(sorted, by_batch.values())) == [list(range(first, first + 50)) for first in range(0, 400, 50)]
 
 
+@pytest.mark.spark_alone
 def test_single_partition(flows: Flows) -> None:
     topic = flows.broker.topic("single", partitions=4)
     frame = flows.rows("value string", [(text,) for text in texts(300)]).coalesce(1)
@@ -229,6 +236,7 @@ def test_a_row_too_large_is_an_error_that_says_so(flows: Flows) -> None:
         flows.write(flows.spark.range(1).select(F.expr("repeat('x', 6000000)").alias("value")), topic)
 
 
+@pytest.mark.spark_alone
 def test_large_var_types_and_batch_sizes(flows: Flows) -> None:
     # covers SCHEMA-10
     topic = flows.broker.topic("large-types")
@@ -250,6 +258,7 @@ def test_large_var_types_and_batch_sizes(flows: Flows) -> None:
     )
 
 
+@pytest.mark.spark_alone
 def test_the_session_zone_moves_no_event_time(flows: Flows) -> None:
     # covers SCHEMA-10
     topic = flows.broker.topic("zones")
@@ -270,6 +279,7 @@ def test_empty_partitions_open_no_producer(flows: Flows) -> None:
     assert sorted(received(flows, topic)) == ["0", "1"]
 
 
+@pytest.mark.spark_alone
 def test_overwrite_and_wrong_columns_are_refused(flows: Flows) -> None:
     topic = flows.broker.topic("refused")
     frame = flows.rows("value string", [("x",)])
@@ -305,6 +315,7 @@ def test_from_topic_to_topic_as_a_stream(flows: Flows) -> None:
     assert len({message.topic_name() for message in messages}) == 1
 
 
+@pytest.mark.spark_alone
 def test_complete_mode_is_refused_and_foreach_batch_works(flows: Flows) -> None:
     source, target = flows.broker.topic("counted"), flows.broker.topic("counts")
     flows.send(source, texts(6), {"partition_key": "k"})
@@ -339,6 +350,7 @@ def _kill_workers_once(flag: Path) -> Any:
     return pass_on
 
 
+@pytest.mark.spark_alone
 def test_killed_workers_lose_no_row(flows: Flows, tmp_path: Path) -> None:
     # covers SINK-3: kill -9 of a worker mid-write; rows may repeat
     source, target, checkpoint = flows.broker.topic("source"), flows.broker.topic("killed"), flows.checkpoint()
@@ -360,6 +372,7 @@ def test_killed_workers_lose_no_row(flows: Flows, tmp_path: Path) -> None:
     assert set(received(flows, target)) == set(texts(5000))
 
 
+@pytest.mark.spark_alone
 def test_a_batch_that_failed_after_writing_is_written_again(flows: Flows) -> None:
     # covers SINK-3: failure after the write; at least once
     source, target, checkpoint = flows.broker.topic("source"), flows.broker.topic("again"), flows.checkpoint()

@@ -67,6 +67,7 @@ def read_all(query: StreamingQuery, count: int) -> None:
     eventually(lambda: sum(progress["numInputRows"] for progress in query.recentProgress) == count, 120)
 
 
+@pytest.mark.spark_alone
 @pytest.mark.parametrize(("most", "by_worker"), [("5000", False), ("0", True), ("29", True)])
 def test_a_small_micro_batch_needs_no_python_worker(flows: Flows, most: str, by_worker: bool) -> None:
     sent_before = bytes_of_one_task(flows)
@@ -120,6 +121,7 @@ def test_the_rows_are_those_of_a_batch_read(flows: Flows) -> None:
     assert all(seen.tasks(batch_id) == {0} for batch_id in seen.batches)
 
 
+@pytest.mark.spark_alone
 def test_a_replay_has_the_same_rows_in_the_same_tasks(flows: Flows) -> None:
     topic, checkpoint = flows.broker.topic("replayed", partitions=3), flows.checkpoint()
     seen = Seen(fails_at=1)
@@ -155,6 +157,7 @@ def test_chunked_messages_are_left_to_tasks(flows: Flows) -> None:
     assert [len(value) for value in sink.all] == [5, len(big), 4]
 
 
+@pytest.mark.spark_alone
 def test_sources_of_one_query_do_not_wait_for_each_other(flows: Flows) -> None:
     quiet, busy = flows.broker.topic("quiet"), flows.broker.topic("busy")
     flows.send(quiet, ["q"])

@@ -146,6 +146,7 @@ def test_what_is_trimmed_at_a_cut_is_told(rolling: Flows) -> None:
         assert len(rows(rolling, options, work)) == 11
 
 
+@pytest.mark.spark_alone
 def test_a_query_with_more_tasks_than_partitions(flows: Flows) -> None:
     # covers READ-18
     topic, checkpoint = flows.broker.topic("query", 2), flows.checkpoint()

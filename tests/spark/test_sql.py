@@ -11,6 +11,8 @@ from pyspark.errors import AnalysisException
 
 from tests.spark.flows import Flows, texts, values
 
+pytestmark = pytest.mark.spark_alone
+
 _numbers = itertools.count()
 
 

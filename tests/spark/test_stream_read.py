@@ -15,6 +15,7 @@ from pyspark.sql.streaming import StreamingQuery
 import spark_pulsar
 from tests.eventually import eventually
 from tests.spark.flows import BATCHED, UNBATCHED, Collected, Flows, texts, values
+from tests.spark.test_data_loss import Run
 
 
 def follow(flows: Flows, frame: DataFrame, checkpoint: str, sink: Any) -> StreamingQuery:
@@ -57,13 +58,14 @@ def test_a_stream_starts_at_latest_by_default(flows: Flows) -> None:
 
 
 def test_a_stream_starts_at_a_time(flows: Flows) -> None:
-    topic, checkpoint = flows.broker.topic("since"), flows.checkpoint()
-    begin_ms = 1_790_000_000_000
+    topic, begin_ms = flows.broker.topic("since"), 1_790_000_000_000
     flows.send_at(topic, {"a": begin_ms, "b": begin_ms + 10})
-    frame = flows.stream(topic, startingTime=begin_ms + 10, subscriptionName="since")
-    assert [values(batch) for batch in flows.drain(frame, checkpoint)] == [["b"]]
+    since = {"startingTime": str(begin_ms + 10), "subscriptionName": "since"}
+    run = Run(flows, topic, **since)
+    end, rows = run.next(run.planner.initial())
+    assert rows == ["b"]
     flows.send_at(topic, {"late": begin_ms + 1})
-    assert [values(batch) for batch in flows.drain(frame, checkpoint)] == [["late"]]  # the checkpoint wins
+    assert Run(flows, topic, **since).next(end)[1] == ["late"]  # the checkpoint wins
 
 
 def test_a_stream_that_starts_at_a_time_to_come_reads_what_comes_next(flows: Flows) -> None:
@@ -107,6 +109,7 @@ def test_latest_is_where_the_query_first_started(flows: Flows) -> None:
     assert "initial" not in offsets(checkpoint, 1)
 
 
+@pytest.mark.spark_alone
 def test_a_replayed_batch_reads_the_same_on_other_cores(flows: Flows) -> None:
     # covers READ-18: the number of cores is no input of planning
     topic, checkpoint = flows.broker.topic("replay", partitions=3), flows.checkpoint()
@@ -130,6 +133,7 @@ def test_a_replayed_batch_reads_the_same_on_other_cores(flows: Flows) -> None:
     assert len(seen[1]) == 20
 
 
+@pytest.mark.spark_alone
 def test_available_now_with_one_row_a_batch(flows: Flows) -> None:
     # covers READ-1: limit 1 row
     topic = flows.broker.topic("one-row")
@@ -221,6 +225,7 @@ def test_no_partition_gets_less_than_one_message(flows: Flows) -> None:
     assert [sum(column) for column in zip(*shares, strict=True)] == [40, 10, 1]
 
 
+@pytest.mark.spark_alone
 def test_partitions_stay_together_whatever_the_sizes_of_their_batches(flows: Flows) -> None:
     # One of two equal partitions begins with small entries, as a producer's that starts slowly.
     topic, minute_ms = flows.broker.topic("watermark", partitions=2), 60_000
@@ -344,6 +349,7 @@ def test_progress_shows_newest_positions_and_lag(flows: Flows) -> None:
     assert sum(progress["numInputRows"] for progress in query.recentProgress) == 10
 
 
+@pytest.mark.spark_alone
 def test_options_of_a_batch_read_are_refused(flows: Flows) -> None:
     query = flows.start(flows.stream("t", endingOffsets="latest").writeStream.format("noop"))
     with pytest.raises(StreamingQueryException, match="endingOffsets is for batch read only"):

@@ -29,7 +29,6 @@ from spark_pulsar.connector.writing.task_writing import publish
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests.brokers import Broker, topic_path
-from tests.conftest import started
 from tests.spark import once
 from tests.spark.flows import BATCHED, Flows, texts, values
 from tests.spark.once import counted, in_foreach_batch, lose_last, uncommit
@@ -301,6 +300,7 @@ def test_a_batch_job_is_one_transaction(flows: Flows) -> None:
     assert counted(flows, topic) == Counter([*texts(100, prefix=""), "behind it"])
 
 
+@pytest.mark.spark_alone
 def test_rows_behind_a_shuffle_are_written(flows: Flows) -> None:
     # covers TXN-4
     source, topic = new_topic(flows, "source"), new_topic(flows)
@@ -357,13 +357,9 @@ def test_what_cannot_be_promised_is_refused(flows: Flows) -> None:
         flows.write(row, source, deliveryGuarantee="transactional", producerName="nightly")
 
 
-def test_a_broker_without_transactions_is_named(
-    spark: SparkSession, broker_kind: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_a_broker_without_transactions_is_named(spark: SparkSession, switched_broker: Broker, tmp_path: Path) -> None:
     # covers TXN-6
-    off = {"transactionCoordinatorEnabled": False}
-    with started(broker_kind, tmp_path_factory.mktemp("off"), off) as broker, Flows(spark, broker, tmp_path) as flows:
+    with Flows(spark, switched_broker, tmp_path) as flows:
         row = flows.rows("value string", [("a",)])
         with pytest.raises(AnalysisException, match=r"transactions are off at .*transactionCoordinatorEnabled=true"):
-            flows.write(row, broker.topic(), deliveryGuarantee="transactional")
-        broker.close_since(0)
+            flows.write(row, switched_broker.topic(), deliveryGuarantee="transactional")

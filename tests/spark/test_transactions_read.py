@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 
 from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.connector.offsets.source_offset import SourceOffset
 from spark_pulsar.model.positions.ids import TransactionId
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests.eventually import eventually
 from tests.spark.flows import Collected, Flows, texts, values
+from tests.spark.test_limits import Run
+from tests.spark.test_splitting import parts
 
 TIMEOUT_MS = 600_000
 
@@ -55,16 +58,49 @@ def history(client: PulsarClient, topic: str, size: int = 5) -> list[str]:
 
 LIMITS: list[dict[str, Any]] = [
     {},
-    {"smallBatchMaxMessages": 0},
     {"maxMessagesPerTrigger": 3},
-    {"maxBytesPerTrigger": 300, "smallBatchMaxMessages": 0},
+    {"maxBytesPerTrigger": 300},
     {"minPartitions": 4},
     {"maxMessagesPerTrigger": 7, "maxRecordsPerPartition": 2},
     {"minMessagesPerTrigger": 4},
 ]
 
 
+def read_on(
+    flows: Flows, topic: str, start: SourceOffset | None = None, **limits: Any
+) -> tuple[list[str], SourceOffset]:
+    """The rows up to the end of the topic in micro-batches of a query without Spark, and the offset there."""
+    run = Run(flows, topic, **limits)
+    run.planner.freeze()
+    run.at = run.at if start is None else start
+    rows: list[str] = []
+    while True:
+        before = run.at
+        rows += run.next()
+        if run.at is before:
+            return rows, run.at
+
+
+def read_batch(flows: Flows, topic: str, **options: Any) -> list[str]:
+    """The rows of the tasks of a batch read."""
+    return [row for part in parts(flows, topic, **options) for row in part]
+
+
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
+def test_micro_batches_have_what_is_committed(flows: Flows, limits: dict[str, Any]) -> None:
+    # covers TXN-7
+    topic, client = flows.broker.topic(), flows.wire()
+    expected = history(client, topic)
+    rows, end = read_on(flows, topic, **limits)
+    assert rows == expected
+    assert read_on(flows, topic, end, **limits) == ([], end)
+    transact(client, topic, ["gone"], commit=False)
+    send(client, topic, ["new"])
+    transact(client, topic, ["newer"], commit=True)
+    assert read_on(flows, topic, end, **limits)[0] == ["new", "newer"]
+
+
+@pytest.mark.parametrize("limits", [{}, {"maxMessagesPerTrigger": 7, "smallBatchMaxMessages": 0}], ids=str)
 def test_a_stream_reads_what_is_committed(flows: Flows, limits: dict[str, Any]) -> None:
     # covers TXN-7
     topic, client = flows.broker.topic(), flows.wire()
@@ -80,15 +116,17 @@ def test_a_stream_reads_what_is_committed(flows: Flows, limits: dict[str, Any]) 
     assert [value for batch in batches for value in values(batch)] == ["new", "newer"]
 
 
-@pytest.mark.parametrize("limits", [{}, {"minPartitions": 7}, {"maxRecordsPerPartition": 2}], ids=str)
-def test_a_batch_read_yields_what_is_committed(flows: Flows, limits: dict[str, Any]) -> None:
+def test_a_batch_read_yields_what_is_committed(flows: Flows) -> None:
     # covers TXN-7
-    topic, client = flows.broker.topic(), flows.wire()
+    topic, only_aborted, client = flows.broker.topic(), flows.broker.topic(), flows.wire()
     expected = history(client, topic)
-    assert sorted(values(flows.batch(topic, **limits).collect())) == sorted(expected)
-    only_aborted = flows.broker.topic()
     transact(client, only_aborted, texts(5), commit=False)
-    assert values(flows.batch(only_aborted, **limits).collect()) == []
+    limits: list[dict[str, Any]] = [{}, {"minPartitions": 7}, {"maxRecordsPerPartition": 2}]
+    for each in limits:
+        assert read_batch(flows, topic, **each) == expected
+        assert read_batch(flows, only_aborted, **each) == []
+    assert sorted(values(flows.batch(topic, minPartitions=7).collect())) == sorted(expected)
+    assert values(flows.batch(only_aborted).collect()) == []
 
 
 def test_a_read_may_begin_and_end_anywhere(flows: Flows) -> None:
@@ -103,8 +141,8 @@ def test_a_read_may_begin_and_end_anywhere(flows: Flows) -> None:
     for at in range(last.entry_id + 2):
         place = json.dumps({topic: f"{last.ledger_id}:{at}:-1:-1"})
         before = [value for entry, value in entries.items() if entry < at]
-        assert values(flows.batch(topic, endingOffsets=place).collect()) == before
-        assert values(flows.batch(topic, startingOffsets=place).collect()) == expected[len(before) :]
+        assert read_batch(flows, topic, endingOffsets=place) == before
+        assert read_batch(flows, topic, startingOffsets=place) == expected[len(before) :]
 
 
 def test_an_open_transaction_ends_a_read_and_hides_what_is_behind_it(flows: Flows) -> None:
@@ -123,7 +161,7 @@ def test_an_open_transaction_ends_a_read_and_hides_what_is_behind_it(flows: Flow
 
 
 @pytest.mark.parametrize(
-    "limits", [{}, {"maxMessagesPerTrigger": 2}, {"smallBatchMaxMessages": 0, "subscriptionName": "job"}], ids=str
+    "limits", [{}, {"maxMessagesPerTrigger": 2, "smallBatchMaxMessages": 0, "subscriptionName": "job"}], ids=str
 )
 def test_a_query_that_runs_goes_on_when_transactions_end(flows: Flows, limits: dict[str, Any]) -> None:
     # covers TXN-7
@@ -165,21 +203,21 @@ def test_a_query_that_starts_at_the_latest_reads_what_is_open_then(flows: Flows)
 @pytest.mark.parametrize("limits", [{}, {"maxMessagesPerTrigger": 9}, {"minPartitions": 4}], ids=str)
 def test_ledgers_of_aborted_messages_alone_are_no_loss(rolling: Flows, limits: dict[str, Any]) -> None:
     # covers TXN-7
-    topic, client, checkpoint = rolling.broker.topic(), rolling.wire(), rolling.checkpoint()
+    topic, client, limits = rolling.broker.topic(), rolling.wire(), limits | {"subscriptionName": "job"}
     client.publisher(topic).close()
     client.ensure_subscription([topic], "job", "earliest")
-    frame = rolling.stream(topic, subscriptionName="job", **limits)
     send(client, topic, texts(15))
-    assert sorted(value for batch in rolling.drain(frame, checkpoint) for value in values(batch)) == sorted(texts(15))
+    rows, end = read_on(rolling, topic, **limits)
+    assert rows == texts(15)
     transact(client, topic, texts(45, prefix="aborted"), commit=False)
-    assert rolling.drain(frame, checkpoint) == []
+    assert read_on(rolling, topic, end, **limits)[0] == []
     transact(client, topic, texts(25, prefix="committed"), commit=True)
     transact(client, topic, texts(45, prefix="aborted"), commit=False)
     send(client, topic, ["last"])
     transact(client, topic, texts(35, prefix="aborted"), commit=False)
-    found = [value for batch in rolling.drain(frame, checkpoint) for value in values(batch)]
-    assert found == [*texts(25, prefix="committed"), "last"]
-    assert rolling.drain(frame, checkpoint) == []
+    rows, end = read_on(rolling, topic, end, **limits)
+    assert rows == [*texts(25, prefix="committed"), "last"]
+    assert read_on(rolling, topic, end, **limits) == ([], end)
 
 
 def test_reads_by_time_find_their_place_among_aborted_messages(flows: Flows) -> None:

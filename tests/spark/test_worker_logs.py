@@ -9,6 +9,8 @@ from pyspark.sql import Row, SparkSession
 from tests.eventually import eventually
 from tests.spark.flows import Flows, texts
 
+pytestmark = pytest.mark.spark_alone
+
 KEPT = "spark.sql.pyspark.worker.logging.enabled"
 
 

@@ -279,6 +279,7 @@ def prepare(broker: Broker) -> None:
     assert broker.rest("POST", f"{path}/retention", keep)[0] == 204
 
 
+@pytest.mark.long
 def test_each_row_comes_out_one_time_whatever_is_killed(
     own_broker: Broker, application: Application, tmp_path: Path
 ) -> None:
