@@ -1,31 +1,48 @@
 """JVMs of tests, which live too briefly for what pays in a long life.
 
-`python -m tests.jvms` makes the archive of Spark's classes (`.ci/setup java` does so): loaded from there, a session
-takes half the time to its first rows. Without it, or with one of another Java or Spark, classes come from the jars.
+`python -m tests.jvms spark` makes an archive of Spark's classes, `python -m tests.jvms pulsar` one of Apache Pulsar's
+(`.ci/setup java` and `.ci/setup maven` do so). With them a session takes half the time to its first rows, and a broker
+two thirds of it until it serves. Without them, or with those of another Java or of other jars, classes come from
+the jars.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-ARCHIVE = Path(sys.prefix) / "spark.jsa"
+from tests.apache_pulsar.start import CLASS_PATH_FILE, apache_pulsar
+
+SPARK_CLASSES = Path(sys.prefix) / "spark.jsa"
 """Classes of Spark as the JVM has them in memory."""
+PULSAR_CLASSES = CLASS_PATH_FILE.with_suffix(".jsa")
+"""The same of Apache Pulsar, beside its class path."""
 
 # Without the optimizing compiler a job takes a quarter less time. The names of both are those of the programs.
 _SPARK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _PULSAR = "-XX:TieredStopAtLevel=1"
-# An archive that does not fit is left alone, without a word.
-_FROM_ARCHIVE = f"-XX:SharedArchiveFile={ARCHIVE} -Xlog:disable"
+
+
+def _from(archive: Path) -> str:
+    """An option for an archive that is there; one that does not fit is left alone, without a word."""
+    return f" -XX:SharedArchiveFile={archive} -Xlog:disable" if archive.exists() else ""
+
+
+def _into(archive: Path) -> str:
+    archive.unlink(missing_ok=True)
+    return f" -XX:ArchiveClassesAtExit={archive} -Xlog:disable"
 
 
 def settings() -> Mapping[str, str]:
     """Variables of the environment for JVMs that start quickly."""
-    spark = f"{_SPARK} {_FROM_ARCHIVE}" if ARCHIVE.exists() else _SPARK
-    return {"SPARK_SUBMIT_OPTS": spark, "PULSAR_EXTRA_OPTS": _PULSAR}
+    return {
+        "SPARK_SUBMIT_OPTS": _SPARK + _from(SPARK_CLASSES),
+        "PULSAR_EXTRA_OPTS": _PULSAR + _from(PULSAR_CLASSES),
+    }
 
 
 def spark_home() -> Path:
@@ -49,10 +66,9 @@ def spark_home() -> Path:
     return home
 
 
-def _make_archive() -> None:
+def _run_spark() -> None:
     """Writes a batch and reads it as a stream, as most tests do; the JVM keeps its classes when it ends."""
-    ARCHIVE.unlink(missing_ok=True)
-    os.environ["SPARK_SUBMIT_OPTS"] = f"{_SPARK} -XX:ArchiveClassesAtExit={ARCHIVE} -Xlog:disable"
+    os.environ["SPARK_SUBMIT_OPTS"] = _SPARK + _into(SPARK_CLASSES)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
@@ -82,5 +98,14 @@ def _make_archive() -> None:
     jvm.wait()
 
 
+def _run_pulsar() -> None:
+    """Starts a broker and ends it."""
+    os.environ["PULSAR_EXTRA_OPTS"] = _PULSAR + _into(PULSAR_CLASSES)
+    with tempfile.TemporaryDirectory() as data:
+        broker = apache_pulsar(Path(data))
+        os.kill(broker.pid, signal.SIGTERM)
+        broker.wait()
+
+
 if __name__ == "__main__":
-    _make_archive()
+    {"spark": _run_spark, "pulsar": _run_pulsar}[sys.argv[1]]()
