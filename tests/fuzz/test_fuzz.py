@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from spark_pulsar.wire import pulsar_api_pb2 as api
+from tests.cases import cases
 from tests.fuzz import rest
 from tests.fuzz.campaign import Campaign
 from tests.fuzz.commands import TYPES, Memory, command
@@ -31,7 +32,7 @@ def test_a_campaign_finds_nothing(tmp_path: Path, attacks: int, is_secured: bool
 # ---- the proof itself -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", TYPES)
+@cases("name", TYPES)
 def test_commands_without_damage_are_commands(name: str) -> None:
     for seed in range(20):
         made = command(Random(seed), name, Memory())

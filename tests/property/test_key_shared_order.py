@@ -12,6 +12,7 @@ from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.model.positions.ids import Position
 from spark_pulsar.wire.entries.entry_bytes import parse_entry
 from spark_pulsar.wire.protocol import requests
+from tests.cases import cases
 from tests.unit.broker.key_sharing import keyed, subscribe
 from tests.unit.broker.world import TOPIC, Client, World
 
@@ -157,8 +158,8 @@ class Walk:
         assert self.world.core.topics[TOPIC].subscriptions["s"].backlog == 0
 
 
-@pytest.mark.parametrize("config", CONFIGS)
-@pytest.mark.parametrize("seed", range(6))
+@cases("config", CONFIGS)
+@cases("seed", range(6))
 def test_random_histories(config: str, seed: int) -> None:
     # covers KS-1, KS-5, KS-10, KS-12, KS-14, SH-4, SH-10
     Walk(seed, CONFIGS[config], with_nacks=False).run()

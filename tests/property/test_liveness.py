@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.cases import cases
 from tests.property.liveness import JudgedLife
 from tests.property.lives import CONFIGS, KINDS
 
@@ -11,9 +10,9 @@ STEPS = 100
 SEEDS = 5
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
-@pytest.mark.parametrize("config", CONFIGS)
-@pytest.mark.parametrize("kind", KINDS)
+@cases("seed", range(SEEDS))
+@cases("config", CONFIGS)
+@cases("kind", KINDS)
 def test_whatever_is_published_arrives_as_soon_as_somebody_may_receive_it(kind: str, config: str, seed: int) -> None:
     # covers SUB-4, SUB-10, EX-4, FO-1, SH-4, SH-6, SH-7, SH-8, SH-10, KS-8, KS-10, CHK-6
     JudgedLife(kind, config, seed).run(STEPS)

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from spark_pulsar.model.positions import intervals, mapped_intervals
 from spark_pulsar.model.positions.ranges import RangeSet
+from tests.cases import cases
 
 
 @pytest.fixture(params=[4, 1_024], ids=["small chunks", "large chunks"], autouse=True)
@@ -154,7 +155,7 @@ class AgainstPlainSet(RuleBasedStateMachine):
         assert self.ranges == RangeSet(expected)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@cases("seed", range(20))
 def test_long_random_walks(seed: int) -> None:
     # Hypothesis prefers short and small; a walk stays among many intervals, where splitting and merging happens.
     random = Random(seed)

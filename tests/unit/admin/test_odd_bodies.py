@@ -15,6 +15,7 @@ from spark_pulsar.broker.topics.name_limits import MAX_NAME_LENGTH
 from spark_pulsar.ledger.state.documents import NamespaceSet
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.policies import policy_table
+from tests.cases import cases
 from tests.unit.admin.test_app import BASE, call
 from tests.unit.broker.world import World
 
@@ -40,7 +41,7 @@ LEVELS = [
 NAMED = {"domain": "persistent", "tenant": "public", "namespace": "default", "topic": "t"}
 
 
-@pytest.mark.parametrize(("store", "level"), LEVELS, ids=[level.path for _, level in LEVELS])
+@cases("store, level", LEVELS)
 def test_a_policy_of_any_shape_is_taken_or_refused(store: Any, level: Any) -> None:
     # covers T-1, T-16: hostile input
     shown = json.dumps(level.unset)
@@ -49,7 +50,7 @@ def test_a_policy_of_any_shape_is_taken_or_refused(store: Any, level: Any) -> No
             json.dumps(store(body, level))
 
 
-@pytest.mark.parametrize("member", MEMBERS)
+@cases("member", MEMBERS)
 def test_a_namespace_is_made_with_members_of_any_shape_or_refused(member: str) -> None:
     # covers T-1, T-16: hostile input
     core = World().core

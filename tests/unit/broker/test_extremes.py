@@ -20,6 +20,7 @@ from spark_pulsar.wire.protocol.commands import FIELD_OF
 from spark_pulsar.wire.protocol.field_counts import is_repeated
 from spark_pulsar.wire.protocol.frames import command_frame, payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, MessageMetadata
+from tests.cases import cases
 from tests.unit.admin.test_app import BASE, call
 from tests.unit.broker.world import QUIET, START_MS, TOPIC, World, entry
 
@@ -114,7 +115,7 @@ def with_extremes(command: BaseCommand) -> Iterator[BaseCommand]:
 CASES = list(commands())
 
 
-@pytest.mark.parametrize("command", CASES, ids=[FIELD_OF[each.type] for each in CASES])
+@cases("command", CASES)
 def test_no_number_of_a_command_stops_the_broker(command: BaseCommand) -> None:
     world = a_world()
     client = world.sessions[1]
@@ -154,9 +155,9 @@ def test_no_number_in_the_metadata_of_an_entry_does(field: str) -> None:
     world.restart(**QUIET, **KEPT_FOR_EVER, deduplication=True).connect().open_consumer("exclusive", 1, permits=50)
 
 
-@pytest.mark.parametrize("number", ["0", "-1", str(2**31), str(2**63), str(2**64), "9" * 400])
-@pytest.mark.parametrize(
-    ("method", "path"),
+@cases("number", ["0", "-1", str(2**31), str(2**63), str(2**64), "9" * 400])
+@cases(
+    "method, path",
     [
         ("POST", "/t/subscription/exclusive/skip/{}"),
         ("POST", "/t/subscription/s2/expireMessages/{}"),

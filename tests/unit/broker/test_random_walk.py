@@ -7,8 +7,6 @@ which entries were acked.
 
 import random
 
-import pytest
-
 from spark_pulsar.broker.dispatch.redelivery import RedeliveringDispatcher
 from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.subscriptions import cursor_moves
@@ -17,6 +15,7 @@ from spark_pulsar.broker.turn.events import WritingPaused, WritingResumed
 from spark_pulsar.model.positions.ids import EARLIEST, EARLIEST_ID, Position
 from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe
+from tests.cases import cases
 from tests.unit.broker.world import KEPT, TOPIC, Client, World, entry, positions_of
 
 CONFIG = {
@@ -242,7 +241,7 @@ def check_that_nothing_is_stuck(world: World) -> None:
         assert not subscription.cursor.unacked(dispatcher.position, topic.last_add_confirmed, 1)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@cases("seed", range(60))
 def test_nothing_receipted_is_lost_and_nothing_acked_comes_back(seed: int) -> None:
     # covers PR-9, ML-5, ACK-4, SH-4, EX-4, DUR-3
     scene = Scene(seed)

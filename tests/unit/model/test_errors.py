@@ -9,6 +9,7 @@ import pytest
 from spark_pulsar.model import errors
 from spark_pulsar.model.errors import WIRE_ERRORS, PulsarError, ServerError, error_from_wire
 from spark_pulsar.wire import pulsar_api_pb2 as api
+from tests.cases import cases
 
 # Of each error: code, HTTP status, retriable, what it takes down
 TABLE = {
@@ -52,7 +53,7 @@ def test_codes_are_those_of_the_protocol() -> None:
     assert {code.name: code.value for code in ServerError} == dict(api.ServerError.items())
 
 
-@pytest.mark.parametrize("code", list(ServerError))
+@cases("code", list(ServerError))
 def test_there_and_back(code: ServerError) -> None:
     error = error_from_wire(code, "why")
     assert type(error) is WIRE_ERRORS[code]

@@ -4,6 +4,7 @@ import pytest
 
 from spark_pulsar.admin.http.origins import AllowedHosts
 from spark_pulsar.admin.http.refusals import Refused
+from tests.cases import cases
 
 BROWSER = {"user-agent": "Mozilla/5.0 (X11; Linux x86_64)"}
 HOSTS = AllowedHosts("pulsar.example:6650", ("console.example", "fd00::7"))
@@ -17,8 +18,8 @@ def is_refused(method: str, headers: dict[str, str], *, changes: bool = False) -
     return False
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
-@pytest.mark.parametrize(
+@cases("method", ["POST", "PUT", "DELETE", "PATCH"])
+@cases(
     "headers",
     [
         {"host": "localhost:8080", "origin": "http://evil.example"},
@@ -36,7 +37,6 @@ def is_refused(method: str, headers: dict[str, str], *, changes: bool = False) -
         {"host": "localhost:8080", "referer": "http://evil.example/form.html"},
         {"origin": "http://evil.example"},
     ],
-    ids=str,
 )
 def test_a_foreign_page_changes_nothing(method: str, headers: dict[str, str]) -> None:
     # covers T-25

@@ -5,14 +5,13 @@ Goal: whatever clients, disk and policies do, a Shared consumer gets no entry be
 
 from __future__ import annotations
 
-import pytest
-
 from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.model.policies import policy_table
 from spark_pulsar.wire.entries.entry_bytes import build_entry, metadata_of
 from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
+from tests.cases import cases
 from tests.delayed_entries import delayed_entries
 from tests.unit.broker.test_random_walk import STEPS, SUBSCRIPTIONS, TOPIC, Scene, check_that_nothing_is_stuck
 from tests.unit.broker.world import positions_of
@@ -73,7 +72,7 @@ class DelayedScene(Scene):
         super().listen()
 
 
-@pytest.mark.parametrize("seed", range(40))
+@cases("seed", range(40))
 def test_nothing_comes_before_its_time_and_everything_after_it(seed: int) -> None:
     # covers DEL-2 ... DEL-5, DEL-7, DEL-11
     scene = DelayedScene(seed)

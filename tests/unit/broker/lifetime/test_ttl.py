@@ -13,6 +13,7 @@ from spark_pulsar.model.positions.ids import Position
 from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.protocol.frames import payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
+from tests.cases import cases
 from tests.unit.broker.world import KEPT, QUIET, TOPIC, Client, World, at, entry, positions_of
 
 HOUR_MS = 3_600_000
@@ -239,7 +240,7 @@ def test_many_odd_clocks_stay_bounded() -> None:
     assert all(each.entry_id % 2 for each in positions_of(client.deliveries()))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@cases("seed", range(40))
 def test_walk_with_clocks_that_differ(seed: int) -> None:
     """Never delivered when expired, never acked when not; gone in time when its clock is right."""
     # covers TTL-1, TTL-3, TTL-4 (better)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from spark_pulsar.broker.schemas import avro_compatibility
 from spark_pulsar.broker.schemas.avro_compatibility import TooMuchToCompare, can_read
 from spark_pulsar.model.avro import parse
+from tests.cases import cases
 from tests.unit.broker.schemas.records import B_REQUIRED, B_WITH_DEFAULT, A
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
@@ -39,8 +40,8 @@ def enum(*symbols: str, name: str = "E", **more: Any) -> dict[str, Any]:
     return {"type": "enum", "name": name, "symbols": list(symbols), **more}
 
 
-@pytest.mark.parametrize("writer", PRIMITIVES)
-@pytest.mark.parametrize("reader", PRIMITIVES)
+@cases("writer", PRIMITIVES)
+@cases("reader", PRIMITIVES)
 def test_primitives_are_read_as_themselves_or_as_something_wider(reader: str, writer: str) -> None:
     # covers SC-5
     assert reads(reader, writer) == (reader == writer or (writer, reader) in WIDER)

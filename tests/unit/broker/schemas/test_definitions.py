@@ -14,6 +14,7 @@ from spark_pulsar.broker.schemas.definitions import InvalidSchema
 from spark_pulsar.model.errors import IncompatibleSchema
 from spark_pulsar.model.schemas import Compatibility as C
 from spark_pulsar.model.schemas import Schema, SchemaType, join_key_and_value
+from tests.cases import cases
 from tests.unit.broker.schemas.records import B_REQUIRED, B_WITH_DEFAULT, A, native, record
 
 ALL = list(C)[1:]
@@ -90,9 +91,9 @@ def test_what_is_no_definition(schema: Schema, text: str) -> None:
     assert text in refused.value.message
 
 
-@pytest.mark.parametrize("strategy", ALL, ids=str)
-@pytest.mark.parametrize(
-    ("new", "fitting"),
+@cases("strategy", ALL)
+@cases(
+    "new, fitting",
     [
         ((A, B_REQUIRED), {C.FORWARD, C.FORWARD_TRANSITIVE}),
         (
@@ -103,9 +104,8 @@ def test_what_is_no_definition(schema: Schema, text: str) -> None:
         (({"name": "a", "type": "long"},), {C.BACKWARD, C.BACKWARD_TRANSITIVE}),
         (({"name": "a", "type": "string"},), set()),
     ],
-    ids=["add a required field", "add an optional field", "drop a field", "widen a field", "change a field"],
 )
-@pytest.mark.parametrize("kind", [SchemaType.AVRO, SchemaType.JSON])
+@cases("kind", [SchemaType.AVRO, SchemaType.JSON])
 def test_what_each_strategy_allows(
     kind: SchemaType, new: tuple[dict[str, object], ...], fitting: set[C], strategy: C
 ) -> None:

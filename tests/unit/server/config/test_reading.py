@@ -10,6 +10,7 @@ from spark_pulsar.broker.turn.config_keys import holds_secret, shown
 from spark_pulsar.server.config.pulsar_keys import PULSAR_KEYS
 from spark_pulsar.server.config.reading import KEYS, InvalidConfiguration, load_config, parse_properties
 from spark_pulsar.server.config.settings import ServerConfig
+from tests.cases import cases
 
 
 def test_keys_of_a_file_with_overrides_on_top(tmp_path: Path) -> None:
@@ -87,7 +88,7 @@ TEXTS |= {"openIDAllowedTokenIssuers", "openIDAllowedAudiences", "openIDTokenIss
 TEXTS |= {"openIDRoleClaim", "openIDIssuerKeyFiles"}
 
 
-@pytest.mark.parametrize("key", sorted(set(KEYS) - TEXTS))
+@cases("key", sorted(set(KEYS) - TEXTS))
 def test_no_key_takes_what_nothing_could_be_done_with(key: str) -> None:
     for value in ("x", "9" * 19, "9" * 30, "1" + "0" * 5_000):
         with pytest.raises(InvalidConfiguration, match=f"^{key}={value}: want "):

@@ -11,6 +11,7 @@ from spark_pulsar.model.limits import MAX_DECOMPRESSED_SIZE_BYTES
 from spark_pulsar.wire.columns.entries import EntrySlice
 from spark_pulsar.wire.columns.rows import inflate
 from spark_pulsar.wire.pulsar_api_pb2 import LZ4, SNAPPY, ZLIB, ZSTD
+from tests.cases import cases
 from tests.unit.wire.columns.decode import decode_entries
 from tests.unit.wire.columns.test_entries import entry
 
@@ -42,8 +43,8 @@ def test_samples_of_the_official_client(codec: int) -> None:
     assert unpacked(codec, SAMPLES[codec], len(HELLO)) == HELLO
 
 
-@pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("size", [0, 1, 22, 24, 40, 1_000_000])
+@cases("codec", CODECS)
+@cases("size", [0, 1, 22, 24, 40, 1_000_000])
 def test_another_size_than_the_true_one_is_refused(codec: int, size: int) -> None:
     with pytest.raises(CorruptMessage):
         unpacked(codec, SAMPLES[codec], size)

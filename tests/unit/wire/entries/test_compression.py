@@ -12,6 +12,7 @@ import pytest
 from spark_pulsar.model.errors import CorruptMessage
 from spark_pulsar.wire.entries.compression import compress, decompress
 from spark_pulsar.wire.pulsar_api_pb2 import LZ4, NONE, SNAPPY, ZLIB, ZSTD, CompressionType
+from tests.cases import cases
 
 HELLO = b"hello hello hello hello"
 CODECS = [LZ4, ZLIB, ZSTD, SNAPPY]
@@ -53,8 +54,8 @@ def test_there_and_back(codec: CompressionType.ValueType, payload: bytes) -> Non
     assert decompress(codec, memoryview(compress(codec, payload)), len(payload)) == payload
 
 
-@pytest.mark.parametrize("payload", PAYLOADS.values(), ids=PAYLOADS.keys())
-@pytest.mark.parametrize("wrong", [-1, 1, 1000])
+@cases("payload", PAYLOADS.values())
+@cases("wrong", [-1, 1, 1000])
 def test_the_declared_size_must_be_exact(codec: CompressionType.ValueType, payload: bytes, wrong: int) -> None:
     compressed = compress(codec, payload)
     with pytest.raises(CorruptMessage):
@@ -76,7 +77,7 @@ def test_a_block_that_cannot_grow_so_much_is_refused_at_once(codec_of_block: Com
         decompress(codec_of_block, b"\x00" * 10, 400_000_000)
 
 
-@pytest.mark.parametrize("damage", [b"", b"\x00", b"\xff" * 5, b"\xff" * 200, bytes(100), HELLO])
+@cases("damage", [b"", b"\x00", b"\xff" * 5, b"\xff" * 200, bytes(100), HELLO])
 def test_damage_gives_one_typed_error(codec: CompressionType.ValueType, damage: bytes) -> None:
     with pytest.raises(CorruptMessage):
         decompress(codec, damage, len(HELLO))

@@ -14,6 +14,7 @@ from spark_pulsar.wire.entries.entry_bytes import Checksum, Kind
 from spark_pulsar.wire.protocol import frames
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests import entry_commands
+from tests.cases import cases
 
 
 def metadata(**fields: object) -> MessageMetadata:
@@ -137,8 +138,8 @@ def test_publish_time_among_other_fields(head: bytes) -> None:
     assert entry_bytes.publish_time_of(stored, 0, len(stored)) == 5
 
 
-@pytest.mark.parametrize("name_bytes", [0, 1, 60, 127, 128, 200, 20_000])
-@pytest.mark.parametrize("sequence_id", [0, 1, 127, 128, 2**35, 2**63 - 1, 2**64 - 1])
+@cases("name_bytes", [0, 1, 60, 127, 128, 200, 20_000])
+@cases("sequence_id", [0, 1, 127, 128, 2**35, 2**63 - 1, 2**64 - 1])
 def test_the_short_way_to_the_publish_time_is_the_long_one(name_bytes: int, sequence_id: int) -> None:
     for time_ms in (0, 5, 2**35 - 1, 2**35, 1_700_000_000_000, 1_795_123_456_789, 2**42 - 1, 2**42, 2**63):
         for payload in (b"", b"x" * 100):

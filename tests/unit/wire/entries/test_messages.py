@@ -8,6 +8,7 @@ from spark_pulsar.model.positions.ids import MessageId
 from spark_pulsar.wire.entries.messages import message_frames
 from spark_pulsar.wire.protocol import frames
 from tests import entry_commands
+from tests.cases import cases
 
 SIZES = [1, 30, 0, 100, 100, 8191, 8192, 20_000]
 
@@ -23,10 +24,10 @@ def stored(count: int) -> tuple[bytes, list[int], list[int]]:
     return bytes(buffer), starts, ends
 
 
-@pytest.mark.parametrize("consumer_id", [0, 127, 128, 2**64 - 1])
-@pytest.mark.parametrize("ledger_id", [0, 300, 2**40])
-@pytest.mark.parametrize("first_entry", [0, 120, 127, 128, 16_380])
-@pytest.mark.parametrize("partition", [-1, 0, 3, 200])
+@cases("consumer_id", [0, 127, 128, 2**64 - 1])
+@cases("ledger_id", [0, 300, 2**40])
+@cases("first_entry", [0, 120, 127, 128, 16_380])
+@cases("partition", [-1, 0, 3, 200])
 def test_message_frames(consumer_id: int, ledger_id: int, first_entry: int, partition: int) -> None:
     buffer, starts, ends = stored(20)
     pieces = message_frames(consumer_id, ledger_id, first_entry, partition, buffer, starts, ends)

@@ -12,6 +12,7 @@ from spark_pulsar.model.positions.singles import Singles
 from spark_pulsar.wire.protocol import acks, commands, frames, requests, varint
 from spark_pulsar.wire.protocol.acks import parse_ack_ids
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandAck, MessageIdData
+from tests.cases import cases
 
 
 def ack_frame(entry_ids: list[tuple[int, int]], **options: object) -> bytes:
@@ -45,8 +46,8 @@ ID_LISTS = {
 }
 
 
-@pytest.mark.parametrize("ids", ID_LISTS.values(), ids=ID_LISTS.keys())
-@pytest.mark.parametrize("request_id", [None, 0, 300])
+@cases("ids", ID_LISTS.values())
+@cases("request_id", [None, 0, 300])
 def test_plain_acks(ids: list[tuple[int, int]], request_id: int | None) -> None:
     frame = ack_frame(ids, request_id=request_id)
     ack = parse_ack_ids(b"before" + frame + b"after", 6, 6 + len(frame))

@@ -7,11 +7,12 @@ import pytest
 from spark_pulsar.model.errors import MalformedFrame
 from spark_pulsar.wire.protocol.varint import decode, encode, encode_cached
 from spark_pulsar.wire.pulsar_api_pb2 import CommandReachedEndOfTopic
+from tests.cases import cases
 
 EDGES = sorted({0, 2**64 - 1, *(2**bits + off for bits in range(7, 64, 7) for off in (-1, 0, 1))})
 
 
-@pytest.mark.parametrize("number", EDGES)
+@cases("number", EDGES)
 def test_as_protobuf_writes_it(number: int) -> None:
     expected = CommandReachedEndOfTopic(consumer_id=number).SerializeToString()[1:]
     assert encode(number) == encode_cached(number) == expected

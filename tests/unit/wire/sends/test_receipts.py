@@ -9,6 +9,7 @@ from spark_pulsar.wire.protocol import frames
 from spark_pulsar.wire.sends.columnar_receipts import columnar_receipts
 from spark_pulsar.wire.sends.receipts import receipts
 from tests import entry_commands
+from tests.cases import cases
 
 
 def expected(
@@ -24,8 +25,8 @@ def expected(
     )
 
 
-@pytest.mark.parametrize("first_entry", [0, 1, 100, 127, 128, 16_380, 2**21 - 5, 2**40])
-@pytest.mark.parametrize("first_id", [0, 90, 127, 128, 16_300, 2**21 - 100, 2**64 - 400])
+@cases("first_entry", [0, 1, 100, 127, 128, 16_380, 2**21 - 5, 2**40])
+@cases("first_id", [0, 90, 127, 128, 16_300, 2**21 - 100, 2**64 - 400])
 def test_consecutive(first_entry: int, first_id: int) -> None:
     ids = list(range(first_id, first_id + 300))
     assert receipts(1, 7, first_entry, ids) == expected(1, 7, first_entry, ids)

@@ -16,6 +16,7 @@ from spark_pulsar.wire.sends import run_splitter, send_runs
 from spark_pulsar.wire.sends.columnar_reading import read_columnar_sends
 from spark_pulsar.wire.sends.run_splitter import RunSplitter
 from spark_pulsar.wire.sends.send_runs import LEAST, STREAK, ColumnarSends, SendRun
+from tests.cases import cases
 
 PING = frames.command_frame(commands.ping())
 
@@ -48,8 +49,8 @@ def stored_in(run: SendRun) -> list[bytes]:
     return [run.buffer[start:end] for start, end in zip(run.starts, run.ends, strict=True)]
 
 
-@pytest.mark.parametrize("first", [0, 1, 126, 127, 128, 16_383, 2**21 - 2, 2**32 - 3, 2**63 - 2])
-@pytest.mark.parametrize("producer_id", [0, 127, 128, 16_384, 2**64 - 1])
+@cases("first", [0, 1, 126, 127, 128, 16_383, 2**21 - 2, 2**32 - 3, 2**63 - 2])
+@cases("producer_id", [0, 127, 128, 16_384, 2**64 - 1])
 def test_one_run_whatever_the_numbers(first: int, producer_id: int) -> None:
     ids = list(range(first, first + 300))
     payloads = [entry(str(sequence_id).encode()) for sequence_id in ids]

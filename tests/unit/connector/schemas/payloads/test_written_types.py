@@ -16,6 +16,7 @@ from spark_pulsar.connector.schemas.decoding.messages import MessageDecoder
 from spark_pulsar.connector.schemas.definition import Definition
 from spark_pulsar.connector.schemas.types.columns import value_columns
 from spark_pulsar.model.schemas import Schema, SchemaType
+from tests.cases import cases
 
 AT = datetime.datetime(2026, 1, 2, 3, 4, 5, 678_000)
 UTC = AT.replace(tzinfo=datetime.UTC)
@@ -87,12 +88,10 @@ def test_nulls_alone_are_read_as_they_are(kind: SchemaType, type_: Any, given: A
 STAMPS = [("timestamp", UTC), ("local-timestamp", AT)]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("name", "value"), STAMPS)
-@pytest.mark.parametrize("reader", ["millis", "micros", "nanos"])
-@pytest.mark.parametrize(
-    ("unit", "number"), [("millis", MILLIS), ("micros", MILLIS * 1_000), ("nanos", MILLIS * 10**6)]
-)
+@cases("kind", KINDS)
+@cases("name, value", STAMPS)
+@cases("reader", ["millis", "micros", "nanos"])
+@cases("unit, number", [("millis", MILLIS), ("micros", MILLIS * 1_000), ("nanos", MILLIS * 10**6)])
 def test_timestamps_of_another_unit(
     kind: SchemaType, name: str, value: datetime.datetime, reader: str, unit: str, number: int
 ) -> None:
