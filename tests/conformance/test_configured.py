@@ -43,11 +43,13 @@ class Left:
     Attributes:
         topic: With two subscriptions, of which only `used` has a consumer.
         named: Where the producers of `NAMES` have stored sequence id 7 before they went.
+        expiring: With a message that has outlived its time, and one that has not.
     """
 
     broker: Broker
     topic: str
     named: str
+    expiring: str
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -62,7 +64,11 @@ def left(configured_broker: Broker) -> Left:
         producer = client.create_producer(named, producer_name=name)
         producer.send(b"x", sequence_id=7)
         producer.close()
-    return Left(configured_broker, topic, named)
+    expiring = configured_broker.topic()
+    client.subscribe(expiring, "s").close()
+    now_ms = wall_ms()
+    publish_at(configured_broker.raw(), 1, expiring, now_ms - HOUR_MS, now_ms)
+    return Left(configured_broker, topic, named, expiring)
 
 
 def test_one_limit_of_zero_lets_go_whatever_the_other_is(configured_broker: Broker) -> None:
@@ -84,15 +90,6 @@ def test_an_idle_topic_without_subscription_lets_go_of_its_last_ledger(configure
     send_all(client.create_producer(topic), ["a", "b", "c"])
     assert eventually(lambda: _stored(configured_broker, topic) == 0, timeout_s=30)
     assert not client.create_reader(topic, pulsar.MessageId.earliest).has_message_available()
-
-
-def test_messages_expire(configured_broker: Broker) -> None:
-    # covers TTL-1
-    topic = configured_broker.topic()
-    configured_broker.client().subscribe(topic, "s").close()
-    now_ms = wall_ms()
-    publish_at(configured_broker.raw(), 1, topic, now_ms - HOUR_MS, now_ms)
-    assert eventually(lambda: _backlog(configured_broker, topic) == 1, EXPIRY_S, 0.1)
 
 
 def test_a_backlog_is_limited(configured_broker: Broker) -> None:
@@ -211,3 +208,8 @@ def test_a_newcomer_waits_for_what_was_read_before_it_by_the_classic_rule(config
     new.expect_messages(1)
     eventually(lambda: _subscription(broker, topic)["unackedMessages"] == 40)
     assert _subscription(broker, topic)["consumersAfterMarkDeletePosition"] == {}
+
+
+def test_messages_expire(left: Left) -> None:
+    # covers TTL-1
+    assert eventually(lambda: _backlog(left.broker, left.expiring) == 1, EXPIRY_S, 0.1)
