@@ -45,18 +45,6 @@ def place(entry_id: int) -> Position:
     return Position(1, entry_id)
 
 
-def test_all_chunks_of_a_message_go_to_one_consumer(world: World, feeder: Client) -> None:
-    # covers CHK-6, CHK-7
-    one, two, three = consumers(world, 3)
-    send_chunks(feeder, "a0", "b0", "plain", "a1", "b1", "a2", "c0", "c1", "b2", "c2")
-    got = [client.messages() for client in (one, two, three)]
-    for uuid in "abc":
-        (holder,) = [texts for texts in got if f"{uuid}0" in texts]
-        assert [text for text in holder if text[0] == uuid] == [f"{uuid}0", f"{uuid}1", f"{uuid}2"]
-    assert sum(len(texts) for texts in got) == 10
-    assert len([texts for texts in got if any(text[1:] == "0" for text in texts)]) > 1
-
-
 def test_long_uuids_are_not_kept(world: World, feeder: Client) -> None:
     # covers CHK-6: hostile input, a name of megabytes for each message
     names = ["x" * 100_000 + each for each in "ab"]
@@ -135,15 +123,6 @@ def test_chunks_that_were_acked_do_not_come_again(world: World, feeder: Client) 
     one.ack([place(1), place(2)])
     book: Any = world.core.topics[TOPIC].subscriptions["s"].dispatcher
     assert not book.chunks
-
-
-def test_a_chunk_without_its_first_holds_nothing_up(world: World, feeder: Client) -> None:
-    # covers CHK-6: Apache Pulsar holds back what follows it
-    one, two = consumers(world, 2)
-    send_chunks(feeder, "a1", "plain", "a2")
-    got = [one.messages(), two.messages()]
-    assert sorted(text for texts in got for text in texts) == ["a1", "a2", "plain"]
-    assert ["a1", "a2"] in [[text for text in texts if text[0] == "a"] for texts in got]
 
 
 def test_chunks_that_waited_and_were_acked_do_not_come(world: World, feeder: Client) -> None:

@@ -1,7 +1,5 @@
 """Failover subscriptions: the active consumer, taking over, ACTIVE_CONSUMER_CHANGE."""
 
-import pytest
-
 from spark_pulsar.broker.entities.consumer import Consumer
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.ledger.state.topics import PartitionedTopicSet
@@ -146,17 +144,6 @@ def test_partitions_are_spread_by_their_number_over_the_best_priority() -> None:
     assert [active(world, f"{PARTITION}{number}") for number in range(3)] == ["b", "c", "c"]
 
 
-@pytest.mark.parametrize(("topic", "name"), [("fo-0", "c"), ("fo-1", "a"), ("fo-2", "b"), ("fo-3", "b")])
-def test_topics_without_partitions_are_spread_on_a_ring(topic: str, name: str) -> None:
-    # covers FO-4: seen on Apache Pulsar 4.0.8
-    world = World()
-    client = world.connect()
-    full_name = f"persistent://public/default/{topic}"
-    for index, each in enumerate(("a", "b", "c")):
-        join(client, each, consumer_id=index, topic=full_name)
-    assert active(world, full_name) == name
-
-
 def test_the_ring_may_choose_for_partitions_too() -> None:
     # covers FO-4
     world = World(failover_ring_for_partitions=True)
@@ -227,24 +214,6 @@ def test_the_last_one_leaves_and_the_next_first_one_begins_behind_what_is_acked(
     join(client, "b", consumer_id=2)
     world.advance(1_000)
     assert news(client) == ["ok", True, "0", "2"]
-
-
-def test_seeking_closes_all_consumers_and_begins_again_there() -> None:
-    # covers CUR-11
-    world, client = filled(4)
-    other = world.connect()
-    join(client, "a")
-    join(other, "z", priority=1)
-    world.advance(1_000)
-    client.ack([Position(1, 3)], cumulative=True)
-    client.take_all()
-    other.take_all()
-    client.send(requests.seek_to_time(50, 1, 0))
-    assert [effect.command.type for effect in client.take_all()] == [BaseCommand.CLOSE_CONSUMER, BaseCommand.SUCCESS]
-    other.expect(BaseCommand.CLOSE_CONSUMER)
-    join(other, "z", consumer_id=2, priority=1)
-    world.advance(1_000)
-    assert news(other) == ["ok", True, "0", "1", "2", "3"]
 
 
 def test_a_crash_of_the_active_consumer_loses_nothing_of_a_backlog_on_disk() -> None:

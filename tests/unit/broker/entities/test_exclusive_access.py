@@ -70,17 +70,6 @@ def test_a_shared_producer_is_told_no_epoch_before_there_is_one(world: World) ->
     assert accepted(client, "c", epoch=0).topic_epoch == 0  # what a Shared producer brings means nothing (Go)
 
 
-def test_an_exclusive_producer_keeps_all_others_away(world: World) -> None:
-    # covers PR-3, PR-4
-    holder, other = world.connect(), world.connect()
-    assert accepted(holder, "a", EXCLUSIVE).topic_epoch == 0
-    text = "Topic has an existing exclusive producer: a"
-    assert refused(other, "b", EXCLUSIVE) == (ServerError.ProducerFenced, text)
-    assert refused(other, "b") == (ServerError.ProducerBusy, text)
-    holder.publish(1, entry("x"))
-    assert len(holder.receipts()) == 1
-
-
 def test_a_shared_producer_keeps_an_exclusive_one_away(world: World) -> None:
     # covers PR-4
     shared, other = world.connect(), world.connect()
@@ -120,21 +109,6 @@ def test_an_epoch_that_no_broker_gave_is_refused(world: World, epoch: int) -> No
     client = world.connect()
     assert refused(client, "a", EXCLUSIVE, epoch=epoch)[0] == ServerError.ProducerFenced
     assert accepted(client, "a", EXCLUSIVE, epoch=1 << 62).topic_epoch == 1 << 62
-
-
-def test_waiters_get_the_topic_one_by_one_in_their_order(world: World) -> None:
-    # covers PR-6
-    holder, second, third = (world.connect() for _ in range(3))
-    assert accepted(holder, "a", WAIT).topic_epoch == 0  # a free topic: at once
-    request, last = queued(second, "b"), queued(third, "c")
-    holder.send(requests.close_producer(9, 1))
-    assert holder.expect(BaseCommand.SUCCESS).request_id == 9
-    assert let_in(second, request) == 1
-    assert third.take_all() == []
-    second.publish(1, entry("x"))
-    assert len(second.receipts()) == 1
-    second.close()
-    assert let_in(third, last) == 2
 
 
 def test_a_waiter_waits_for_the_last_shared_producer(world: World) -> None:

@@ -79,24 +79,6 @@ def test_times_that_come_after_others_are_over_are_kept_too() -> None:
     assert eater.messages() == ["0"]
 
 
-def test_exclusive_gets_everything_at_once() -> None:
-    # covers DEL-2
-    world = World(**QUIET)
-    client = world.connect()
-    client.open_consumer(permits=10)
-    published(world, 60_000, None)
-    assert client.messages() == ["0", "1"]
-
-
-def test_a_past_time_is_none() -> None:
-    # covers DEL-10
-    world = World(**QUIET)
-    eater = shared(world)
-    published(world, -1, 0)
-    assert eater.messages() == ["0", "1"]
-    assert world.core.topics[TOPIC].state.delays is None
-
-
 def test_what_waits_is_in_the_backlog_and_costs_no_permit() -> None:
     # covers DEL-5
     world = World(**QUIET)
@@ -161,17 +143,6 @@ def test_a_restart_keeps_the_times_and_reads_nothing_for_them() -> None:
     assert eater.messages() == ["3"]  # the clock stands at the start again: what was free stays free
     world.advance(300)
     assert eater.messages() == ["0"]
-
-
-def test_what_comes_due_without_a_consumer_waits_for_one() -> None:
-    # covers DEL-11
-    world = World(**QUIET)
-    eater = shared(world)
-    published(world, 100, None)
-    assert eater.messages() == ["1"]
-    eater.close()
-    world.advance(1_000)
-    assert shared(world).messages() == ["0", "1"]
 
 
 def test_a_restart_after_the_time_delivers_at_once() -> None:

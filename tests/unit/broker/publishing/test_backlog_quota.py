@@ -91,17 +91,6 @@ def test_producers_are_closed_after_the_receipt_of_what_reached_the_limit(
     assert "the oldest message is 0 seconds old" in error.message
 
 
-def test_consuming_goes_on_and_opens_the_door_again(world: World, eater: Client, feeder: Client) -> None:
-    # covers BQ-4, BQ-9
-    limit(world, REQUEST_HOLD, size=10 * ENTRY_BYTES)
-    publish(feeder, 10)
-    assert refusal(world) is not None
-    eater.send(requests.flow(1, 100))
-    assert len(eater.messages()) == 10
-    eater.ack([Position(1, 0)])
-    assert refusal(world) is None
-
-
 def test_the_slowest_subscription_counts_and_is_named(world: World, eater: Client, feeder: Client) -> None:
     # covers BQ-8
     limit(world, REQUEST_HOLD, size=10 * ENTRY_BYTES)
@@ -277,19 +266,6 @@ def test_a_producer_that_came_late_is_closed_too(world: World, eater: Client, fe
     world.advance(1_001)
     assert is_closed(feeder)
     assert is_closed(other)
-
-
-def test_eviction_by_age(world: World, eater: Client, feeder: Client) -> None:
-    # covers BQ-7
-    limit(world, BACKLOG_EVICTION, seconds=4)
-    for number in range(9):
-        publish(feeder, 1, first=number)
-        world.advance(500)
-    # The first was 4 s old, so those older than 3 s went.
-    assert subscription(world).backlog in (6, 7)
-    assert not is_closed(feeder)
-    world.advance(20_000)
-    assert subscription(world).backlog == 0
 
 
 def test_eviction_by_age_leaves_entries_of_a_clock_that_is_ahead(world: World, eater: Client, feeder: Client) -> None:

@@ -62,14 +62,6 @@ def client(world: World) -> Client:
     return client
 
 
-def test_only_ids_above_the_highest_are_stored(world: World, client: Client) -> None:
-    # covers DED-2, DED-3
-    send(client, 5, 10, 7, 10, 11)
-    assert client.receipts() == [(5, (1, 0)), (10, (1, 1)), (7, REPEATED), (10, REPEATED), (11, (1, 2))]
-    assert stored(world) == ["5", "10", "11"]
-    assert world.core.topics[TOPIC].messages_in == 3, "repeated entries are not published data (DED-3)"
-
-
 def test_names_and_topics_do_not_share_ids(world: World, client: Client) -> None:
     # covers DED-2
     client.open_producer(producer_id=2, name="other")
@@ -125,14 +117,6 @@ def test_the_last_id_is_told_when_it_is_durable(world: World, client: Client) ->
     assert late.expect(BaseCommand.PRODUCER_SUCCESS).last_sequence_id == 8
 
 
-def test_batches_are_compared_by_their_lowest_and_kept_by_their_highest_id(world: World, client: Client) -> None:
-    # covers DED-2
-    send(client, (0, 9), (10, 19), (0, 9), (20, 24))
-    assert [position for _, position in client.receipts()] == [(1, 0), (1, 1), REPEATED, (1, 2)]
-    client.close()
-    assert world.connect().open_producer().last_sequence_id == 24
-
-
 def test_batches_that_do_not_tell_their_highest_id(world: World, client: Client) -> None:
     # covers DED-13: C++ clients tell the lowest id and the number of messages
     for _ in range(2):
@@ -168,15 +152,6 @@ def test_a_batch_of_old_and_new_messages_is_refused(world: World, version: str, 
     assert "mixes" in refused.command.send_error.message
     assert (list(first.sequence_ids), list(last.sequence_ids)) == ([10], [11])
     assert not client.closed
-
-
-def test_a_chunked_message_is_judged_by_its_last_chunk(world: World, client: Client) -> None:
-    # covers DED-8
-    for chunk_id in (0, 1, 2, 0, 2):
-        chunk(client, 4, chunk_id, 3)
-    assert [position for _, position in client.receipts()] == [(1, 0), (1, 1), (1, 2), (1, 3), REPEATED]
-    send(client, 4, 5)
-    assert client.receipts() == [(4, REPEATED), (5, (1, 4))]
 
 
 def test_chunks_without_an_end_are_stored_again(world: World, client: Client) -> None:

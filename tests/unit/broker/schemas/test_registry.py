@@ -282,11 +282,6 @@ def test_what_a_consumer_may_bring(strategy: str, fitting: set[str]) -> None:
     assert found == fitting
 
 
-def test_an_unreadable_schema_of_a_consumer_is_refused(client: Client) -> None:
-    # covers SC-8 (Apache Pulsar 4.0.8 lets it in without a schema)
-    assert consume(client, b"{").error == ServerError.IncompatibleSchema
-
-
 def test_what_is_too_much_to_compare_is_refused(world: World, client: Client) -> None:
     # covers SC-5. Each of the reader's branches is looked at for each of the writer's.
     def many(extra: str) -> bytes:

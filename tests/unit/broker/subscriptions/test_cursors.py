@@ -154,31 +154,6 @@ def reopened(client: Client, **more: object) -> list[str]:
     return client.messages()
 
 
-@pytest.mark.parametrize(
-    ("target", "first"),
-    [
-        (EARLIEST_ID, 0),
-        (MessageId(1, 2), 2),
-        (MessageId(0, 5), 0),
-        (LATEST_ID, 4),
-        (MessageId(1, 99), 4),
-        (MessageId(77, 0), 4),
-    ],
-)
-def test_seek_closes_the_consumer_then_succeeds_and_delivers_the_target_itself(target: MessageId, first: int) -> None:
-    # covers CUR-11, A7
-    world, client = filled(4)
-    client.open_consumer(permits=100)
-    client.ack([Position(1, 3)], cumulative=True)
-    client.take_all()
-    client.send(requests.seek_to_id(5, 1, target))
-    assert client.expect(BaseCommand.CLOSE_CONSUMER).request_id == (1 << 64) - 1
-    assert client.expect(BaseCommand.SUCCESS).request_id == 5
-    assert reopened(client) == numbers(first, 4)
-    world = world.restart()
-    assert reopened(world.connect()) == numbers(first, 4)
-
-
 def times(cache_bytes: int = 1 << 20) -> tuple[World, Client]:
     """Entries 0 ... 4 published one second apart, over two ledgers."""
     world = World(cache_bytes=cache_bytes, ledger_max_entries=3, ledger_min_age_ms=-1, **KEPT)

@@ -130,13 +130,6 @@ def test_an_idle_ledger_rolls_when_asked_to() -> None:
 # ---- trimming ---------------------------------------------------------------------------------------------------
 
 
-def test_without_subscription_closed_ledgers_go() -> None:
-    # covers TRIM-1, RET-5
-    world = World(**SMALL)
-    fill(world, 40)
-    assert ledgers(world) == [(4, 10)]
-
-
 def test_an_ack_that_frees_the_oldest_ledger_trims_it() -> None:
     # covers TRIM-1
     world = World(**SMALL)

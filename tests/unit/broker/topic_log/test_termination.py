@@ -71,42 +71,6 @@ def test_waiters_hear_that_there_is_nothing_to_wait_for(world: World, feeder: Cl
     assert waiting.expect(BaseCommand.ERROR).error == ServerError.TopicTerminatedError
 
 
-def test_the_end_survives_a_restart_and_so_does_the_last_id(full: World) -> None:
-    # covers TN-13
-    end(full)
-    world = full.restart()
-    assert end(world) == LAST
-    client = world.connect()
-    client.send(requests.producer(9, TOPIC, 2, "q"))
-    assert client.expect(BaseCommand.ERROR).error == ServerError.TopicTerminatedError
-
-
-def test_a_topic_that_never_took_anything(world: World) -> None:
-    # covers TN-13
-    client = world.connect()
-    client.open_producer()
-    assert end(world) == Position(1, -1)
-    assert end(world) == Position(1, -1)
-    client.take_all()
-    client.open_consumer()
-    assert reached(client) == [1]
-
-
-def test_consumers_are_told_when_all_is_acked_and_not_before(full: World) -> None:
-    # covers TN-13
-    client = full.connect()
-    client.open_consumer(permits=10)
-    client.take_all()
-    end(full)
-    assert client.take_all() == []
-    client.ack([Position(1, 0)])
-    assert client.take_all() == []
-    client.ack([LAST])
-    assert reached(client) == [1]
-    client.ack([LAST])
-    assert client.take_all() == []
-
-
 def test_nobody_hears_of_an_end_that_is_not_on_disk(full: World) -> None:
     # covers TN-13, DUR-3
     client, late = full.connect(), full.connect()

@@ -110,28 +110,6 @@ def test_a_full_socket_drops() -> None:
     assert (eater.messages(), dropped(world)) == ([], 1)
 
 
-def test_every_subscription_gets_its_own() -> None:
-    # covers NP-6
-    world = World(**QUIET)
-    feeder = feeding(world)
-    first, second = eating(world, subscription="a"), eating(world, subscription="b", kind=EXCLUSIVE)
-    feeder.publish(1, entry("x"))
-    assert (first.messages(), second.messages()) == (["x"], ["x"])
-
-
-def test_shared_consumers_take_turns() -> None:
-    # covers NP-6
-    world = World(**QUIET)
-    feeder = feeding(world)
-    first, second = eating(world), eating(world, 3)
-    for number in range(4):
-        feeder.publish(1, entry(str(number)))
-    assert (first.messages(), second.messages()) == (["0", "2"], ["1", "3"])
-    feeder.publish(1, *(entry(str(number)) for number in range(6)))
-    assert sorted(first.messages() + second.messages()) == [str(number) for number in range(6)]
-    assert dropped(world) == 0
-
-
 def test_a_key_goes_to_one_consumer() -> None:
     # covers NP-6, KS-1
     world = World(**QUIET)
@@ -204,15 +182,6 @@ def test_what_asks_for_the_past_has_without_effect() -> None:
     assert eater.take_all() == []
     subscription = world.core.topics[TOPIC].subscriptions["s"]
     assert (subscription.backlog, subscription.consumers[0].unacked) == (0, 0)
-
-
-def test_durable_or_not_is_the_same() -> None:
-    # covers NP-8, TN-9
-    world = World(**QUIET, allow_auto_subscription_creation=False)
-    first, second = eating(world, durable=True), eating(world, durable=False)
-    first.close()
-    second.close()
-    assert "s" in world.core.topics[TOPIC].subscriptions
 
 
 def test_it_is_forgotten_when_nobody_uses_it_any_more() -> None:

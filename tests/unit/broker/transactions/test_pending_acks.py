@@ -71,18 +71,6 @@ def test_a_pending_entry_is_taken_from_the_consumer_and_not_redelivered(kind: in
     assert cursor_of(world).pending is None
 
 
-@pytest.mark.parametrize("kind", [SHARED, KEY_SHARED])
-def test_an_abort_redelivers_and_counts(kind: int) -> None:
-    # covers TX-12
-    world, client = opened(kind)
-    txn_id = begin(client)
-    ack_in(client, txn_id, *ids(0, 2))
-    abort(client, txn_id)
-    deliveries = client.deliveries()
-    assert positions_of(deliveries) == ids(0, 2)
-    assert cursor_of(world).redelivered == {1: {0: 1, 2: 1}}
-
-
 def test_an_abort_on_an_exclusive_subscription_redelivers_all_that_is_unacknowledged() -> None:
     # covers TX-12
     _, client = opened(EXCLUSIVE)
@@ -109,18 +97,6 @@ def test_conflicts_and_all_or_none_of_an_ack() -> None:
     assert list(cursor_of(world).acked) == [(1, 3, 4), (1, 5, 6)]
 
 
-def test_a_plain_ack_of_a_pending_entry_wins() -> None:
-    # covers TX-15
-    world, client = opened()
-    txn_id = begin(client)
-    ack_in(client, txn_id, *ids(0))
-    client.ack(ids(0))
-    assert cursor_of(world).mark_delete == (1, 0)
-    abort(client, txn_id)
-    assert client.deliveries() == []
-    assert cursor_of(world).mark_delete == (1, 0)
-
-
 def test_cumulative_acks() -> None:
     # covers TX-13
     world, client = opened(EXCLUSIVE)
@@ -136,15 +112,6 @@ def test_cumulative_acks() -> None:
     assert not conflicts(ack_in(client, second, *ids(4), cumulative=True))
     end(client, second)
     assert cursor_of(world).mark_delete == (1, 4)
-
-
-def test_a_cumulative_ack_on_shared_is_ignored() -> None:
-    # covers TX-13
-    world, client = opened(SHARED)
-    txn_id = begin(client)
-    assert not ack_in(client, txn_id, *ids(3), cumulative=True).HasField("error")
-    end(client, txn_id)
-    assert cursor_of(world).mark_delete == (1, -1)
 
 
 def bits(*acked: int) -> int:
