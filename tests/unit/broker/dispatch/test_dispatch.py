@@ -65,30 +65,6 @@ def test_batch_is_sent_whole_and_permits_may_go_below_zero() -> None:
     assert positions_of(client.deliveries()) == [(1, 1), (1, 2)]
 
 
-def test_exclusive_redelivers_everything_unacked_in_order() -> None:
-    # covers NACK-2, EX-3, RC-2
-    _, client = filled(4)
-    client.open_consumer(permits=100)
-    client.take_all()
-    client.ack([Position(1, 1)])
-    client.send(requests.redeliver(1, [Position(1, 3)]))
-    deliveries = client.deliveries()
-    assert [text for each in deliveries for text in payloads(each)] == ["0", "2", "3"]
-    assert all(each.redelivery_counts is None for each in deliveries)
-
-
-def test_consumer_epoch_is_echoed_at_its_highest() -> None:
-    # covers A19
-    _, client = filled(1)
-    client.open_consumer(permits=100)
-    assert client.deliveries()[0].consumer_epoch is None
-    for epoch, echoed in ((3, 3), (2, 3), (5, 5)):
-        command = requests.redeliver(1)
-        command.redeliverUnacknowledgedMessages.consumer_epoch = epoch
-        client.send(command)
-        assert client.deliveries()[0].consumer_epoch == echoed
-
-
 def test_second_exclusive_consumer_is_refused_while_the_first_answers() -> None:
     # covers EX-1, SUB-1
     world, client = filled(0)
@@ -120,37 +96,6 @@ def test_shared_deals_in_turns_of_twenty() -> None:
     assert [len(each.starts) for each in other.deliveries()] == [20, 20]
 
 
-def test_lower_priority_gets_only_what_others_cannot_take() -> None:
-    # covers SH-2
-    world, client = filled(10)
-    low, high = world.connect(), world.connect()
-    for consumer, level in ((low, 1), (high, 0)):
-        command = requests.subscribe(1, TOPIC, "s", 1, SHARED, initial_position=CommandSubscribe.Earliest)
-        command.subscribe.priority_level = level
-        consumer.send(command)
-        consumer.expect(BaseCommand.SUCCESS)
-    world.disk_is_slow = True
-    high.send(requests.flow(1, 4))
-    low.send(requests.flow(1, 100))
-    world.disk_is_slow = False
-    world.happen([])
-    assert high.messages() == numbers(0, 4)
-    assert low.messages() == numbers(4, 10)
-    assert client.take_all() == []
-
-
-def test_unacked_limit_blocks_a_shared_consumer_until_half_is_acked() -> None:
-    # covers SH-6
-    world, client = filled(30, max_unacked_per_consumer=10)
-    client.open_consumer(subscription_type=SHARED, permits=100)
-    assert client.messages() == numbers(0, 10)
-    client.ack([Position(1, number) for number in range(4)])
-    assert client.take_all() == []
-    assert world.core.sessions[1].consumers[1].blocked
-    client.ack([Position(1, 4)])
-    assert client.messages() == numbers(10, 15)
-
-
 def test_unacked_limit_counts_messages_of_batches_and_acks_inside_them() -> None:
     # covers SH-6, ACK-9
     world, client = filled(3, batch=6, max_unacked_per_consumer=10, batch_index_acks=True)
@@ -164,23 +109,6 @@ def test_unacked_limit_counts_messages_of_batches_and_acks_inside_them() -> None
     assert consumer.unacked == 5 + 6  # unblocked at half the limit, and the third batch came
     client.ack([Position(1, 0)], ack_set=0)
     assert consumer.unacked == 3 + 6
-
-
-def test_subscription_limit_stops_new_entries_but_not_replay() -> None:
-    # covers SH-7
-    world, client = filled(60, max_unacked_per_subscription=20)
-    other = world.connect()
-    client.open_consumer(subscription_type=SHARED, permits=15)
-    assert client.messages() == numbers(0, 15)
-    other.open_consumer(subscription_type=SHARED, permits=100)
-    assert other.messages() == numbers(15, 20)
-    client.send(requests.redeliver(1, [Position(1, 3)]))
-    (redelivered,) = other.deliveries()
-    assert (payloads(redelivered), redelivered.redelivery_counts) == (["3"], [1])
-    client.ack([Position(1, number) for number in range(10)])
-    assert other.take_all() == []
-    client.ack([Position(1, 10)])
-    assert other.messages() == numbers(20, 31)
 
 
 def test_negative_ack_brings_back_only_what_the_consumer_holds_and_counts() -> None:
@@ -197,19 +125,6 @@ def test_negative_ack_brings_back_only_what_the_consumer_holds_and_counts() -> N
     client.send(requests.flow(1, 10))
     (delivery,) = client.deliveries()
     assert (payloads(delivery), delivery.redelivery_counts) == (["2"], [1])
-
-
-def test_redelivery_counts_outlive_a_restart() -> None:
-    # covers RC-3 (better)
-    world, client = filled(2)
-    client.open_consumer(subscription_type=SHARED, permits=10)
-    client.send(requests.redeliver(1, [Position(1, 1)]))
-    client.send(requests.redeliver(1, [Position(1, 1)]))
-    world.advance(100)
-    client = world.restart().connect()
-    client.open_consumer(subscription_type=SHARED, permits=10)
-    (delivery,) = client.deliveries()
-    assert (payloads(delivery), delivery.redelivery_counts) == (["0", "1"], [0, 2])
 
 
 def test_entries_of_a_consumer_that_left_go_to_the_others_uncounted() -> None:

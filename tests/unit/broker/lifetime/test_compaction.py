@@ -35,20 +35,6 @@ def client(world: World) -> Client:
     return client
 
 
-def test_the_last_message_of_each_key_is_left(world: World, client: Client) -> None:
-    # covers CMP-C1, CMP-C2
-    at = publish(client, keyed("a", "a1"), keyed("b", "b1"), keyed("a", "a2"), keyed(None, "no key"), keyed("c", "c1"))
-    at += publish(client, keyed("c"))
-    compact(world)
-    assert status(world) == "SUCCESS"
-    assert compacted_view(world) == [(at[1], ["b1"]), (at[2], ["a2"]), (at[5], [""])]
-    compacted = world.state.topics_by_name[TOPIC].compaction
-    assert compacted is not None
-    assert compacted.removed == 3
-    client.send(requests.flow(9, 100))
-    assert len(positions_of(client.deliveries())) == 6, "others get everything (CMP-C4)"
-
-
 def test_behind_the_horizon_readers_get_the_topic_as_it_is(world: World, client: Client) -> None:
     # covers CMP-C4
     publish(client, keyed("a", "a1"), keyed("a", "a2"))

@@ -68,16 +68,6 @@ def answers(client: Client) -> list[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("topic", [TOPIC, LIVE])
-def test_a_producer_that_does_not_encrypt_is_refused(topic: str) -> None:
-    # covers PR-12
-    client = requiring().connect()
-    ask_to_produce(client, topic=topic, encrypted=False)
-    error = client.expect(BaseCommand.ERROR)
-    assert (error.error, error.message) == (ServerError.MetadataError, f"Encryption is required in {topic}")
-    open_encrypting(client, topic=topic)
-
-
-@pytest.mark.parametrize("topic", [TOPIC, LIVE])
 def test_a_message_without_keys_is_refused_in_its_place(topic: str) -> None:
     # covers PR-12
     world = requiring()

@@ -230,15 +230,6 @@ def test_restart_opens_a_new_ledger_with_the_first_entry() -> None:
     assert position.entry_id == 0
 
 
-def test_ledger_rolls_by_entries() -> None:
-    # covers ML-2
-    client = World(ledger_max_entries=2, ledger_min_age_ms=-1).connect()
-    client.open_producer()
-    for number in range(5):
-        client.publish(1, entry("x"), first=number)
-    assert [position for _, position in client.receipts()] == [(1, 0), (1, 1), (2, 0), (2, 1), (3, 0)]
-
-
 def test_producer_that_asks_for_what_is_not_built() -> None:
     client = World().connect()
     command = requests.producer(1, TOPIC, 1, "p")

@@ -5,7 +5,6 @@ import pytest
 from spark_pulsar.broker.topics import lifecycle, policy_changes
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.broker.turn.token_bucket import TokenBucket
-from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies import policy_table
 from spark_pulsar.model.policies.effective_policies import PublishRate
 from spark_pulsar.model.policies.json_values import MalformedPolicy
@@ -180,16 +179,6 @@ def test_a_non_persistent_topic_is_limited_too(level: str) -> None:
     assert received(client) == ([0], ["PauseReading"])
     world.advance(1_001)
     assert received(client) == ([1], ["ResumeReading"])
-
-
-def test_a_non_persistent_topic_has_no_rate_of_its_own() -> None:
-    # covers PR-14, NP-5: Apache Pulsar takes such a policy and answers it, and does not act upon it
-    world = limited(messages=2)
-    client = world.connect()
-    client.open_producer(LIVE)
-    world.ask(lambda core: policy_changes.set_of_topic(core, TopicName.parse(LIVE), policy_table.PUBLISH_RATE, ONE))
-    publish(client, 0, 3)
-    assert received(client) == ([0, 1], ["PauseReading"])
 
 
 def test_a_limit_that_is_taken_away_lets_everything_go(world: World) -> None:

@@ -86,31 +86,6 @@ def test_cumulative_acks_that_mean_nothing_are_answered_and_ignored(positions: l
     assert backlog(world) == 3
 
 
-def test_cumulative_ack_goes_forward_only_and_not_on_shared() -> None:
-    # covers ACK-2, ACK-3, SH-5
-    world, client = filled(5)
-    client.open_consumer("s")
-    client.ack([Position(1, 3)], cumulative=True)
-    client.ack([Position(1, 1)], cumulative=True)
-    assert backlog(world) == 1
-    client.open_consumer("shared", 2, subscription_type=SHARED)
-    client.ack([Position(1, 3)], 2, cumulative=True, request_id=8)
-    client.expect(BaseCommand.ACK_RESPONSE)
-    assert backlog(world, "shared") == 5
-
-
-def test_cumulative_ack_inside_a_batch() -> None:
-    # covers ACK-3, ACK-9
-    world, client = filled(3, batch=4, batch_index_acks=True)
-    client.open_consumer()
-    client.ack([Position(1, 1)], cumulative=True, ack_set=0b1100)
-    assert backlog(world) == 2
-    client.send(requests.flow(1, 100))
-    (delivery,) = client.deliveries()
-    assert delivery.first_entry_id == 1
-    assert delivery.ack_sets == [0b1100, None]
-
-
 def test_bit_sets_are_ignored_when_the_switch_is_off() -> None:
     # covers ACK-9
     world, client = filled(2, batch=4, batch_index_acks=False)

@@ -195,16 +195,6 @@ def test_retention_by_time_counts_from_the_closing(subscribed: bool) -> None:
     assert ledgers(world) == [(3, 1), (4, 0)]
 
 
-def test_retention_by_size_keeps_at_least_that_much() -> None:
-    # covers RET-1
-    world = World(**SMALL)
-    retain(world, -1, 1)
-    fill(world, 101, size=49_000)
-    assert [entries for _, entries in ledgers(world)] == [10, 10, 10, 1]
-    world.advance(3_000 * MINUTE_MS)
-    assert sum(entries for _, entries in ledgers(world)) == 31
-
-
 def test_either_limit_ends_retention() -> None:
     # covers RET-1
     world = World(**SMALL)

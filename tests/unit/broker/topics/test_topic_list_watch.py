@@ -76,10 +76,6 @@ def make(world: World, *locals_: str) -> None:
     world.ask(lambda core: [lifecycle.create(core, name) for name in named(*locals_)])
 
 
-def drop(world: World, *locals_: str) -> None:
-    world.ask(lambda core: [lifecycle.delete(core, core.topics[name.full]) for name in named(*locals_)])
-
-
 # ---- patterns ---------------------------------------------------------------------------------------------------
 
 
@@ -109,13 +105,6 @@ def test_a_pattern_matches_names_as_a_whole(pattern: str, found: list[str]) -> N
     # covers MT-2
     names = texts("a", "ab", "b", "a-partition-3")
     assert TopicPattern(pattern).select(names) == [START + each for each in found]
-
-
-@pytest.mark.parametrize("pattern", ["[", "a)(b", "a**{", "(?<n>a)\\1", "\ud800"])
-def test_what_is_no_pattern(pattern: str) -> None:
-    # covers MT-2
-    with pytest.raises(InvalidPattern):
-        TopicPattern(pattern)
 
 
 def test_a_pattern_that_is_made_to_take_for_ever_does_not() -> None:
@@ -159,22 +148,6 @@ def test_both_engines_say_the_same(pattern: str) -> None:
 # ---- watchers ---------------------------------------------------------------------------------------------------
 
 
-def test_a_watcher_is_told_what_matches_and_then_what_comes_and_goes(world: World) -> None:
-    # covers MT-2
-    client = world.connect()
-    make(world, "a", "x")
-    assert watched(client, "public/default/[a-c]") == ["a"]
-    make(world, "b")
-    assert news(client) == SimpleNamespace(
-        watcher_id=1, new=["b"], gone=[], hash=topics_hash([START + "a", START + "b"])
-    )
-    make(world, "y")
-    drop(world, "b")
-    assert news(client) == SimpleNamespace(watcher_id=1, new=[], gone=["b"], hash=topics_hash([START + "a"]))
-    drop(world, "x")
-    assert client.take_all() == []
-
-
 def test_news_wait_for_the_disk_and_come_together(world: World) -> None:
     # covers MT-2, DUR-7
     client = world.connect()
@@ -204,18 +177,6 @@ def test_each_watcher_has_its_own_pattern(world: World) -> None:
     make(world, "ab")
     assert [news(one).watcher_id, news(one).watcher_id] == [1, 2]
     assert two.take_all() == []
-
-
-def test_a_client_that_knows_the_names_is_not_told_them_again(world: World) -> None:
-    # covers MT-2
-    client = world.connect()
-    make(world, "a")
-    known = topics_hash([START + "a"])
-    assert watched(client, "public/default/a", known=known) == []
-    assert watched(client, "public/default/a") == ["a"]  # the same id again
-    make(world, "a-partition-0")
-    assert news(client).new == ["a-partition-0"]
-    assert client.take_all() == []
 
 
 def test_system_topics_are_watched_by_nobody(world: World) -> None:

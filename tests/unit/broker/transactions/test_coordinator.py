@@ -123,33 +123,6 @@ def test_an_ended_transaction_is_not_found(client: Client, commit: bool) -> None
     assert end(client, TransactionId(7, 0)).error == ServerError.TransactionCoordinatorNotFound
 
 
-def test_a_transaction_is_aborted_at_its_time_out(world: World, client: Client) -> None:
-    # covers TX-7
-    ready(client)
-    txn_id = begin(client, 10_000)
-    publish_in(client, txn_id, "x")
-    client.take_all()
-    world.advance(9_999)
-    assert txn_id in world.state.transactions
-    world.advance(1)
-    assert txn_id not in world.state.transactions
-    assert client.take_all() == []
-    assert end(client, txn_id).error == ServerError.TransactionNotFound
-    assert world.core.transactions.of(0).timed_out == 1
-    assert world.core.topics[TOPIC].subscriptions["s"].backlog == 0
-
-
-def test_a_time_out_goes_on_over_a_restart(world: World, client: Client) -> None:
-    # covers TX-7, TX-17
-    ready(client)
-    txn_id = begin(client, 10_000)
-    publish_in(client, txn_id, "x")
-    again = world.restart(**ON)
-    assert txn_id in again.state.transactions
-    again.advance(10_000)
-    assert again.state.transactions == {}
-
-
 def test_limits_of_open_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
     # covers TX-24
     monkeypatch.setattr(coordinator, "MAX_OPEN_TRANSACTIONS", 3)

@@ -62,26 +62,6 @@ def begin_both(client: Client) -> tuple[TransactionId, TransactionId]:
     return begin(client), begin(client)
 
 
-@EVERY_TYPE
-def test_aborted_entries_are_sent_to_nobody_and_leave_no_backlog(kind: int) -> None:
-    # covers TX-10, TX-11
-    world = World(failover_delay_ms=0, **ON)
-    client = world.connect()
-    client.open_producer()
-    client.open_consumer(permits=100, subscription_type=kind)
-    client.take_all()
-    txn_id = begin(client)
-    publish_in(client, txn_id, "x", "y")
-    client.publish(1, entry("plain"), first=2)
-    client.take_all()
-    abort(client, txn_id)
-    assert client.messages() == ["plain"]
-    assert last_id(client) == (1, 2)
-    client.ack([Position(1, 2)])
-    subscription = world.core.topics[TOPIC].subscriptions["s"]
-    assert (subscription.cursor.mark_delete, subscription.backlog) == ((1, 3), 0)
-
-
 def test_subscriptions_and_readers_that_come_later_pass_over_aborted_entries() -> None:
     # covers TX-11
     client = World(**KEPT, **ON).connect()

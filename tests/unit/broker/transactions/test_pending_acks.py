@@ -14,7 +14,7 @@ from spark_pulsar.ledger.managed_ledgers.managed_ledger import ManagedLedger
 from spark_pulsar.ledger.state.cursors.cursor import Cursor
 from spark_pulsar.ledger.state.cursors.pending_acks import PendingAcks, sized
 from spark_pulsar.model.errors import ServerError
-from spark_pulsar.model.positions.ids import EARLIEST, MessageId, Position, TransactionId
+from spark_pulsar.model.positions.ids import EARLIEST, Position, TransactionId
 from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from tests.unit.broker.transacting import ON, abort, ack_in, begin, end
@@ -195,19 +195,6 @@ def test_an_unsubscribe_ends_its_pending_acks() -> None:
     client.take_all()
     assert world.state.transactions[txn_id].acks == {}
     assert not end(client, txn_id).HasField("error")
-
-
-def test_a_seek_keeps_acks_pending_and_a_commit_makes_them() -> None:
-    # covers TX-16
-    world, client = opened()
-    txn_id = begin(client)
-    ack_in(client, txn_id, *ids(1))
-    client.send(requests.seek_to_id(client.request_id(), 1, MessageId(1, 0)))
-    client.take_all()
-    client.open_consumer(permits=100, subscription_type=SHARED)
-    assert positions_of(client.deliveries()) == ids(0, 2, 3, 4, 5)
-    end(client, txn_id)
-    assert list(cursor_of(world).acked) == [(1, 1, 2)]
 
 
 def test_the_limit_of_pending_acks(monkeypatch: pytest.MonkeyPatch) -> None:

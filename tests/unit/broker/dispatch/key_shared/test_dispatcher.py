@@ -24,40 +24,6 @@ def two(**config: object) -> tuple[World, Client, Client, Client]:
     return world, client, first, second
 
 
-def test_each_key_goes_to_its_owner_in_order() -> None:
-    # covers KS-1, KS-2
-    world, client, first, second = two()
-    keys = [f"key-{number}" for number in range(20)]
-    for turn in range(3):
-        publish(client, *(keyed(key, f"{key}/{turn}") for key in keys))
-    wanted = [f"{key}/{turn}" for turn in range(3) for key in keys if owner(world, key) == "c1"]
-    assert got(first) == wanted
-    assert len(got(second)) == 60 - len(wanted) > 0
-
-
-def test_the_keys_that_were_seen_on_apache_pulsar() -> None:
-    # covers KS-6
-    _, client, first, second = two()
-    publish(client, *(keyed(key, key) for key in ("key-1", "key-2", "order-42", "hello", "test", "NONE_KEY")))
-    assert got(first) == ["key-2", "order-42", "hello", "test"]
-    assert got(second) == ["key-1", "NONE_KEY"]
-
-
-def test_priorities_change_nothing() -> None:
-    # covers KS-17
-    world = World()
-    client, first, second = world.connect(), world.connect(), world.connect()
-    client.open_producer()
-    for each, name, priority in ((first, "c1", 3), (second, "c2", 0)):
-        command = subscribe(name)
-        command.subscribe.priority_level = priority
-        each.send(command, requests.flow(1, 100))
-        assert each.take().type == BaseCommand.SUCCESS
-    mine, other = keys_of(world, "c1", 3), keys_of(world, "c2", 3)
-    publish(client, *(keyed(key, key) for key in (*mine, *other)))
-    assert (got(first), got(second)) == (mine, other)
-
-
 def test_the_ordering_key_wins_and_entries_without_key_are_spread() -> None:
     # covers KS-2, X5
     world, client, first, second = two()
@@ -135,22 +101,6 @@ def test_what_a_consumer_leaves_behind_goes_to_the_new_owner_in_order() -> None:
     assert all(each.redelivery_counts is None for each in deliveries)
 
 
-def test_a_slow_consumer_blocks_only_its_own_keys() -> None:
-    # covers KS-10, KS-14
-    world = World()
-    client, slow, quick = world.connect(), world.connect(), world.connect()
-    client.open_producer()
-    join(slow, "c1", permits=1)
-    join(quick, "c2", permits=1_000)
-    mine, other = keys_of(world, "c1", 3), keys_of(world, "c2", 3)
-    publish(client, *(keyed(key, f"{key}/{number}") for number in range(50) for key in (*mine, *other)))
-    assert got(quick) == [f"{key}/{number}" for number in range(50) for key in other]
-    assert got(slow) == [f"{mine[0]}/0"]
-    slow.send(requests.flow(1, 1_000))
-    assert got(slow) == [f"{key}/{number}" for number in range(50) for key in mine][1:]
-    assert dispatcher(world).replay_count == 0
-
-
 def test_no_more_than_so_much_waits_for_a_slow_consumer() -> None:
     # covers KS-10
     world = World(look_ahead_per_consumer=5)
@@ -167,18 +117,6 @@ def test_no_more_than_so_much_waits_for_a_slow_consumer() -> None:
     assert got(slow) == [str(number) for number in range(13)]
     slow.send(requests.flow(1, 100))
     assert got(slow) == [str(number) for number in range(13, 20)]
-
-
-def test_out_of_order_delivery_holds_nothing_back() -> None:
-    # covers KS-11
-    world = World()
-    client, first, second = world.connect(), world.connect(), world.connect()
-    client.open_producer()
-    join(first, "c1", any_order=True)
-    publish(client, keyed("key-1", "A1"))
-    join(second, "c2", any_order=True)
-    publish(client, keyed("key-1", "A2"))
-    assert (got(first), got(second)) == (["A1"], ["A2"])
 
 
 def test_fixed_ranges_and_messages_that_nobody_covers() -> None:
@@ -277,18 +215,6 @@ def test_a_cumulative_ack_is_ignored() -> None:
     publish(client, *(keyed(f"key-{number}") for number in range(10)))
     first.ack([Position(1, 9)], cumulative=True)
     assert world.core.topics[TOPIC].subscriptions["s"].backlog == 10
-
-
-def test_negative_acks_count_and_come_back_to_the_owner() -> None:
-    # covers KS-1, KS-13, NACK-3, RC-1
-    world, client, first, second = two()
-    key = keys_of(world, "c1", 1)[0]
-    publish(client, *(keyed(key, str(number)) for number in range(3)))
-    first.take_all()
-    first.send(requests.redeliver(1, [Position(1, 0), Position(1, 2)]))
-    (delivery,) = first.deliveries()
-    assert (delivery.entry_ids, delivery.redelivery_counts) == ([0, 2], [1, 1])
-    assert second.take_all() == []
 
 
 def test_an_expired_blocker_frees_its_slot() -> None:

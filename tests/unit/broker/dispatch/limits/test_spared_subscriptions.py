@@ -103,20 +103,6 @@ def test_what_was_acked_is_no_backlog() -> None:
     assert count(join(world)) == 8, "every fourth of thirty"
 
 
-def test_who_is_spared_takes_nothing_from_the_others() -> None:
-    # covers SUB-7
-    world = world_of()
-    fast = join(world, "fast")
-    late = join(world, "late", permits=None)
-    publish(world, 30)
-    assert count(fast) == 30
-    late.close()
-    late = join(world, "late")
-    assert count(late) == 3, "all that there is"
-    publish(world, 30)
-    assert (count(fast), count(late)) == (30, 0)
-
-
 def test_who_waits_does_not_once_it_is_spared_and_holds_up_nobody() -> None:
     # covers SUB-7
     world = world_of()
