@@ -89,14 +89,14 @@ app.command()(doctor)
 def check(
     directory: Annotated[Path, typer.Argument(exists=True, file_okay=False)],
     repair: Annotated[
-        bool, typer.Option("--repair", help="Go on without what is lost: damaged topics are read-only until then.")
+        bool, typer.Option("--repair", help="Accept the losses: damaged topics are read-only until then.")
     ] = False,
     output: Output = None,
 ) -> None:
     """Verify the data directory of a stopped broker: journal, ledger files, checkpoint. Status 1 when it is damaged.
     Changes nothing without --repair: a read-only copy will do.
 
-    --repair says exactly what is lost, keeps damaged files in DIR/damaged, and touches nothing that is intact.
+    --repair lists the losses exactly, keeps damaged files in DIR/damaged, and changes no intact file.
     """
     from spark_pulsar.cli.broker.checking import print_findings, repair_and_print
 

@@ -43,7 +43,7 @@ Result = TypeVar("Result")
 
 
 class Engine:
-    """Connections, with the look-ups and probes that use them; made on first use, and anew after a fork."""
+    """Connections, with the lookups and probes that use them; made on first use, and anew after a fork."""
 
     def __init__(self, config: ClientConfig) -> None:
         self.process = os.getpid()

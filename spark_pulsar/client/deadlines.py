@@ -1,4 +1,4 @@
-"""Deadlines that can say what was waited for."""
+"""Deadlines whose errors name the operation that was waited for."""
 
 from spark_pulsar.client.clock import monotonic_ms
 from spark_pulsar.client.errors import OperationTimeout
@@ -8,7 +8,7 @@ class Deadline:
     """The moment an operation must be over, with its name and place for the error.
 
     `what` completes "timed out while …" (for example "looking up persistent://public/default/t"), `where` is the
-    address or URL in question. `waited_ms` is what has passed of the time already.
+    address or URL in question. `waited_ms` is the part of the time that has passed already.
     """
 
     __slots__ = ("_end_ms", "timeout_ms", "what", "where")

@@ -1,4 +1,4 @@
-"""Look-ups: the broker that serves a topic, the topics of a namespace, the partitions of a topic."""
+"""Lookups: the broker that serves a topic, the topics of a namespace, the partitions of a topic."""
 
 import threading
 from typing import Final, Literal
@@ -96,7 +96,7 @@ class TopicDirectory:
         raise TooManyRedirects(f"lookup of {topic}: more than {MAX_LOOKUP_REDIRECTS} redirects, the last to {target}")
 
     def _broker_of(self, response: CommandLookupTopicResponse, what: str) -> Address:
-        """Returns the broker that a look-up named, by its address for our kind of connection: what is to be encrypted
+        """Returns the broker that a lookup named, by its address for our kind of connection: what is to be encrypted
         never goes to another."""
         encrypted = self._pool.config.uses_tls
         url = response.brokerServiceUrlTls if encrypted else response.brokerServiceUrl

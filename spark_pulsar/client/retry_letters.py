@@ -130,7 +130,7 @@ class RetryLetters:
         self, consumer: Any, message: Any, delay_ms: int, properties: Mapping[str, str] | None = None
     ) -> Letter:
         """Has a message delivered again after a delay, or moves it to the dead letter topic when it was retried often
-        enough; returns what was published. `properties` are added to the copy.
+        enough; returns the published message. `properties` are added to the copy.
 
         When the copy cannot be published the message is negatively acknowledged, and the error is raised.
         """

@@ -1,7 +1,7 @@
 """Transactions as a client of their coordinators: opened, given topic partitions, committed or aborted.
 
 A transaction belongs to the coordinator that opened it, and to no connection: any process that knows its id may use
-it. Coordinators are the partitions of a system topic, and served where a look-up of the partition says.
+it. Coordinators are the partitions of a system topic, and served where a lookup of the partition says.
 """
 
 import threading

@@ -1,4 +1,4 @@
-"""The tables of columns: what a read yields, what it yields on request, what a write takes (READ-3, READ-12)."""
+"""Tables of columns: those of a read, those of a read on request, and those of a write (READ-3, READ-12)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A Spark worker process: what its tasks share, above all one wire client for each broker.
 
 Spark runs many short tasks in a few long-lived worker processes; a client that stays connected saves every one of
-them a handshake and a look-up. Workers that idle for a minute are ended by Spark, and the connections end with them.
+them a handshake and a lookup. Workers that idle for a minute are ended by Spark, and the connections end with them.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from enum import IntEnum
 from typing import ClassVar, Final, Literal
 
 Blast = Literal["request", "session", "topic"]
-"""The scope of an error: what it takes down."""
+"""Scope of an error: one request, its session, or its topic."""
 
 
 class ServerError(IntEnum):

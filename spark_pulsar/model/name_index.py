@@ -8,7 +8,7 @@ _MOST_UNSORTED: Final = 1_024
 
 
 class _Names:
-    """Names of one namespace: those in order, and what came and went since they were."""
+    """Names of one namespace: those in order, and those added and removed since."""
 
     __slots__ = ("changed", "count", "ordered")
 
@@ -20,7 +20,7 @@ class _Names:
         self.count = 0
 
     def merge(self) -> None:
-        """Brings what came and went into `ordered`, with a new list."""
+        """Merges added and removed names into `ordered`, with a new list."""
         changed = self.changed
         if changed:
             kept = [name for name in self.ordered if name not in changed]

@@ -209,7 +209,7 @@ class Engine:
 
     @property
     def is_busy(self) -> bool:
-        """Returns whether this turn has enough to do, so that connections wait with what was read of them."""
+        """Returns whether this turn has enough to do, so that connections wait with the bytes already read."""
         return self._is_behind or self.room_us <= 0 or len(self._rotation) > 0
 
     @property
@@ -336,7 +336,7 @@ class Engine:
         self._submitter.go_on()
 
     def _prepare_checkpoint(self, now_ms: int) -> None:
-        """Begins a checkpoint once what it must hold has been taken, some of it in each turn."""
+        """Begins a checkpoint once its rows have been collected, some of them in each turn."""
         if self._storage.prepare_checkpoint(self._state):
             self._checkpoint(now_ms)
         else:

@@ -279,9 +279,7 @@ class _Runner:
         """Advises on a data directory that cannot be opened; empty when the error says it all."""
         directory = self._config.data_dir
         if isinstance(error, StorageDamaged):
-            return (
-                f". `spark-pulsar check {directory} --repair` goes on without what is lost, after saying what that is"
-            )
+            return f". `spark-pulsar check {directory} --repair` lists the losses and goes on without them"
         with contextlib.suppress(OSError):
             free, needed = disk_usage(directory).free, self._config.journal_segment_bytes
             if free < needed:

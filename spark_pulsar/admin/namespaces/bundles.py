@@ -1,5 +1,4 @@
-"""Bundles over REST, and what is done to all topics of a namespace or one of its bundles (ADM-60 … ADM-62,
-ADM-64)."""
+"""Bundles over REST, and operations on all topics of a namespace or one of its bundles (ADM-60 … ADM-62, ADM-64)."""
 
 from __future__ import annotations
 
@@ -63,7 +62,7 @@ def _named(core: Core, call: Call, subscription: str | None) -> Iterator[Subscri
         yield None
 
 
-# ---- what is done to all topics ---------------------------------------------------------------------------------
+# ---- operations on all topics -----------------------------------------------------------------------------------
 
 
 def _unload(core: Core, call: Call) -> Steps[None]:

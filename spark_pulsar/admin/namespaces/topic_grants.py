@@ -30,8 +30,7 @@ REVOKE_PATH: Final = "admin/v2/namespaces/revokePermissionsOnTopics"
 
 
 def requested_topics(call: Call) -> list[tuple[TopicName, Mapping[str, Any]]]:
-    """Reads the topics of a request, each with the members that say what is requested for it. Raises Refused unless all
-    are of one namespace."""
+    """Reads the topics of a request, each with its members. Raises Refused unless all are of one namespace."""
     body = call.json()
     if not isinstance(body, list) or len(body) > MAX_GRANTS:
         raise Refused(400, f"want a list of at most {MAX_GRANTS} topics with roles, got {type(body).__name__}")

@@ -91,7 +91,7 @@ def appended(core: Core, topic: Topic, run: EntryRun) -> None:
 
 
 def check(core: Core, topic: Topic) -> None:
-    """Checks both quotas when everything that was appended is on disk, and does what they require."""
+    """Checks both quotas when everything that was appended is on disk, and enforces them."""
     watch = topic.quota
     if watch is None or watch.is_checking:
         return

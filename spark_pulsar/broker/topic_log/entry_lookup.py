@@ -1,4 +1,4 @@
-"""Look-up of one entry's bytes: last message id, seek by time, age of a backlog."""
+"""Lookup of one entry's bytes: last message id, seek by time, age of a backlog."""
 
 from __future__ import annotations
 

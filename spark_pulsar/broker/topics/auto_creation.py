@@ -1,4 +1,4 @@
-"""Auto-creation of topics by producers and consumers, and of partitioned topics by clients' look-up (TN-6, TN-7,
+"""Auto-creation of topics by producers and consumers, and of partitioned topics by clients' lookup (TN-6, TN-7,
 MT-3)."""
 
 from __future__ import annotations

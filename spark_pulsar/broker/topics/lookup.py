@@ -1,4 +1,4 @@
-"""Look-up: LOOKUP, partition metadata, topics of a namespace (A4, TN-8, MT-2)."""
+"""Lookup: LOOKUP, partition metadata, topics of a namespace (A4, TN-8, MT-2)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Lists of the topics of a namespace, step by step (`entities.sliced_requests`): names that a pattern fits, their hash,
-their answer. Each step yields its cost; what comes and goes meanwhile is not in the list."""
+their answer. Each step yields its cost; topics that are created or deleted meanwhile are not in the list."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ class EntriesRead(Event):
 
 @dataclass(slots=True)
 class SizesRead(Event):
-    """Answer to ReadSizes: bytes of each entry, 0 for what is not stored."""
+    """Answer to ReadSizes: bytes of each entry, 0 for one that is not stored."""
 
     token: int
     sizes: list[int]

@@ -130,7 +130,7 @@ class Monitors:
         return self._core.at(self._core.now_ms + interval_ms, check) if interval_ms > 0 else None
 
     def adopt(self, topic: Topic) -> None:
-        """Sets up for a persistent topic that comes into use, or has other policies, what they require."""
+        """Sets up the monitors of a persistent topic that is loaded, or whose policies change."""
         core = self._core
         ttl.adopt(core, topic)
         backlog_quota.adopt(core, topic)
@@ -139,7 +139,7 @@ class Monitors:
         compaction.prepare(core, topic)
 
     def adopt_non_persistent(self, topic: Topic) -> None:
-        """Sets up what holds for a non-persistent topic, which keeps nothing."""
+        """Sets up the monitors of a non-persistent topic, which stores nothing."""
         self._adopt_limits(topic)
 
     def _adopt_limits(self, topic: Topic) -> None:

@@ -91,7 +91,7 @@ class Command:
     shows: bool | None = None
     """Prints the answer; by default that of GET."""
     answer: Callable[[Any], Any] = lambda value: value
-    """Makes what is printed of the answer."""
+    """Makes the printed form of the answer."""
     columns: tuple[str, ...] = ()
     """Members of a list's objects that a table shows; with them the answer is a table on a terminal."""
     is_hidden: bool = False

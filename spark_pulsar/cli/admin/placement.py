@@ -94,7 +94,11 @@ COMMANDS: Final = (
     _isolation(
         "delete", "DELETE /namespaceIsolationPolicies/{name}", "Delete one of these policies.", placed=_POLICY_NAME
     ),
-    _isolation("brokers", "GET /namespaceIsolationPolicies/brokers", "Show for each broker what it is kept for."),
+    _isolation(
+        "brokers",
+        "GET /namespaceIsolationPolicies/brokers",
+        "Show for each broker the namespaces that it is reserved for.",
+    ),
     _isolation(
         "broker",
         "GET /namespaceIsolationPolicies/brokers/{broker}",

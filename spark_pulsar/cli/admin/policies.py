@@ -160,7 +160,7 @@ def _commands(target: Target, policy: Policy, level: Level) -> Iterator[Command]
             name=f"{target.group} remove-{word}",
             method="DELETE" if level.can_delete else "POST",
             path=f"{target.rest}/{level.removal}" if level.removal else rest,
-            help=f"Remove {title}, so that what is below it holds.",
+            help=f"Remove {title}, so that the level below it applies.",
             own_parameters=(*about, *of_one, *levels[:1]),
             own_run=calls.remove,
             also=more("DELETE"),

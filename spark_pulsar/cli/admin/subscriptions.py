@@ -158,14 +158,14 @@ COMMANDS: Final = (
     _subscription(
         "expire-messages",
         "POST /expireMessages",
-        "Acknowledge what is older than a time, or lies before a position.",
+        "Acknowledge messages that are older than a time, or before a position.",
         work=_expire,
         also=(("POST", f"{_SUBSCRIPTION}/expireMessages/{{seconds}}"),),
     ),
     _topic(
         "expire-messages-all-subscriptions",
         "POST /all_subscription/expireMessages/{seconds}",
-        "Acknowledge what is older than a time, for every subscription.",
+        "Acknowledge messages that are older than a time, for every subscription.",
         placed=(Option("seconds", "--expireTime -t", Written.SECONDS, "Older than this: 90, 30s, 5m, 3h, 2d."),),
     ),
     _subscription(

@@ -146,7 +146,7 @@ COMMANDS: Final = (
         "GET /partitioned-internalStats",
         "Show the ledgers and cursors of all partitions of a topic.",
     ),
-    _topic("info-internal", "GET /internal-info", "Show what is stored about the ledgers and cursors of a topic."),
+    _topic("info-internal", "GET /internal-info", "Show the stored state of the ledgers and cursors of a topic."),
     _topic("get-properties", "GET /properties", "Show the properties of a topic."),
     _topic("update-properties", "PUT /properties", "Add properties to a topic.", work=_update_properties),
     _topic(
@@ -171,7 +171,7 @@ COMMANDS: Final = (
     _topic(
         "truncate",
         "DELETE /truncate",
-        "Let every subscription skip to the end, and give back the space of what is stored.",
+        "Have every subscription skip to the end, and free the space of the stored messages.",
     ),
     _topic("trim-topic", "POST /trim", "Give back the space of what neither a subscription nor retention keeps."),
     _topic(

@@ -73,5 +73,5 @@ def set_(
 @app.command("delete")
 @with_admin_access
 def delete(name: Name, *, access: AccessOptions) -> None:
-    """Remove what was set for a key: the broker's file holds again."""
+    """Remove the dynamic value of a key: the broker's file applies again."""
     Admin(admin_access(access)).delete(f"{_PATH}/{segment(name)}")

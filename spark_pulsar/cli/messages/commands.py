@@ -108,7 +108,9 @@ def read(
     until: Annotated[
         str, typer.Option(metavar="WHERE", help="latest, the id of the last message, or a time, exclusive.")
     ] = "latest",
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is published from now on.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with messages that are published from now on.")
+    ] = False,
     count: Annotated[int, typer.Option("--count", "-n", min=0, help="End after this many messages; 0 = all.")] = 0,
     form: Form = MessageFormat.TEXT,
     values_only: ValuesOnly = False,

@@ -1,5 +1,5 @@
-"""Connections of commands to a broker: the official client, and beside it this package's own for what it cannot
-request."""
+"""Connections of commands to a broker: the official client, and beside it this package's own for requests that it
+cannot request."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _check_listening(access: Access) -> None:
     """Shakes hands with the broker once. The official client tries again and again, and says of a closed port, of a
     certificate and of a refusal the same in the end: that its time is up."""
     if not access.url.startswith(("pulsar://", "pulsar+ssl://")):
-        return  # look-up over HTTP, or no URL: the client knows
+        return  # lookup over HTTP, or no URL: the client knows
     try:
         config = _config(access)
         if len(config.addresses) == 1:  # of several any may be the one that answers

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Printer:
-    """The lines of messages. Each is written out at once, so that a pipe has what was received so far."""
+    """The lines of messages. Each is written out at once, so that a pipe has every message received so far."""
 
     def __init__(self, form: MessageFormat, decoder: Decoder | None, *, values_only: bool = False) -> None:
         self._form = form

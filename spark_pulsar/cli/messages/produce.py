@@ -56,7 +56,7 @@ class Receipts:
         self._arrived.append((size, result))
 
     def settle(self) -> None:
-        """Counts what has arrived."""
+        """Counts the messages with a receipt."""
         for _ in range(len(self._arrived)):
             size, result = self._arrived.popleft()
             self._pending -= 1

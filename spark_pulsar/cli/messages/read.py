@@ -1,7 +1,7 @@
 """`spark-pulsar read`: prints messages of a topic by readers, which leave no subscription behind.
 
-Each partition has a reader of its own. What is there is printed in the order of publish times across partitions, up to
-the last message that there was when the command began; with `--follow` what comes then is printed as it arrives.
+Each partition has a reader of its own. The command prints the messages that exist when it begins in the order of
+publish times across partitions; with `--follow` it then prints new ones as they arrive.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _messages(readers: list[PartitionReader], follow: bool, end: Bound) -> Itera
 
 
 def _stored(readers: list[PartitionReader]) -> Iterator[pulsar.Message]:
-    """Yields what was there at the beginning, in the order of publish times where partitions allow it."""
+    """Yields the messages that existed at the beginning, in the order of publish times where partitions allow it."""
     heads: list[tuple[int, int, pulsar.Message]] = []
     for at, reader in enumerate(readers):
         _push(heads, at, reader)

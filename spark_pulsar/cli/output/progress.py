@@ -37,7 +37,7 @@ class Progress:
             self._shown[0].stop()
 
     def update(self, *, done: float | None = None, total: float | None = None, text: str | None = None) -> None:
-        """Takes what is done so far, of how much, and the words before the bar; each may be left out."""
+        """Sets the amount done so far, the total, and the words before the bar; each may be left out."""
         self._done = self._done if done is None else done
         self._total = self._total if total is None else total
         self._text = self._text if text is None else text
@@ -48,7 +48,7 @@ class Progress:
             self._show()
 
     def advance(self, amount: float = 1) -> None:
-        """Adds to what is done."""
+        """Adds to the amount done."""
         self.update(done=self._done + amount)
 
     def _show(self) -> None:

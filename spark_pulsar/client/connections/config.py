@@ -35,7 +35,7 @@ class ClientConfig:
     tls: TlsConfig = _DEFAULT_TLS
     """Settings of TLS, for `pulsar+ssl://`."""
     listener_name: str = ""
-    """The listener whose addresses brokers return in look-ups; empty: their default."""
+    """The listener whose addresses brokers return in lookups; empty: their default."""
     sni_proxy_url: str = ""
     """`pulsar+ssl://host[:port]` of a proxy to which all connections go, and which distinguishes brokers by the name in
     the TLS handshake (SNI)."""

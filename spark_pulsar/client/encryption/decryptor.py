@@ -1,4 +1,4 @@
-"""Decryption of what was sent: data keys are unsealed once, with the private keys that are there."""
+"""Decryption of messages: unseals each data key once, with the private keys that are known."""
 
 from __future__ import annotations
 

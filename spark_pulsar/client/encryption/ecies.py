@@ -29,7 +29,7 @@ def seal(key: ec.EllipticCurvePublicKey, data: bytes) -> bytes:
 
 
 def unseal(key: ec.EllipticCurvePrivateKey, sealed: bytes) -> bytes:
-    """Returns what was sealed for this key. Raises ValueError for anything else."""
+    """Returns the data that was sealed for this key. Raises ValueError for anything else."""
     point_bytes = 1 + 2 * ((key.curve.key_size + 7) // 8)
     if len(sealed) < point_bytes + _MAC_BYTES:
         raise ValueError("it is too short")

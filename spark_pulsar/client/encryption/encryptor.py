@@ -42,7 +42,8 @@ class Encryptor:
         return self._cipher.encrypt(nonce, payload, None)
 
     def decrypt(self, metadata: MessageMetadata, payload: bytes | memoryview) -> bytes:
-        """Returns what `encrypt` of this object was given, and clears in `metadata` what it had set."""
+        """Returns the payload that `encrypt` of this object was given, and clears the fields that it set in
+        `metadata`."""
         opened = self._cipher.decrypt(metadata.encryption_param, bytes(payload), None)
         metadata.ClearField("encryption_keys")
         metadata.ClearField("encryption_param")

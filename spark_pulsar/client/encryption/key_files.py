@@ -68,7 +68,7 @@ def read_key(place: str) -> bytes:
 
 
 def place_text(place: str) -> str:
-    """Returns the place as errors name it: a `data:` URL without what it holds."""
+    """Returns the place as errors name it: a `data:` URL without its content."""
     return "the data: URL" if place.startswith("data:") else place
 
 

@@ -242,7 +242,8 @@ class Publisher:
         return len(self._pending) + len(self._refused)
 
     def _wait_until(self, done: Callable[[], bool], timeout_ms: int | None) -> None:
-        """Waits for receipts until `done`, attaching again where needed, and sends again what was too large."""
+        """Waits for receipts until `done`, attaching again where needed, and splits and resends entries that were too
+        large."""
         is_done = False
 
         def is_over() -> bool:
@@ -485,7 +486,7 @@ class Publisher:
             return success.last_sequence_id >= last_id_of(self._pending[1])
 
     def _resume(self, line: ProducerLine, success: CommandProducerSuccess) -> None:
-        """Uses a new line; send what has no receipt."""
+        """Uses a new connection; resends the entries without a receipt."""
         with self._changed:
             if not self._was_attached:
                 self.next_sequence_id = max(self.next_sequence_id, success.last_sequence_id + 1)
@@ -556,7 +557,7 @@ class Publisher:
             self.abort()
 
     def abort(self) -> None:
-        """Closes the producer without waiting; what has no receipt may or may not be stored. Idempotent."""
+        """Closes the producer without waiting; entries without a receipt may or may not be stored. Idempotent."""
         self._leave()
         self._fail(ClientClosed(f"the publisher on {self.topic} is closed"))
         with self._changed:

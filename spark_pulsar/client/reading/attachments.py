@@ -225,7 +225,7 @@ class Bell(Attachment):
             self._ring()
 
     def detached(self, error: PulsarError) -> None:
-        """Rings: what comes is not announced here any more."""
+        """Rings the bell: further messages are not announced here."""
         super().detached(error)
         self._ring()
 

@@ -37,7 +37,7 @@ _LAST_STALL_CHECK_MS: Final = 16_000
 
 
 class _Reading:
-    """One attached reader: its connection, its consumer and what has arrived."""
+    """Attached reader: its connection, its consumer and the frames that have arrived."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class Fetch:
 
     @property
     def is_attached(self) -> bool:
-        """Returns whether a reader is attached, as far as is known: then what is new comes by itself."""
+        """Returns whether a reader is attached, as far as is known: then the broker sends new messages by itself."""
         reading = self._reading
         return reading is not None and reading.inbox.lost is None
 

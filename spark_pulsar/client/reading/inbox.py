@@ -125,7 +125,7 @@ def _copied(run: list[Frame]) -> list[Frame]:
 
 
 def _runs(frames: list[Frame]) -> Iterator[list[Frame]]:
-    """Yields the frames cut where the buffer changes: what was left of the buffer before comes joined with the next."""
+    """Yields the frames cut where the buffer changes: the rest of the buffer before is joined with the next."""
     first = 0
     if frames[0].buffer is frames[-1].buffer:  # and so are all between
         yield frames

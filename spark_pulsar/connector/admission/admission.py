@@ -1,4 +1,4 @@
-"""Admission: decides how far a micro-batch goes when its size is limited. Pure functions of what was counted.
+"""Admission: decides how far a micro-batch goes when its size is limited. Pure functions of the counted messages.
 
 Without a limit a micro-batch goes to the end of every partition (`OffsetPlanner.latest`). With one, the messages that
 were published first are admitted first, and every partition with a backlog gets one at least; with fewer messages than
@@ -114,8 +114,8 @@ class CountMore:
 
 
 def admit(partitions: Mapping[str, Counting], limits: Limits) -> dict[str, ReadPosition] | CountMore:
-    """Returns the end of the next micro-batch in each partition, or what is to be counted before it is known
-    (READ-1, READ-16).
+    """Returns the end of the next micro-batch in each partition, or the amounts to count before it is known (READ-1,
+    READ-16).
 
     Admits the messages that were published first, but one of each partition at least. A range whose end is gone from
     the broker is taken whole when nothing else is left of it, so that the task that reads it reports the loss.
@@ -137,8 +137,7 @@ def admit(partitions: Mapping[str, Counting], limits: Limits) -> dict[str, ReadP
 
 
 def has_at_least(partitions: Mapping[str, Counting], count: int) -> bool | CountMore:
-    """Returns whether the partitions have `count` messages, or what is to be counted before that is known
-    (READ-17)."""
+    """Returns whether the partitions have `count` messages, or the amounts to count before that is known (READ-17)."""
     unfinished = {topic: partitions[topic] for topic in sorted(partitions) if _is_unfinished(partitions[topic])}
     known = {topic: one.ahead.total for topic, one in unfinished.items()}
     missing = count - sum(known.values())
@@ -165,7 +164,7 @@ def _end_of(one: Counting, grant: int, is_full: bool) -> ReadPosition:
 
 
 def _to_count(unfinished: Mapping[str, Counting], grants: Mapping[str, int], limits: Limits) -> CountMore:
-    """Returns what is to be counted beyond what was granted, so that the rest of the limits can be granted."""
+    """Returns the amounts to count beyond the granted ones, so that the rest of the limits can be granted."""
     backlogs = {
         topic: max(one.backlog - grants[topic], 1)
         for topic, one in unfinished.items()

@@ -1,7 +1,7 @@
 """Counting ahead in one topic partition: the messages and bytes of its entries, and the entries themselves while few.
 
-A non-durable reader parses the metadata of entries only. What was counted is kept, as a few numbers an entry, until
-the query has passed it; so each entry is counted once, and no partition further than requested.
+A non-durable reader parses the metadata of entries only. It keeps the counts, as a few numbers an entry, until the
+query has passed it; so each entry is counted once, and no partition further than requested.
 """
 
 from __future__ import annotations

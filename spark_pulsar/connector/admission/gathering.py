@@ -87,8 +87,8 @@ class Gathering:
         return Counting(start, end, ahead, backlog, topic in self._silent, topic in self._cut_short)
 
     def _count(self, position: dict[str, ReadPosition], wanted: Mapping[str, Wanted]) -> None:
-        """Counts ahead until every partition has what is wanted of it, or cannot have it; drops the positions of
-        partitions that are gone."""
+        """Counts ahead until every partition has the wanted amount, or cannot have it; drops the positions of deleted
+        partitions."""
         gone: set[str] = set()
         # A broker that cannot be reached may take all the time: readers that need no request come first.
         waiting = sorted(wanted, key=lambda topic: (not self._partition(topic).is_attached, topic))

@@ -4,8 +4,8 @@ ones.
 Positions say nothing about how many messages lie between them, so a limited stream reads forward on the driver, with a
 reader for each partition that has something (see `counting`).
 
-The same readers wait at the end of the partitions while a query is idle, so that the broker sends what is new without a
-request. What they were sent is kept, up to a few bytes, for `small_batches`.
+The same readers wait at the end of the partitions while a query is idle, so that the broker sends new messages without
+a request. The readers keep these, up to a few bytes, for `small_batches`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ _KEPT_BYTES: Final = 1 << 20
 class LookAhead:
     """The readers that count ahead in all partitions of a query.
 
-    With `keeps_entries` what they were sent is kept for small micro-batches, while there are few partitions.
+    With `keeps_entries` they keep the entries that they receive for small micro-batches, while there are few
+    partitions.
     """
 
     def __init__(self, client: PulsarClient, timeout_ms: int, *, keeps_entries: bool = True) -> None:
@@ -82,7 +83,8 @@ class LookAhead:
     def next_entries(
         self, position: Mapping[str, ReadPosition], end: Mapping[str, ReadPosition]
     ) -> dict[str, ReadPosition]:
-        """Returns what is next to read in each partition whose position lies before `end`: of an entry that exists.
+        """Returns the next position to read in each partition whose position lies before `end`: that of an entry that
+        exists.
 
         The first entry of the next ledger settles a position after the last entry of a ledger. Partitions that do not
         send it soon are left out.

@@ -76,7 +76,7 @@ class Continuity:
         return self._unproved is not None
 
     def check(self, start: SourceOffset, ends: Mapping[str, ReadPosition]) -> Checked:
-        """Compares what is to be compared of `start` with the topics, which end at `ends` (EARLIEST: empty)
+        """Compares the fingerprints of `start` that need it with the topics, which end at `ends` (EARLIEST: empty)
         (OFFSET-23).
 
         A partition that is empty is compared when it no longer is. Raises OperationTimeout.

@@ -1,4 +1,4 @@
-"""Subscription of a query (`subscriptionName`): it mirrors the query's progress, and keeps what was not read yet.
+"""Subscription of a query (`subscriptionName`): it mirrors the query's progress, and keeps unread messages.
 
 Its cursor only mirrors the checkpoint, so nothing here fails a query: what the broker refuses is a warning, and the
 next micro-batch tries again.

@@ -24,7 +24,7 @@ def starting_offsets(message_ids: Mapping[str, Any], *, after: bool = False) -> 
 
     A message id is what the column `__messageId` holds (bytes), one of the official Python client, or its text,
     `ledger:entry:partition:batch`. The first message of a topic or its end are named by `earliest` and `latest`, which
-    are passed on. Raises OffsetError for what is no message id.
+    are passed on. Raises OffsetError for a text that is no message id.
     """
     found = {TopicName.parse(topic).full: _text(topic, each, after) for topic, each in message_ids.items()}
     return json.dumps(found)

@@ -1,4 +1,4 @@
-"""Topics in which a query keeps what it must know again: read from a position to the end."""
+"""Topics in which a query keeps its notes: read from a position to the end."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class ManagedLedger:
     open_ledger: LedgerInfo | None = None
     """The ledger that takes entries: the last one, if it was opened by this process (ML-1) and is not sealed."""
     row: int = -1
-    """Row of that ledger in `DurableState.open_ledgers`; -1 for what is not of a durable topic."""
+    """Row of that ledger in `DurableState.open_ledgers`; -1 for a ledger of a topic that is not durable."""
 
     # Questions
 

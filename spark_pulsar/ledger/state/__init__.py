@@ -1,4 +1,4 @@
-"""The durable state, by noun: what is kept of it in memory, its records, their effect, and its rows in the checkpoint.
+"""The durable state, by noun: its form in memory, its records, their effect, and its rows in the checkpoint.
 
 A noun's file ends with its `TRANSITIONS`, which `apply` joins, and its `TABLES`, which `snapshot` joins.
 """

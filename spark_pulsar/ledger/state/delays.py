@@ -88,7 +88,7 @@ class DelayBlock:
         self.head = 0
 
     def due(self, time_ms: int) -> array[int]:
-        """The offsets of what is due at a time, in order of time."""
+        """Returns the offsets of messages that are due at a time, in order of time."""
         return self.offsets[self.head : bisect_right(self.times_ms, time_ms, self.head)]
 
     def drop(self, entries: int) -> None:
@@ -109,7 +109,7 @@ class Delays:
         self.held = RangeSet()
         """All delayed entries: what Shared subscriptions do not get yet."""
         self._heads: list[tuple[int, BlockKey]] = []
-        """A heap of the blocks by their first time; what is not a block's first time any more is passed over."""
+        """A heap of the blocks by their first time; items that are no block's first time any more are passed over."""
 
     def __bool__(self) -> bool:
         return bool(self.blocks)

@@ -197,7 +197,7 @@ class DurableState:
         self.topic_names.add(topic.name)
 
     def add_partitioned(self, topic: PartitionedTopic) -> None:
-        """Registers a partitioned topic, or what is new of it."""
+        """Registers a partitioned topic, or its new partitions."""
         if topic.name not in self.partitioned:
             self.partitioned_names.add(topic.name)
         self.partitioned[topic.name] = topic

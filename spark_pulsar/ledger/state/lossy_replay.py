@@ -168,7 +168,7 @@ class LossyReplay:
             self.state.dirty_ledgers.add(info.ledger_id)
 
     def _reopen(self, info: LedgerInfo) -> None:
-        """The ledger took entries after what is known of its end."""
+        """Notes that a ledger stored entries after its last known one."""
         chain = self.state.topics[info.topic_id].ledger.ledger_ids()
         if info.sealed_ms is not None and chain and chain[-1] == info.ledger_id:
             self.lose(info.topic_id)

@@ -65,7 +65,7 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "gcsManagedLedgerOffloadMaxBlockSizeInBytes": 128 * 1024 * 1024,
     "gcsManagedLedgerOffloadReadBufferSizeInBytes": 1024 * 1024,
 }
-"""Values that Apache Pulsar answers for what is not set."""
+"""Values that Apache Pulsar returns for unset members."""
 
 
 def read_offload_policies(value: object) -> dict[str, Any]:

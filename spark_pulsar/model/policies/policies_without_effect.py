@@ -109,7 +109,7 @@ ROWS: Final = (
     dispatch_rate_policy(
         REPLICATOR_DISPATCH_RATE,
         "replicator_dispatch_rate",
-        "how fast messages are copied to other clusters.",
+        "the maximum rate of copying messages to other clusters.",
         "replicatorDispatchRate",
         "replicator-dispatch-rate",
         policy_name="REPLICATION_RATE",
@@ -135,7 +135,7 @@ ROWS: Final = (
             lambda found: shown_offload_policies(found) if found else None,
             make=dict,
         ),
-        "where old ledgers are moved to, and when.",
+        "the place and the time of moving old ledgers.",
         Level("offloadPolicies", removal="removeOffloadPolicies"),
         Level("offloadPolicies"),
         policy_name="OFFLOAD",

@@ -35,7 +35,7 @@ def count_kind(member: str, most: int = INT) -> Kind:
 
 
 def switch_kind(member: str) -> Kind:
-    """Makes the type of what is on or off."""
+    """Makes the type of a policy that is on or off."""
     return Kind(
         "true or false", partial(truth, what=member), lambda body, level: truth(body, level.refusal or level.path)
     )
@@ -75,7 +75,7 @@ def dispatch_rate_policy(
             rate_option("dispatchThrottlingRateInMsg", "--msg-dispatch-rate -md", "Messages in a period"),
             rate_option("dispatchThrottlingRateInByte", "--byte-dispatch-rate -bd", "Bytes in a period"),
             Option("ratePeriodInSecond", "--dispatch-rate-period -dt", help="The period in seconds.", default=1),
-            flag("relativeToPublishRate", "--relative-to-publish-rate -rp", "Beside what is published in a period."),
+            flag("relativeToPublishRate", "--relative-to-publish-rate -rp", "Relative to the publish rate of the period."),
         ),
         defaults=defaults,
         without_effect=without_effect,

@@ -25,7 +25,7 @@ KEYS: Final[Mapping[str, Key]] = {name: key for name, (_, key) in (_SERVER_KEYS 
 
 
 class InvalidConfiguration(ValueError):
-    """A value of a known key cannot be read; the text names key, value and what was wanted."""
+    """Error of a value of a known key that cannot be read; the text names key, value and expected form."""
 
 
 def load_config(path: str | Path | None = None, overrides: Mapping[str, object] | None = None) -> ServerConfig:

@@ -59,7 +59,7 @@ MAX_UNREAD_BYTES: Final = 8 * 1024 * 1024
 """Bytes that a peer may leave unread before it is not read from either. Consumers get nothing from the high water on;
 this limit is about answers, which a peer may request as fast as it likes."""
 PROGRESS_CHECK_S: Final = 2.0
-"""Interval of the checks whether a peer that is not read from for this reason takes what it was sent."""
+"""Interval of the checks whether a peer that is not read from for this reason receives its output."""
 
 _FLAWS: Final[tuple[tuple[int, Flaw], ...]] = (
     (CHECKSUM_WRONG, "checksum"),
@@ -122,7 +122,7 @@ class ConnectionOwner(Protocol):
 
     @property
     def is_busy(self) -> bool:
-        """Returns whether this turn has enough to do, so that connections wait with what was read of them."""
+        """Returns whether this turn has enough to do, so that connections wait with the bytes already read."""
 
     @property
     def is_stopped(self) -> bool:
@@ -329,7 +329,7 @@ class Connection(asyncio.Protocol):
         return happened
 
     def close(self) -> None:
-        """Ends the connection after what was written."""
+        """Ends the connection after the bytes already written."""
         transport = self.transport
         if transport is not None:
             transport.close()

@@ -128,7 +128,7 @@ class CheckQueue:
                     self._failed.popitem(last=False)
 
     def close(self) -> None:
-        """Ends `take`; what waits is dropped."""
+        """Ends `next_check`; drops the waiting checks."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()

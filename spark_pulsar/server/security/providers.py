@@ -102,8 +102,8 @@ class Providers:
     async def check(
         self, credentials: Credentials, on_gone: MutableSet[Callable[[], None]] | None = None
     ) -> Authenticated:
-        """Returns the role of credentials. Raises AuthenticationError. `on_gone`: what is to be called when the client
-        is gone; it has the end of this check meanwhile."""
+        """Returns the role of credentials. Raises AuthenticationError. `on_gone` is called when the client is gone; it
+        has the end of this check meanwhile."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Outcome] = loop.create_future()
 
@@ -130,7 +130,7 @@ class Providers:
         return outcome
 
     def close(self) -> None:
-        """Ends the threads; what waits for them is dropped."""
+        """Ends the threads; drops the checks that wait for them."""
         self._queue.close()
 
     def _work(self) -> None:

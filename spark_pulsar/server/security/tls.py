@@ -146,7 +146,7 @@ def _load_certificate(context: ssl.SSLContext, settings: TlsSettings) -> None:
 
 
 def _checked(name: str, path: Path | None, wanted: re.Pattern[bytes], what: str) -> Path:
-    """Returns the path of a file that holds what is wanted, in PEM."""
+    """Returns the path of a file that holds the wanted object in PEM."""
     if path is None:
         raise TlsNotPossible(f"{name} is not set; a port with TLS needs it")
     try:

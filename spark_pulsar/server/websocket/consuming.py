@@ -403,7 +403,7 @@ class WebSocketConsumer(WebSocketReceiver):
     # Messages that come again
 
     def _watch(self) -> None:
-        """Sets the timers of what comes again first."""
+        """Sets the timers of the messages to redeliver first."""
         if self._refused and "refused" not in self._timers:
             _, _, since_s = next(iter(self._refused.values()))
             self._set("refused", since_s + self._parameters.nack_delay_ms / 1000)
@@ -415,7 +415,7 @@ class WebSocketConsumer(WebSocketReceiver):
         self._timers[name] = self._loop.call_at(when_s, self._on_time)
 
     def _on_time(self) -> None:
-        """Has come again what the client has not accepted, and what it has had for too long."""
+        """Redelivers messages that the client has refused, and those that it has held for too long."""
         self._stop_timers()
         now_s, again = self._loop.time(), dict[int, list[Position]]()
         for key, (consumer, positions, since_s) in list(self._refused.items()):
@@ -521,7 +521,7 @@ class WebSocketReader(WebSocketReceiver):
         return self._queue_size - self._pending
 
     def is_wanted(self, arrived: Arrived, content: Content) -> bool:
-        """Leaves out the message to begin after, and what is in front of it."""
+        """Leaves out the message to begin after, and those before it."""
         start = self._parameters.start
         if start is None or arrived.position > start[:2]:
             return True

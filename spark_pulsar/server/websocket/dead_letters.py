@@ -51,7 +51,7 @@ class DeadLetters:
             self._task = asyncio.get_running_loop().create_task(self._work())
 
     def close(self) -> None:
-        """Publishes no more: what is not acknowledged comes again."""
+        """Stops publishing: unacknowledged messages are redelivered."""
         if self._task is not None:
             self._task.cancel()
 

@@ -1,4 +1,5 @@
-"""Entries that a WebSocket's client has got and not acknowledged: what is left of each, and when it comes again."""
+"""Unacknowledged entries of a WebSocket's client: the unacknowledged messages of each, and the time of its
+redelivery."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class Pipe(asyncio.Transport):
         return self._is_closing
 
     def close(self) -> None:
-        """Ends the connection after what was written."""
+        """Ends the connection after the bytes already written."""
         if not self._is_closing:
             self._is_closing = True
             self._may_send.set()

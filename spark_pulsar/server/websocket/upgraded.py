@@ -109,7 +109,7 @@ class UpgradedConnection(WebSocketsSansIOProtocol):
             self._memory.unread(self, 0)
 
     async def send(self, message: Any) -> None:
-        """Sends, as ASGI has it, when the client has taken what was sent before."""
+        """Sends, as ASGI has it, once the client has received everything sent before."""
         await super().send(message)
         self._heard_s = self.loop.time()
         if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
@@ -130,7 +130,7 @@ class UpgradedConnection(WebSocketsSansIOProtocol):
     # Called by the memory of connections
 
     def restrain(self, *, is_read: bool, gets_messages: bool) -> None:
-        """Reads from the client, or not for now; it is sent more when it has taken what was sent."""
+        """Reads from the client, or pauses; the client gets more once it has received everything sent before."""
         del gets_messages
         self._held.hold("memory", is_held=not is_read)
 

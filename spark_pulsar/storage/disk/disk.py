@@ -56,7 +56,8 @@ class Disk:
             yield None
 
     def open(self, path: Path, flags: int) -> int:
-        """A file descriptor, closed on exec. OSError (ELOOP) for a link, FileExistsError for what is no file."""
+        """A file descriptor, closed on exec. OSError (ELOOP) for a link, FileExistsError for anything that is no
+        file."""
         held = self._held.get(path.parent)
         # Without waiting, or a pipe would hold up its opening for ever; on files the flag has no effect.
         flags |= os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -138,7 +139,7 @@ class Disk:
         return offset
 
     def sync(self, fd: int) -> None:
-        """Makes the data of a file, and what is needed to find it, durable."""
+        """Makes the data of a file, and the metadata needed to read it, durable."""
         portable.sync_data(fd)
 
     def sync_directory(self, path: Path) -> None:
@@ -169,7 +170,7 @@ class Disk:
         os.ftruncate(fd, size)
 
     def rename(self, old: Path, new: Path) -> None:
-        """Gives a file another name, replacing what has it."""
+        """Renames a file, replacing one of the new name."""
         with self._parent(old) as source, self._parent(new) as target:
             if source is None or target is None:
                 os.rename(old, new)

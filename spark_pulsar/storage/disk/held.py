@@ -211,7 +211,7 @@ def unsafe(layout: Layout, paths: list[Path] | None = None) -> Iterator[tuple[Pa
 
 
 def _problem(path: Path, *, is_directory: bool) -> str:
-    """Says what is wrong with what stands at a path; empty when nothing is wrong, or nothing there."""
+    """Returns the fault of the file at a path; empty when there is none, or no file."""
     try:
         status = path.lstat()
     except (FileNotFoundError, NotADirectoryError):

@@ -39,7 +39,7 @@ def _sync_all(fd: int) -> None:
 
 
 def _fill(fd: int, end: int) -> None:
-    """Writes zeros behind the end of the file, up to `end`; what is in the file stays."""
+    """Writes zeros behind the end of the file, up to `end`; the content of the file stays."""
     at = os.fstat(fd).st_size
     zeros = bytes(_FILL_BYTES)
     while at < end:
@@ -51,7 +51,7 @@ def _write_joined(fd: int, buffers: Sequence[Buffer], offset: int) -> int:
 
 
 def sync_data(fd: int) -> None:
-    """Makes the data of a file durable, and what is needed to find it."""
+    """Makes the data of a file durable, and the metadata needed to read it."""
     if hasattr(os, "fdatasync"):
         os.fdatasync(fd)
     else:

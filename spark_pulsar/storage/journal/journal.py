@@ -228,7 +228,7 @@ class Journal:
         self._hand_over(Barrier(reached))
 
     def close(self) -> None:
-        """Writes what was submitted, if the disk takes it, and ends the thread."""
+        """Writes the submitted groups, if the disk accepts them, and ends the thread."""
         self._ending.set()
         self._queue.put(None)
         self._thread.join()

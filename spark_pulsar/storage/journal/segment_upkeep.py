@@ -34,7 +34,7 @@ class Space:
         self._change(str(error), is_stalled=self._is_stalled)
 
     def stalled(self, error: OSError | None) -> None:
-        """The journal waits for space; None: it has got what it waited for."""
+        """Reports that the journal waits for space; None: it has got the space."""
         if error is not None:
             self._change(str(error), is_stalled=True)
         else:

@@ -242,7 +242,7 @@ class LedgerFiles:
         return table
 
     def discard(self, ledger_id: int) -> None:
-        """Drops what is cached of a ledger that is gone."""
+        """Discards the cached blocks of a deleted ledger."""
         with self._cache_lock:
             for cache in (self._tables, self._blocks):
                 for key in [known for known in cache if known[0] == ledger_id]:

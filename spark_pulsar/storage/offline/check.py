@@ -56,7 +56,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing found: how bad, in which file (relative to the data directory), where, and what it means."""
+    """A finding: severity, file (relative to the data directory), place, and meaning."""
 
     severity: Severity
     file: str
@@ -249,7 +249,7 @@ def _check_checkpoints(layout: Layout, found: Examination) -> _Stored | None:
 
 
 def _check_database(layout: Layout, path: Path) -> tuple[_Stored | None, list[str]]:
-    """Reads a database; None when it is damaged, and what is wrong with it. CannotRead when neither is known."""
+    """Reads a database; None when it is damaged, and its fault. CannotRead when neither is known."""
     if not path.exists():
         return None, ["the checkpoint is missing"]
     try:

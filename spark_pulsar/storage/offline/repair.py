@@ -1,4 +1,4 @@
-"""`check --repair`: accepts the loss of damaged data, after saying exactly what is lost.
+"""`check --repair`: lists the losses exactly, and accepts them.
 
 Nothing intact is touched. Damaged files are copied to `damaged/` first; what the damage leaves of them is salvaged by
 opening the directory as a broker does. Files of ledgers that a start set aside because nothing named them come back
@@ -43,7 +43,7 @@ _POLL_S: Final = 0.01
 def repair(
     data_dir: str | os.PathLike[str], *, disk: Disk | None = None, progress: Progress | None = None
 ) -> tuple[list[Finding], list[str]]:
-    """Repairs a data directory that no broker uses; returns the findings of `check` before, and what was done, in
+    """Repairs a data directory that no broker uses; returns the findings of `check` before, and the steps done, in
     words.
 
     What is set aside is on disk before anything is built on its absence: a repair that is cut short can be run again.

@@ -51,7 +51,7 @@ _PAUSE_S: Final = 0.00005
 
 
 class SettlingStopped(Exception):
-    """The storage is closing; what was begun is left undone."""
+    """Raised while the storage closes: the settling that was begun is abandoned."""
 
 
 class LedgerPlan(NamedTuple):

@@ -30,7 +30,7 @@ class Rows:
     table: EntryTable
     """The entries; payload places are those inside ``data``."""
     data: ByteArray
-    """The entries' own buffer, followed by what was unpacked."""
+    """The entries' own buffer, followed by the unpacked payloads."""
     fields: IntArray
     """``[ROW_FIELDS, n]``, rows as in ``kernels.layout``."""
 

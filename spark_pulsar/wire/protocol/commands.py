@@ -193,7 +193,7 @@ def watch_topic_list_success(request_id: int, watcher_id: int, topics: Iterable[
 
 
 def watch_topic_update(watcher_id: int, added: Iterable[str], removed: Iterable[str], topics_hash: str) -> BaseCommand:
-    """WATCH_TOPIC_UPDATE: what came and went since the last one."""
+    """WATCH_TOPIC_UPDATE: topics created and deleted since the last one."""
     return command_of(
         api.CommandWatchTopicUpdate(
             watcher_id=watcher_id, new_topics=added, deleted_topics=removed, topics_hash=topics_hash

@@ -95,7 +95,7 @@ class DispatchLimiter:
         return messages, size_bytes
 
     def spend(self, messages: int, size_bytes: int) -> None:
-        """Takes what was sent from the buckets."""
+        """Spends tokens for messages and bytes that were sent."""
         self.messages.spend(believable_messages(messages, size_bytes))
         self.bytes.spend(size_bytes)
 
