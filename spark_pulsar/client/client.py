@@ -63,7 +63,7 @@ class PulsarClient:
     Topics may be given in short form; names in results are full. What is said to be "a partition" must be one (or a
     topic without partitions): `partitions_of` gives them. Nothing here creates a topic unless it says so. Positions are
     "next to read" (see `positions`). Every operation is over after `operation_timeout_ms`, retries included; all raise
-    OperationTimeout, ConnectFailed, InvalidTopicName and what the broker answers, as classes of `model.errors`.
+    OperationTimeout, ConnectFailed, InvalidTopicName and the broker's errors, as classes of `model.errors`.
     """
 
     def __init__(self, config: ClientConfig) -> None:
@@ -342,10 +342,10 @@ class PulsarClient:
         `receipt_timeout_ms`, also when a lost broker must be found again (None: the operation's time-out). ProducerBusy
         when the name is taken. The topic gets `schema` as its newest if no version is equal to it, and each message
         names its version; IncompatibleSchema when it may not. `properties` are the producer's own, for its statistics.
-        `deduplicated`: ProducerBusy is waited for, and what the broker has lost is an error; see `Publisher`.
-        `encrypted` announces to the broker that payloads are, which a namespace may require. With `transaction`
-        everything is sent in it; `add_partitions` comes first. `split` makes smaller entries of one that is above the
-        topic's `maxMessageSize`, which ends the publisher without it.
+        `deduplicated`: the publisher waits while ProducerBusy, and a sequence id that the broker has lost is an error;
+        see `Publisher`. `encrypted` announces to the broker that payloads are, which a namespace may require. With
+        `transaction` everything is sent in it; `add_partitions` comes first. `split` makes smaller entries of one that
+        is above the topic's `maxMessageSize`, which ends the publisher without it.
         """
         engine = self._running()
         return Publisher(

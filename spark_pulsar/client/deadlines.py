@@ -33,5 +33,5 @@ class Deadline:
         return Deadline(min(timeout_ms, self.left_ms()), what, where)
 
     def error(self, cause: BaseException | None = None) -> OperationTimeout:
-        """Returns the error to raise when the time is up; `cause` is what the last attempt ended with."""
+        """Returns the error to raise when the time is up; `cause` is the error of the last attempt."""
         return OperationTimeout(self.what, self.where, self.timeout_ms, str(cause) if cause else "")

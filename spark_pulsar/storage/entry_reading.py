@@ -50,7 +50,8 @@ class EntryReading:
         return self._runs(self._read_one, ledger_id, entry_id, max_entries, max_bytes)
 
     def read_at_once(self, ledger_id: int, entry_id: int, max_entries: int, max_bytes: int) -> list[EntryRun]:
-        """See `Storage.read_at_once`: what was written lately and is not settled yet, of `_MOST_RUNS` at most."""
+        """See `Storage.read_at_once`: reads entries written lately and not settled yet, of `_MOST_RUNS` runs at
+        most."""
         find = partial(self._from_memory, max_bytes)
         return self._runs(find, ledger_id, entry_id, max_entries, max_bytes, _MOST_RUNS)
 
@@ -70,7 +71,7 @@ class EntryReading:
                 run = find(ledger_id, entry_id)
             except StorageDamaged:
                 if runs:
-                    break  # what is readable before it first
+                    break  # readable entries before it first
                 raise
             if run is None:
                 break

@@ -403,7 +403,7 @@ class FileStorage:
             self._segments.recycle(segment)
 
     def _fail_checkpoint(self, error: OSError) -> None:
-        """Fails the storage: what the checkpoint holds is unknown until it is opened again."""
+        """Fails the storage: the checkpoint's content is unknown until it is opened again."""
         failure = StorageFailed(f"storing the checkpoint failed: {error}")
         failure.__cause__ = error
         self._journal.failure = failure
@@ -424,7 +424,7 @@ class FileStorage:
                 plan = SettlePlan(list(self._rows.values()), self._mark.first_segment, last_group=final[0])
                 self._commit(plan, {})
         except OSError as error:
-            # Nothing is lost: the journal has what the checkpoint would have said.
+            # Nothing is lost: the journal has the records that the checkpoint lacks.
             raise StorageError(f"{self._layout.root}: the last checkpoint failed: {error}") from error
         finally:
             self._opened.close()

@@ -14,7 +14,7 @@ _TITLE = "Captured log of the Pulsar broker"
 
 
 class BrokerLog:
-    """A plugin of one session: adds to the report of a failed test what the broker has logged since the test began."""
+    """Plugin of one session: adds the broker's log since a test began to the report of a failed test."""
 
     def __init__(self, broker: BrokerProcess) -> None:
         """`broker`: one that was not closed."""

@@ -28,7 +28,7 @@ class RunningPulsar:
     is_running = True
 
     def __init__(self, access: RoleAccess) -> None:
-        """`access`: what the tests may do is what its token says."""
+        """`access`: its token decides the permissions of the tests."""
         self._access = access
         self.service_url = access.service_url
         self.admin_url = access.admin_url

@@ -158,7 +158,7 @@ def test_a_checkpoint_that_lost_its_last_transaction_is_refused_and_replaced(mad
     made.take_from_before(made.layout.checkpoint)
     assert_refused(made)
     [error] = made.errors()
-    assert "what was stored last is lost" in error
+    assert "the newest state is lost" in error
     repair(made.root)
     assert made.errors() == []
     made.assert_all_is_there()

@@ -183,7 +183,7 @@ _CHECKS: Final[Mapping[str, Callable[[Place, Any], None]]] = {
     ALLOWED_CLUSTERS: _check_allowed,
     SHADOW_TOPICS: _check_shadow_topics,
 }
-"""Checks of values, by member, against what is set beside them."""
+"""Checks of values, by member, against other members of the same object."""
 
 
 # ---- policies with one value ------------------------------------------------------------------------------------

@@ -102,7 +102,7 @@ def message_answer(stored: Stored) -> Response:
 
 
 def _in_a_header(text: str) -> str:
-    """Returns a text without what no header may hold: a key may be of several lines, and bring headers of its own."""
+    """Returns a text without characters that a header may not hold: a key of several lines could forge headers."""
     return _CONTROLS.sub(" ", text).strip()
 
 

@@ -187,7 +187,7 @@ def _notify_waiters(session: Session, *, alive: bool) -> None:
 
 
 def _set_timer(core: Core, session: Session, after_ms: int, call: Callable[[Core, Session], None]) -> None:
-    """Calls for a session after a time, in place of what it waited for before."""
+    """Sets the timer of a session, in place of the one before."""
     if session.timer is not None:
         session.timer.cancel()
     session.timer = core.at(core.now_ms + after_ms, lambda: call(core, session))

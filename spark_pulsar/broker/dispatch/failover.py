@@ -89,7 +89,7 @@ class FailoverDispatcher(CompactedDispatcher):
         """Makes the consumer active whose turn it is; a new one starts after a delay (FO-6). False when it was active
         already.
 
-        What the old one was sent and did not ack comes again, from mark-delete on; its acks still count.
+        Unacknowledged entries of the old one are redelivered, from mark-delete on; its acks still count.
         """
         consumers = self.subscription.consumers
         chosen = self._candidate(consumers) if consumers else None

@@ -1,4 +1,4 @@
-"""Backlog quotas: limits of what the slowest subscription of a topic leaves behind (BQ-1 ... BQ-11).
+"""Backlog quotas: limits of the backlog of a topic's slowest subscription (BQ-1 ... BQ-11).
 
 Size is checked by the publish that may have reached the limit: each check returns how many bytes must come before the
 next one is due, so that publishing costs one comparison. It is judged by exact sizes, which may have to be read first;
@@ -149,7 +149,7 @@ def _check_again(core: Core, topic: Topic) -> None:
 
 
 def _check_size(core: Core, topic: Topic, is_over: Callable[[], bool], done: Callable[[], None]) -> None:
-    """Does what the size of the backlog requires; `done` in this or a later turn."""
+    """Enforces the quota of size; calls `done` in this or a later turn."""
 
     def judged(excess: Excess | None) -> None:
         if is_over() or excess is None:
@@ -234,7 +234,7 @@ def _check_age(core: Core, topic: Topic) -> None:
                 _close_producers(core, topic)
             _check_age_at(core, topic, core.wall_ms + _AGAIN_MS)
         elif oldest is not None and oldest.publish_ms is not None:
-            # By what holds now: the watch may still be the one of a policy that was just taken away.
+            # By the present policy: the watch may still be that of a policy that was just removed.
             limit_s = core.policies_of(topic.name).age_quota.limit_time_s
             if limit_s > 0:
                 _check_age_at(core, topic, oldest.publish_ms + limit_s * 1000 + 1)

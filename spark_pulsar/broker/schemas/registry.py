@@ -55,7 +55,7 @@ def from_wire(schema: WireSchema) -> Schema:
     return Schema(SchemaType(schema.type), schema.schema_data, properties)
 
 
-# ---- what is there ----------------------------------------------------------------------------------------------
+# ---- stored schemas ---------------------------------------------------------------------------------------------
 
 
 def versions_of(core: Core, topic: TopicName) -> list[StoredSchema]:
@@ -187,7 +187,7 @@ def delete_namespace(core: Core, namespace: str) -> None:
 
 def _changed(core: Core, name: str) -> None:
     groups = core.schema_groups
-    if len(groups) >= _MOST_GROUPS:  # what is on disk is as good as not there; names come and go for ever
+    if len(groups) >= _MOST_GROUPS:  # a durable schema needs no entry here; names come and go for ever
         for each in [each for each, group in groups.items() if not core.is_awaited(group)]:
             del groups[each]
     groups[name] = core.group_of_now

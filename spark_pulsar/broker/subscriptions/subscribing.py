@@ -240,8 +240,8 @@ def _ranges(command: CommandSubscribe) -> tuple[tuple[int, int], ...]:
 
 
 def _rival(subscription: Subscription, command: CommandSubscribe) -> tuple[Consumer, PulsarError] | None:
-    """Returns the consumer that has what the new one wants alone, an Exclusive subscription or hash ranges in mode
-    STICKY, and the refusal; None without one."""
+    """Returns the consumer that holds exclusively what the new one requests, an Exclusive subscription or hash ranges
+    in mode STICKY, and the refusal; None without one."""
     if command.subType == CommandSubscribe.Exclusive:
         return subscription.consumers[0], ConsumerBusy("Exclusive consumer is already connected")
     dispatcher = subscription.dispatcher

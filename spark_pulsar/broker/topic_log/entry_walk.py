@@ -21,7 +21,7 @@ Visit = Callable[["EntryRun", int, int], int]
 
 
 class EntryWalk:
-    """One walk over entries, from `position` to `end` (exclusive); `walk` goes on with it.
+    """Walk over entries, from `position` to `end` (exclusive); `walk` goes on with it.
 
     | attribute | meaning |
     | --- | --- |

@@ -168,7 +168,7 @@ class TopicWatchers:
     def _add(self, session: Session, watcher_id: int, watched: WatchedList) -> None:
         """Adds a watcher to a list that is sent to its session."""
         watcher = TopicListWatcher(session, watcher_id, watched, self._made)
-        self._changes = None  # what comes later in this turn is news to it
+        self._changes = None  # topics created later in this turn are new to it
         self._by_namespace.setdefault(watched.namespace, {})[watched.pattern.text] = watched
         watched.watchers[watcher] = None
         session.watchers[watcher_id] = watcher

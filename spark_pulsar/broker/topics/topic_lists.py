@@ -40,7 +40,7 @@ def select(names: Sequence[str], pattern: TopicPattern | None) -> Generator[int,
 
 
 def cost_of_match(pattern: TopicPattern) -> float:
-    """Returns what it costs to match a name."""
+    """Returns the cost of matching a name."""
     return _MATCHED + pattern.cost
 
 

@@ -75,12 +75,12 @@ def append_marker(core: Core, topic: Topic, txn_id: TransactionId, *, is_committ
     core.append(EntriesAppended(run))
     if topic.subscriptions:
         core.cache.insert(run)
-    core.monitors.appended(topic, run)  # the marker lies in the backlog of who is behind (BQ-1)
+    core.monitors.appended(topic, run)  # the marker lies in the backlog of subscriptions that are behind (BQ-1)
     return run
 
 
 def ended(core: Core, topic: Topic, txn_id: TransactionId, marker: EntryRun | None, *, is_committed: bool) -> None:
-    """Lets consumers see what a transaction held back, once its end is on disk."""
+    """Makes the entries that a transaction held back visible to consumers, once its end is on disk."""
     transactions = topic.transactions
     if transactions is None:
         transactions = topic.transactions = OpenTransactions()

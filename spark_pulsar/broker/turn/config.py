@@ -450,7 +450,7 @@ class BrokerConfig:
         "Checks the credentials that a proxy forwards, instead of believing the role that it names.")
     authorization_enabled: bool = SECURITY.key(
         "authorizationEnabled", switch, False, "AU-7",
-        "Lets roles do only what they are permitted to; needs authenticationEnabled.")
+        "Whether roles need permissions for their operations; needs authenticationEnabled.")
     authorization_provider: str = SECURITY.key(
         "authorizationProvider", one_of((AUTHORIZATION_PROVIDER,)), AUTHORIZATION_PROVIDER, "SEC-62",
         "Class of the rules for roles: there are those of Pulsar's default.")

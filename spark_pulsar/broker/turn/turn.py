@@ -2,7 +2,7 @@
 
 1. Its events are handled in order: records are appended, effects ordered, subscriptions woken.
 2. Timers that are due run.
-3. Each subscription that was woken sends what it may.
+3. Each subscription that was woken sends the messages that its consumers may have.
 4. The records of the turn leave as one group.
 
 `append` applies a record at once, so that memory runs ahead of the disk. Answers and receipts that rest on it are

@@ -42,7 +42,7 @@ class Profile:
     client_conf: str | None = None
 
     def settings(self) -> dict[str, str | bool]:
-        """Returns what the profile sets."""
+        """Returns the settings of the profile."""
         return {each.name: value for each in fields(self) if (value := getattr(self, each.name)) is not None}
 
     def fill(self, options: AccessOptions, url: str | None) -> AccessOptions:

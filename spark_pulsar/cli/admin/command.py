@@ -141,7 +141,7 @@ class Command:
         return [str(info.metavar) for info in infos if isinstance(info, ArgumentInfo)]
 
     def run(self, values: Values) -> Any:
-        """Does what the command is for, and returns the answer."""
+        """Carries out the command, and returns the answer."""
         if self.own_run is not None:
             return self.own_run(values)
         if self.work is not None:

@@ -102,7 +102,7 @@ COMMANDS: Final = (
     _isolation(
         "broker",
         "GET /namespaceIsolationPolicies/brokers/{broker}",
-        "Show what a broker is kept for.",
+        "Show the namespaces that a broker is reserved for.",
         placed=(Option("broker", "--broker", Written.TEXT, "HOST:PORT."),),
     ),
     _namespace(

@@ -84,7 +84,7 @@ class Admin:
 
 
 def _print_warnings(warnings: Sequence[str]) -> None:
-    """Prints what a broker says beside its answer: a policy that it stores and that has no effect, for example."""
+    """Prints the broker's warnings, for example about a policy that it stores without effect."""
     for warning in warnings:
         found = re.fullmatch(r'\d{3} \S+ "(.*)"', warning)
         typer.echo(f"spark-pulsar: note: {found[1] if found else warning}", err=True)

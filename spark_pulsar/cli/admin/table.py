@@ -1,4 +1,4 @@
-"""The table of admin commands, of all groups: what the tree of commands, docs/admin.md and their test are made from."""
+"""Table of admin commands, of all groups: source of the tree of commands, of docs/admin.md and of their test."""
 
 from typing import Final
 

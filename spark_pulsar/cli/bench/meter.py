@@ -38,7 +38,7 @@ class Window:
 class Meter:
     """Counters that threads of the client and of producers or consumers feed.
 
-    What came in a second is kept in a queue until the second is over: cheaper, there, than a lock.
+    A queue keeps the messages of a second until it is over: cheaper, there, than a lock.
     """
 
     def __init__(self) -> None:

@@ -136,7 +136,7 @@ def _send_all(producer: Any, messages: Iterable[Outgoing], count: int, receipts:
 
 
 def _arguments(message: Outgoing) -> dict[str, Any]:
-    """Returns the arguments of the client for what a message has beside its value."""
+    """Returns the arguments of the client for a message's key, properties and times."""
     given: dict[str, Any] = {
         "partition_key": message.key,
         "ordering_key": message.ordering_key,

@@ -25,7 +25,7 @@ STDIN: Final = Path("-")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """Places of messages, with what they are given beside their values."""
+    """Sources of messages, with keys, properties and times for those without."""
 
     texts: Sequence[str] = ()
     files: Sequence[Path] = ()
@@ -67,7 +67,7 @@ class Sources:
                 yield self._with_options(message)
 
     def _with_options(self, message: Outgoing) -> Outgoing:
-        """Adds what the options say of all messages, where the message itself says nothing."""
+        """Adds the values of the options to messages without a value of their own."""
         is_delayed = message.deliver_after_ms is not None or message.deliver_at_ms is not None
         return replace(
             message,

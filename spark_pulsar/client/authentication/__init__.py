@@ -1,4 +1,4 @@
-"""Authentication: what a client shows to a broker to prove who it is, under the names of Pulsar's Java plugins.
+"""Authentication: credentials that a client shows to a broker, under the names of Pulsar's Java plugins.
 
 `plugins` holds the table of plugins and the configuration that is carried; each other module is one plugin. A client
 makes its credentials once in a process. Every connection requests their data anew, and again whenever a broker says

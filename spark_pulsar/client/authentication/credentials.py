@@ -15,7 +15,7 @@ class Credentials(Protocol):
     def data(self, deadline: Deadline, refused: bytes | None = None) -> bytes | None:
         """Returns the bytes to show to a broker, None for a method without any.
 
-        `refused` is what a broker does not accept any more: something newer is returned if there is any. Raises
+        `refused` are data that a broker no longer accepts: newer ones are returned if there are any. Raises
         CredentialsError when there are none, retriable errors when they cannot be had at the moment.
         """
 

@@ -83,10 +83,10 @@ class Connection:
 
         `proxy_to` (host:port or empty) names the broker that a proxy at `address` shall connect us to. Raises
         ConnectFailed, also when no broker answers in the time for a connection, OperationTimeout at the deadline,
-        TlsError, WrongPort, CredentialsError, or what the broker refused with.
+        TlsError, WrongPort, CredentialsError, or the broker's refusal.
         """
         if deadline.passed:
-            raise deadline.error()  # names what the connection was for
+            raise deadline.error()  # names the purpose of the connection
         known = credentials or config.authentication.credentials()
         step = deadline.at_most(config.connect_timeout_ms, "connecting", str(address))
         try:

@@ -85,7 +85,7 @@ def _shake_hands(
 
 
 def _raise_if_plain(reached: Address, where: str, step: Deadline, error: OSError) -> None:
-    """Raises WrongPort for a port that has no TLS; `error` is what the handshake ended with."""
+    """Raises WrongPort for a port that has no TLS; `error` ended the handshake."""
     wrong = wrong_port(where, probe_without_tls(reached, step), uses_tls=True)
     if wrong is not None:
         raise wrong from error

@@ -50,8 +50,8 @@ class PendingReply:
     def result(self, deadline: Deadline) -> "BaseCommand":
         """Returns the reply.
 
-        Raises what the broker answered, ConnectionLost, AnswerOverdue when the patience with this one request is over,
-        or OperationTimeout at the deadline of the whole operation.
+        Raises the broker's error, ConnectionLost, AnswerOverdue when the patience with this one request is over, or
+        OperationTimeout at the deadline of the whole operation.
         """
         patience = self._patience
         if patience is not None and patience.left_ms() >= deadline.left_ms():

@@ -32,7 +32,7 @@ class Stream(Protocol):
         """Returns whether a few bytes can be written without waiting."""
 
     def shut_down(self) -> None:
-        """Ends both directions, which wakes who waits. May be called by any thread."""
+        """Ends both directions, which wakes waiting threads. May be called by any thread."""
 
     def close(self) -> None:
         """Gives the socket back to the system; the reading thread calls it last."""

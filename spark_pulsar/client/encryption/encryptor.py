@@ -1,4 +1,4 @@
-"""Encryption of what a producer sends: one data key for its life, sealed for each public key."""
+"""Encryption of a producer's payloads: one data key for its life, sealed for each public key."""
 
 from __future__ import annotations
 

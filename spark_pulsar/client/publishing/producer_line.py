@@ -27,7 +27,7 @@ class SentEntry(NamedTuple):
 
 
 class ProducerLine:
-    """One producer on one connection: what the publisher sends through until it breaks. A sink of the connection."""
+    """Producer on one connection, used by the publisher until it breaks. A sink of the connection."""
 
     def __init__(
         self,

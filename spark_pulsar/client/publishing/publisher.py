@@ -274,7 +274,7 @@ class Publisher:
                 self._transmit(line, part)
                 self._wait_for_answers(lambda: not self._pending, timeout_ms)
                 waiting.extendleft(reversed(self._parts()))
-        except BaseException as error:  # what waits is known nowhere else
+        except BaseException as error:  # waiting entries are known nowhere else
             self._fail(error if isinstance(error, PulsarError) else PulsarError(f"{self.topic}: interrupted"))
             raise
 
@@ -312,7 +312,7 @@ class Publisher:
         where = str(self._line.connection.address) if self._line is not None else self._config.service_url
         raise Deadline(limit_ms, f"{what} ({len(self._pending)} entries without receipt)", where).error()
 
-    # ---- what the reader thread reports
+    # ---- reports of the reader thread
 
     def _on_receipt(self, line: ProducerLine, sequence_id: int, message_id: MessageIdData) -> None:
         with self._changed:

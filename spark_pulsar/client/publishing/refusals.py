@@ -1,4 +1,4 @@
-"""Refusals of single entries: what a SEND_ERROR says of its entry, and whether the same bytes may be sent again
+"""Refusals of single entries: meaning of a SEND_ERROR for its entry, and whether the same bytes may be sent again
 (SINK-13, SINK-14)."""
 
 from typing import Final

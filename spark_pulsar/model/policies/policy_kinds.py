@@ -75,7 +75,9 @@ def dispatch_rate_policy(
             rate_option("dispatchThrottlingRateInMsg", "--msg-dispatch-rate -md", "Messages in a period"),
             rate_option("dispatchThrottlingRateInByte", "--byte-dispatch-rate -bd", "Bytes in a period"),
             Option("ratePeriodInSecond", "--dispatch-rate-period -dt", help="The period in seconds.", default=1),
-            flag("relativeToPublishRate", "--relative-to-publish-rate -rp", "Relative to the publish rate of the period."),
+            flag(
+                "relativeToPublishRate", "--relative-to-publish-rate -rp", "Relative to the publish rate of the period."
+            ),
         ),
         defaults=defaults,
         without_effect=without_effect,

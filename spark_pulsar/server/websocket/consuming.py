@@ -243,7 +243,7 @@ class WebSocketReceiver:
     # Consumers
 
     async def subscribe(self, consumer: Subscribed, command: api.BaseCommand) -> None:
-        """Attaches a consumer. Raises what the broker answers."""
+        """Attaches a consumer. Raises the broker's error."""
         consumer.on_change = self.outbox.wake
         consumer.on_closed = lambda: self.outbox.close(SERVICE_RESTART, "The broker has closed the consumer")
         await self._session.request(command, command.subscribe.request_id)
@@ -285,7 +285,7 @@ class WebSocketConsumer(WebSocketReceiver):
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     async def open(self, topics: Sequence[TopicName]) -> None:
-        """Attaches the consumers. Raises what the broker answers."""
+        """Attaches the consumers. Raises the broker's error."""
         for topic in topics:
             names = await self._session.partitions(topic)
             is_partitioned = names != [topic.full]
@@ -477,7 +477,7 @@ class WebSocketReader(WebSocketReceiver):
         self._pending = 0
 
     async def open(self, topics: Sequence[TopicName]) -> None:
-        """Attaches the readers. Raises what the broker answers."""
+        """Attaches the readers. Raises the broker's error."""
         start, (topic,) = self._parameters.start, topics
         names = await self._session.partitions(topic)
         is_partitioned = names != [topic.full]

@@ -111,7 +111,7 @@ class _LetterProducer:
         self._name = answer.producer_success.producer_name
 
     async def send(self, metadata: MessageMetadata, payload: bytes) -> None:
-        """Publishes a message. Raises what the broker answers."""
+        """Publishes a message. Raises the broker's error."""
         await self._session.may_send()
         metadata.producer_name, metadata.sequence_id = self._name, self._sequence_id
         command = requests.send(self._producer_id, self._sequence_id)

@@ -77,6 +77,6 @@ class Deliveries:
 
 
 def whole(batch_size: int, ack_set: int | None) -> int:
-    """Returns the bits of an entry of which nothing is acknowledged but what the broker says."""
+    """Returns the bits of an entry as the broker knows them: the client has acknowledged none."""
     bits = ack_sets.full(max(1, batch_size))
     return bits if ack_set is None else bits & ack_set

@@ -55,7 +55,7 @@ _STATUSES: Final[dict[type[PulsarError], int]] = {
     errors.ServiceNotReady: 503,
     errors.InvalidTopicName: 400,
 }
-"""Status of what the broker refuses, as Apache Pulsar has it; 500 for the others."""
+"""Status of a refusal of the broker, as Apache Pulsar has it; 500 for the others."""
 
 _MOST_TOPICS: Final = 100
 """Topics of one consumer."""
@@ -177,7 +177,7 @@ class WebSockets:
 
 
 async def _serve(handler: Handler, outbox: Outbox, receive: Receive, send: Send) -> None:
-    """Takes what the client sends, and sends what there is for it, until one of both ends."""
+    """Receives the client's frames, and sends it the handler's, until one of both ends."""
 
     async def send_text(text: str) -> None:
         await send({"type": "websocket.send", "text": text})
@@ -267,7 +267,7 @@ def _topics_of(query: Parameters) -> list[TopicName]:
 
 
 def _extra(scope: Scope, vouched: Vouched | None) -> dict[str, Any]:
-    """Returns what the engine reads from the transport of a connection."""
+    """Returns the attributes that the engine reads from the transport of a connection."""
     extra: dict[str, Any] = {"peername": scope["client"], "sockname": scope["server"], VOUCHED: vouched}
     if scope["scheme"] == "wss":
         extra["sslcontext"] = True

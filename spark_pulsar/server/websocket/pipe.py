@@ -106,7 +106,7 @@ class Pipe(asyncio.Transport):
         self.close()
 
     def pause_reading(self) -> None:
-        """Takes no more frames for now."""
+        """Pauses reading of frames."""
         if not self._is_closing:
             self._may_send.clear()
 

@@ -153,7 +153,7 @@ class WebSocketProducer:
         self._timer: asyncio.TimerHandle | None = None
 
     async def open(self, topics: Sequence[TopicName]) -> None:
-        """Creates the producers of a topic. Raises what the broker answers."""
+        """Creates the producers of a topic. Raises the broker's error."""
         (topic,) = topics
         names = await self._session.partitions(topic)
         is_partitioned = names != [topic.full]

@@ -66,7 +66,7 @@ class Session:
         """The broker's limit of an entry, from CONNECTED."""
 
     async def open(self, host: Host, vouched: Vouched | None) -> None:
-        """Connects. Raises what the broker answers."""
+        """Connects. Raises the broker's error."""
         self._pipe.open(host.new_connection())
         connect = requests.connect(CLIENT_VERSION, "websocket" if vouched is not None else "none")
         if vouched is not None and vouched.principal.original is not None:

@@ -1,4 +1,4 @@
-"""One consumer of the protocol behind a WebSocket: what the broker sends it, and its permits (WS-12)."""
+"""Consumer of the protocol behind a WebSocket: its messages and its permits (WS-12)."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Subscribed:
         if is_shared:
             self._session.send(command_frame(requests.redeliver(self.consumer_id, positions)))
             return
-        self.epoch += 1  # what is under way comes again, too
+        self.epoch += 1  # entries under way are redelivered, too
         command = requests.redeliver(self.consumer_id)
         command.redeliverUnacknowledgedMessages.consumer_epoch = self.epoch
         for each in [each for each in self._arrived if each.consumer is self]:

@@ -28,7 +28,8 @@ _NO_WEBSOCKET: Final = (
 
 
 class _Transport:
-    """The transport of a WebSocket: it reads while nothing speaks against it, and counts what the client leaves."""
+    """Transport of a WebSocket: it reads unless something pauses it, and counts the output that the client has not
+    read."""
 
     def __init__(self, transport: asyncio.Transport, connection: UpgradedConnection) -> None:
         self._transport = transport

@@ -54,8 +54,8 @@ _NOT_WRITTEN: Final = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_
 
 
 class CommitUncertain(OSError):
-    """A commit failed in such a way (syncing) that it is unknown what a reader finds after a crash: the transaction, or
-    what was before. Nothing may be built on either before the database was opened again."""
+    """Error of a commit that failed while syncing, so that after a crash a reader may find the transaction or the state
+    before it. Nothing may rely on either before the database is opened again."""
 
 
 @dataclass(frozen=True, slots=True)

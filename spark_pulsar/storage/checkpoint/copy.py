@@ -123,7 +123,7 @@ def refuse_lost_rows(layout: Layout, checkpoint: Standing, copy: Standing) -> No
     (mark, inventory), (standing, copied) = checkpoint, copy
     text = ""
     if standing.last_group > mark.last_group:
-        text = f"it stands at group {mark.last_group}, its copy at {standing.last_group}: what was stored last is lost"
+        text = f"it stands at group {mark.last_group}, its copy at {standing.last_group}: the newest state is lost"
     elif standing == mark:
         for table, total in copied.totals.items():
             rows = inventory.totals[table].rows if table in inventory.totals else 0

@@ -241,7 +241,7 @@ def _walk_segment(
 
 
 def _torn_bytes(data: memoryview, at: int, later: int | None) -> int:
-    """About how much was cut: what the torn group's header promises, or up to the last byte that is not zero."""
+    """Estimates the bytes that were cut: those of the torn group's header, or up to the last byte that is not zero."""
     promised = int.from_bytes(bytes(data[at + 32 : at + 36]), "little")
     if later is None and 0 < promised <= len(data) - at:
         return min(promised + GROUP_HEADER_BYTES, len(data) - at)

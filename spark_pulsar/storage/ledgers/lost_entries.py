@@ -29,7 +29,7 @@ class LostEntries:
         return bool(self._ledgers)
 
     def learn(self, state: DurableState) -> None:
-        """Takes over what a state knows."""
+        """Takes over the lost entries of a state."""
         for topic in state.topics.values():
             for damage in topic.damages:
                 self.note(damage)

@@ -116,7 +116,7 @@ class LedgerWriter:
         return extent._replace(sealed=seal)
 
     def _cut(self, fd: int, size: int) -> None:
-        """Removes what a settling that was never finished left."""
+        """Removes leftovers of an unfinished settling."""
         if os.fstat(fd).st_size > size:
             self._disk.truncate(fd, size)
 

@@ -191,7 +191,7 @@ def _check_journal(
 
 
 def _meaning(hole: Hole, mark: JournalMark) -> str:
-    """Says what a hole loses beside entries, which are reported topic by topic."""
+    """Reports the losses of a hole beside entries, which are reported topic by topic."""
     if hole.last_group < hole.first_group:
         return ""
     if hole.last_group <= mark.last_group:

@@ -141,8 +141,8 @@ def _make_names_durable(layout: Layout, disk: Disk, aside: Path) -> None:
 
 
 def _restore_copy(layout: Layout, disk: Disk) -> list[str]:
-    """Puts the checkpoint's copy in its place, as the last step. What was there is kept, and so are ledger files that
-    the copy does not name: the broker would remove them."""
+    """Puts the checkpoint's copy in its place, as the last step. The old checkpoint is kept, and so are ledger files
+    that the copy does not name: the broker would remove them."""
     done: list[str] = []
     with closing(Checkpoint(layout, path=layout.checkpoint_copy)) as copy:
         _, mark, extents = copy.load()

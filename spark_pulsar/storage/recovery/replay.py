@@ -124,7 +124,7 @@ class _Replayer:
         after_checkpoint = hole.first_group > self._mark.last_group
         for record, at, end, bad in salvaged.records:
             if after_checkpoint:
-                # What is not verified is believed only where it can do no harm.
+                # Unverified records are believed only where they can do no harm.
                 known = record if salvaged.is_explained else self.lossy.believed(record)
                 applied = known is not None and self.lossy.continues(known) and self.lossy.apply(known)
                 if not (applied and salvaged.is_explained):

@@ -101,7 +101,7 @@ class MessageColumns:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedBatch:
-    """One batch payload and what its MessageMetadata must say."""
+    """One batch payload and the fields of its MessageMetadata."""
 
     columns: MessageColumns
     group: int

@@ -228,7 +228,7 @@ class EntryTable:
         return self.entries.data[start : start + self.fields[layout.METADATA_LENGTH, i]].data
 
     def broker_metadata(self, i: int) -> bytes:
-        """Returns what the broker put in front of entry ``i``, with its magic and size; empty without."""
+        """Returns the broker's metadata in front of entry ``i``, with its magic and size; empty without."""
         head = self.entries.data[self.entries.starts[i] : self.fields[layout.METADATA_START, i] - 4].tobytes()
         return head[: 6 + int.from_bytes(head[2:6])] if head.startswith(BROKER_METADATA_MAGIC) else b""
 

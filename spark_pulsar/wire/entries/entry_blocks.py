@@ -1,4 +1,4 @@
-"""Blocks of raw entries: what a fetch hands out. Cut from MESSAGE frames without an object per entry."""
+"""Blocks of raw entries, the results of a fetch. Cut from MESSAGE frames without an object per entry."""
 
 from bisect import bisect_left
 from collections.abc import Sequence

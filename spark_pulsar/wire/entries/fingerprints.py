@@ -16,7 +16,7 @@ _CHECKSUM_BYTES: Final = 6
 
 
 def fingerprint_of(block: EntryBlock, index: int) -> Fingerprint:
-    """Returns the fingerprint of one entry of a block. What the broker adds in front of the entry is no part of it."""
+    """Returns the fingerprint of one entry of a block. It excludes the broker's metadata in front of the entry."""
     buffer, start, end = block.buffer, block.starts[index], block.ends[index]
     first, checksum = head_of(buffer, start, end)
     if checksum is None:  # the producer sent none

@@ -101,7 +101,7 @@ class ClassicKeySharedDispatcher(KeySharedDispatcher):
         for consumer, position in self.newcomers.items():
             assert consumer in consumers, "a newcomer is connected"
             assert position <= self.position, "a consumer joins at the read position"
-            if self.subscription.is_durable:  # what it needs is not trimmed
+            if self.subscription.is_durable:  # its entries are not trimmed
                 assert cursor.next_to_read < position, f"{consumer.name} waits for nothing (KS-9)"
             ends = [(ledger_id, end - 1) for ledger_id, _, end in consumer.pending]
             assert all(last < position for last in ends), "sent before its time (KS-9)"

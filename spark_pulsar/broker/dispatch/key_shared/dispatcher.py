@@ -337,7 +337,7 @@ class KeySharedDispatcher(RedeliveringDispatcher):
             ranges = self._release_each(consumer, ranges)
         for ledger_id, first, end in ranges:
             held = self._release(consumer, ledger_id, first, end)
-            if held < end - first:  # any consumer may ack what another holds, or what waits (ACK-1)
+            if held < end - first:  # any consumer may ack entries that another holds, or waiting ones (ACK-1)
                 for other in self.subscription.consumers:
                     if other is not consumer and self._release(other, ledger_id, first, end):
                         self._unblock(other)

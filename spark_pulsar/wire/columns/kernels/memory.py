@@ -31,7 +31,7 @@ def copy_16_bytes(target: Any, target_at: int, source: Any, source_at: int) -> N
 
 @instruction
 def item_of(table: Any, field: int, item: int) -> int:
-    """Returns what a table has at a place inside it."""
+    """Returns the item of a table at a place inside it."""
     number: int = table[field, item]
     return number
 

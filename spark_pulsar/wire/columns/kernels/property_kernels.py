@@ -45,7 +45,7 @@ IS_KEPT = 7  # 0: its key comes again
 PATTERN_FIELDS = 8
 
 PATTERNS = 4
-# What is known of a pattern.
+# Fields of a known pattern.
 PROPERTIES = 0  # -1: there is none yet
 FIRST_ITEM = 1  # of the columns, where its keys stand
 ITEMS = 2
