@@ -6,6 +6,7 @@ Ends with status 0 only if every flight was counted and every alert arrived once
 """
 
 import argparse
+import importlib.util
 import json
 import os
 import subprocess
@@ -43,6 +44,8 @@ def spark_submit(job: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
     env["SPARK_LOCAL_IP"] = "127.0.0.1"
     # The jobs are over before the JVM's optimizing compiler pays.
     env.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    if importlib.util.find_spec("numba") is None:
+        env["NUMBA_DISABLE_JIT"] = "1"  # `make demo` installs none: it would take longer to install than it saves
     env["PYTHONWARNINGS"] = "ignore::FutureWarning"  # PySpark's on pandas 3, in every process
     return [str(binaries / "spark-submit"), "--master", "local[2]", str(JOBS / job), *arguments], env
 

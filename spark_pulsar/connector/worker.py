@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import os
 import sys
 from importlib.util import find_spec
 from typing import Final
@@ -33,7 +34,7 @@ def begin_task() -> None:
     global _is_numba_frozen
     begin_records()
     number = next(_TASKS)
-    if number == 1 and find_spec("numba") is None:
+    if number == 1 and find_spec("numba") is None and "NUMBA_DISABLE_JIT" not in os.environ:  # else it is on purpose
         LOG.warning("numba is missing, messages are decoded slowly: pip install 'spark-pulsar[fast]' on every node")
     is_numba_loaded = "numba" in sys.modules
     if number == 2 or (number > 2 and is_numba_loaded and not _is_numba_frozen):

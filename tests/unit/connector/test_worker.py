@@ -45,8 +45,13 @@ def test_the_first_task_says_that_it_could_be_faster(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setitem(sys.modules, "numba", None)
-    monkeypatch.setattr(worker, "_TASKS", itertools.count(1))
     with caplog.at_level("WARNING", "spark_pulsar"):
+        monkeypatch.setattr(worker, "_TASKS", itertools.count(1))
+        monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")  # somebody knows
+        worker.begin_task()
+        assert caplog.records == []
+        monkeypatch.setattr(worker, "_TASKS", itertools.count(1))
+        monkeypatch.delenv("NUMBA_DISABLE_JIT")
         worker.begin_task()
         monkeypatch.setattr(worker, "_TASKS", itertools.count(3))
         worker.begin_task()
