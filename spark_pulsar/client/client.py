@@ -19,10 +19,16 @@ from spark_pulsar.client.lookup import (
     partition_names,
     topics_of,
 )
-from spark_pulsar.client.publishing.publisher import DEFAULT_PENDING_BYTES, DEFAULT_PENDING_ENTRIES, Publisher, Split
+from spark_pulsar.client.publishing.publisher import (
+    DEFAULT_PENDING_BYTES,
+    DEFAULT_PENDING_ENTRIES,
+    ProducerSettings,
+    Publisher,
+    Split,
+)
 from spark_pulsar.client.reading.attachments import InitialPosition
 from spark_pulsar.client.reading.cursors import Cursors
-from spark_pulsar.client.reading.fetch import DEFAULT_QUEUED_BYTES, Fetch
+from spark_pulsar.client.reading.fetch import DEFAULT_QUEUED_BYTES, Fetch, ReaderSettings
 from spark_pulsar.client.reading.positions import after_entry
 from spark_pulsar.client.reading.probes import Probes
 from spark_pulsar.client.schema_requests import RegisteredSchema, get_or_create_schema, get_schema
@@ -316,9 +322,9 @@ class PulsarClient:
         `read_compacted` it reads the compacted view as far as there is one, and may raise EndNotReached at its end.
         With `is_shared` it has no connection of its own: for many that read little.
         """
-        of, name = self._running(), full_name(topic)
-        bounds = (start, end, max_queued_bytes, idle_timeout_ms)
-        return Fetch(self.config, of.pool, of.directory, name, *bounds, arrived, read_compacted, is_shared)
+        engine = self._running()
+        settings = ReaderSettings(max_queued_bytes, idle_timeout_ms, read_compacted, is_shared)
+        return Fetch(self.config, engine.pool, engine.directory, full_name(topic), start, end, settings, arrived)
 
     def publisher(
         self,
@@ -347,11 +353,7 @@ class PulsarClient:
         `transaction` everything is sent in it; `add_partitions` comes first. `split` makes smaller entries of one that
         is above the topic's `maxMessageSize`, which ends the publisher without it.
         """
-        engine = self._running()
-        return Publisher(
-            self.config,
-            engine.directory,
-            full_name(topic),
+        settings = ProducerSettings(
             name,
             max_pending_entries,
             max_pending_bytes,
@@ -362,7 +364,8 @@ class PulsarClient:
             encrypted,
             transaction,
             split,
-        ).open()
+        )
+        return Publisher(self.config, self._running().directory, full_name(topic), settings).open()
 
     # ---- transactions
 

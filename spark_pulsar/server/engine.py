@@ -11,6 +11,7 @@ import logging
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from spark_pulsar.broker.broker import Broker
@@ -56,7 +57,7 @@ from spark_pulsar.wire.protocol import commands
 from spark_pulsar.wire.protocol.frames import command_frame
 from spark_pulsar.wire.sends.receipts import receipts
 
-from .clock import CHECK_S
+from .clock import CHECK_S, Clock
 from .connections import turn_budget
 from .connections.admission import Admission
 from .connections.connection import Connection
@@ -88,6 +89,24 @@ _LOG = logging.getLogger("spark_pulsar.server")
 _Answer = TypeVar("_Answer")
 
 
+@dataclass(frozen=True)
+class SharedByConnections:
+    """Room, memory and credentials that all connections of a process share, whichever engine serves them.
+
+    | attribute | meaning |
+    | --- | --- |
+    | `has_room` | returns whether one more connection may be served beside that number |
+    | `memory` | bytes that wait for clients |
+    | `admission` | counts of connections |
+    | `providers` | check credentials, while authentication is on |
+    """
+
+    has_room: Callable[[int], bool] = lambda _count: True
+    memory: ConnectionMemory | None = None
+    admission: Admission | None = None
+    providers: Providers | None = None
+
+
 class Engine:
     """Carries events to a core, and its effects out."""
 
@@ -97,32 +116,25 @@ class Engine:
         storage: Storage,
         state: DurableState,
         config: BrokerConfig,
-        clock: Callable[[], int],
+        clock: Clock,
         on_stopped: Callable[[BaseException], None],
-        has_room: Callable[[int], bool] = lambda _count: True,
-        memory: ConnectionMemory | None = None,
-        providers: Providers | None = None,
-        admission: Admission | None = None,
+        shared: SharedByConnections | None = None,
         directory: Path | None = None,
-        clock_ahead: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`clock` reads milliseconds that never go back, `clock_ahead` how far the wall clock is ahead of them;
-        `has_room` returns whether one more connection may be served beside that number; `memory` is what they share;
-        `providers` check credentials, while authentication is on; `admission` counts connections; `directory` is on the
-        disk of the storage."""
+        """`directory` is on the disk of the storage."""
+        shared = shared or SharedByConnections()
         self.loop = loop
-        self._clock_ahead = clock_ahead
-        self._ahead_ms = clock_ahead()
-        self.broker = Broker(state, config, clock(), self._ahead_ms)
+        self._clock = clock
+        self._ahead_ms = clock.ahead_ms()
+        self.broker = Broker(state, config, clock.now_ms(), self._ahead_ms)
         self.connections: dict[int, Connection] = {}
-        self.memory = memory or ConnectionMemory(DEFAULT_BUDGET_BYTES, loop.time, loop.call_later)
+        self.memory = shared.memory or ConnectionMemory(DEFAULT_BUDGET_BYTES, loop.time, loop.call_later)
         self._storage = storage
         self._state = state
-        self._clock = clock
         self._on_stopped = on_stopped
-        self._has_room = has_room
-        self._admission = Admission() if admission is None else admission
-        self._providers = providers
+        self._has_room = shared.has_room
+        self._admission = Admission() if shared.admission is None else shared.admission
+        self._providers = shared.providers
         self._directory = directory
         self._max_frame_bytes = config.max_message_size_bytes + FRAME_PADDING_BYTES
         self._last_session = 0
@@ -281,11 +293,11 @@ class Engine:
         self._read_bytes = 0
         if self._stopped:
             return
-        now_ms = self._clock()
+        now_ms = self._clock.now_ms()
         try:
             happened = self._due(rotation_us)
-            if self._clock_ahead() != self._ahead_ms:
-                self._ahead_ms = self._clock_ahead()
+            if self._clock.ahead_ms() != self._ahead_ms:
+                self._ahead_ms = self._clock.ahead_ms()
                 _LOG.info("the machine's clock was corrected: it is %+d ms from that of the start", self._ahead_ms)
                 happened.insert(0, ClockCorrected(self._ahead_ms))
             effects = self.broker.handle(happened, now_ms)
@@ -365,7 +377,7 @@ class Engine:
     def _check_clock(self) -> None:
         """Begins a turn when the machine's clock was corrected while nothing else happened."""
         if not self._stopped:
-            if self._clock_ahead() != self._ahead_ms:
+            if self._clock.ahead_ms() != self._ahead_ms:
                 self.happen([])
             self.loop.call_later(CHECK_S, self._check_clock)
 
@@ -532,7 +544,7 @@ class Engine:
             return
         self.core.force_lazy_records()
         while True:
-            self._perform(self.broker.handle(self._due(), self._clock()))
+            self._perform(self.broker.handle(self._due(), self._clock.now_ms()))
             if not self._happened:
                 break
         self._submitter.hand_over()

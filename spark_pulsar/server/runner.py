@@ -33,7 +33,7 @@ from .connections.descriptors import ConnectionLimit, most_connections, raise_li
 from .connections.listening import Listening
 from .connections.tls_connection import Handshakes
 from .disk_watch import DiskWatch
-from .engine import Engine
+from .engine import Engine, SharedByConnections
 from .first_ledger import number_ledgers
 from .log.start import logging_to_standard_error
 from .security.tls import TlsContexts, TlsSettings
@@ -165,7 +165,7 @@ class _Runner:
         opening = self._loop.run_in_executor(self._opener, self._open_storage)
         from spark_pulsar.admin.http.origins import AllowedHosts  # there is much to import, and the disk is at work
 
-        from .web import WebServer, WebSocketSettings
+        from .web import HttpLimits, WebServer, WebSocketSettings
 
         websockets: WebSocketSettings | None = None
         if config.websocket_enabled:
@@ -182,12 +182,12 @@ class _Runner:
         authenticator = None if self._providers is None else _authenticator_of(self._providers, config)
         web = WebServer(
             lambda: self._engine,
-            self._most.http,
+            HttpLimits(
+                self._most.http, config.http_max_head_bytes, _pending("HTTP connections", config, self._most.http)
+            ),
             hosts,
             self._memory,
             authenticator,
-            _pending("HTTP connections", config, self._most.http),
-            config.http_max_head_bytes,
             self._clock.wall_ms,
             websockets,
         )
@@ -289,20 +289,16 @@ class _Runner:
     def _start_engine(self, storage: FileStorage, state: DurableState) -> None:
         self._storage = storage
         self._engine_since_ms = self._clock.now_ms()
-        config, has_room, memory = self._broker_config, self._limit.has_room, self._memory
+        shared = SharedByConnections(self._limit.has_room, self._memory, self._admission, self._providers)
         self._engine = Engine(
             self._loop,
             storage,
             state,
-            config,
-            self._clock.now_ms,
+            self._broker_config,
+            self._clock,
             self._on_stopped,
-            has_room,
-            memory,
-            self._providers,
-            self._admission,
+            shared,
             self._config.data_dir,
-            self._clock.ahead_ms,
         )
         reason, is_stalled = self._disk_full
         if reason:

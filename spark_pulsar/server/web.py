@@ -282,30 +282,38 @@ class WebSocketSettings:
     """Seconds between two PINGs; none below 1."""
 
 
+@dataclass(frozen=True)
+class HttpLimits:
+    """Limits of HTTP: connections, bytes of a request's head, and what ends the oldest of too many connections that
+    wait for their clients."""
+
+    connections: int = 1 << 30
+    head_bytes: int = 8192
+    waiting: Pending | None = None
+
+
 class WebServer:
     """Serves the admin API on given sockets, with the engine of the moment."""
 
     def __init__(
         self,
         engine: Callable[[], Engine | None],
-        most_connections: int = 1 << 30,
+        limits: HttpLimits | None = None,
         allowed_hosts: AllowedHosts | None = None,
         memory: ConnectionMemory | None = None,
         authenticator: HttpAuthenticator | None = None,
-        waiting: Pending | None = None,
-        most_head_bytes: int = 8192,
         clock: Callable[[], int] = lambda: 0,
         websockets: WebSocketSettings | None = None,
     ) -> None:
-        """`waiting` ends the oldest of too many connections that wait for their clients; `clock`: wall-clock
-        milliseconds; without `websockets` there are none."""
+        """`clock` reads wall-clock milliseconds; without `websockets` there are none."""
+        limits = limits or HttpLimits()
         audit = None if authenticator is None else authenticator.audit
         app = build_app(engine, allowed_hosts, authenticator, audit)
         if websockets is not None:
             identify = None if authenticator is None else authenticator.identify
             app = _with_websockets(app, WebSockets(engine, clock, allowed_hosts or AllowedHosts(), identify))
-        app = _with_bounded_heads(app, most_head_bytes)
-        self._waiting = Pending("HTTP connections") if waiting is None else waiting
+        app = _with_bounded_heads(app, limits.head_bytes)
+        self._waiting = Pending("HTTP connections") if limits.waiting is None else limits.waiting
         settings: dict[str, Any] = {"loop": "none", "lifespan": "off", "ws": "none", "access_log": False}
         if websockets is not None:
             settings |= {"ws": _upgrade(websockets, memory), "ws_max_size": websockets.max_text_bytes}
@@ -314,12 +322,12 @@ class WebServer:
             settings["ws_ping_interval"] = websockets.ping_s if websockets.ping_s > 0 else None
         settings |= {"proxy_headers": False, "server_header": False}
         # On h11, because the other one takes a path or headers of any length.
-        limits = {"_most": most_connections, "_most_head_bytes": most_head_bytes}
-        settings["http"] = type("Connection", (_Connection,), limits | {"_memory": memory, "_waiting": self._waiting})
-        settings["h11_max_incomplete_event_size"] = most_head_bytes
+        bounds = {"_most": limits.connections, "_most_head_bytes": limits.head_bytes}
+        settings["http"] = type("Connection", (_Connection,), bounds | {"_memory": memory, "_waiting": self._waiting})
+        settings["h11_max_incomplete_event_size"] = limits.head_bytes
         # Its log goes where everything else goes; clients' mistakes are not worth a line each.
         self._server = _Uvicorn(uvicorn.Config(app, log_config=None, log_level="error", **settings))
-        self._most_connections = most_connections
+        self._most_connections = limits.connections
         self._task: asyncio.Task[None] | None = None
         self._over_tls: list[asyncio.AbstractServer] = []
 

@@ -26,7 +26,7 @@ from spark_pulsar.storage.disk.layout import Layout
 from spark_pulsar.storage.disk.threads import Background, Threads
 from spark_pulsar.storage.disk.underway import Underway, WatchedDisk
 from spark_pulsar.storage.journal.back_pressure import BackPressure
-from spark_pulsar.storage.journal.journal import Journal
+from spark_pulsar.storage.journal.journal import Journal, JournalCallbacks, JournalTail
 from spark_pulsar.storage.journal.reader import JournalReader
 from spark_pulsar.storage.journal.run_index import RunIndex
 from spark_pulsar.storage.journal.segment_upkeep import SegmentUpkeep, Space
@@ -204,13 +204,13 @@ class FileStorage:
             self._segments,
             self._index,
             self._lock,
-            replay.last_group,
-            again or current,
-            first,
-            self._fail,
-            self._upkeep.maintain,
-            self._space.stalled,
-            lambda: self._back_pressure.must_wait(len(self._segments.in_use)),
+            JournalTail(replay.last_group, again or current, first),
+            JournalCallbacks(
+                self._fail,
+                self._upkeep.maintain,
+                self._space.stalled,
+                lambda: self._back_pressure.must_wait(len(self._segments.in_use)),
+            ),
             self._threads,
         )
         self._lost.learn(state)

@@ -3,6 +3,7 @@
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Final
 
@@ -40,6 +41,22 @@ Split = Callable[["Publisher", SentEntry], Sequence[SentEntry]]
 """Returns the messages of an entry in smaller entries, at least two. Raises MessageTooLarge for a single message."""
 
 
+@dataclass(frozen=True)
+class ProducerSettings:
+    """Settings of one producer. `PulsarClient.publisher` says what each means, and has their defaults."""
+
+    name: str | None
+    max_pending_entries: int
+    max_pending_bytes: int
+    receipt_timeout_ms: int | None
+    schema: Schema | None
+    properties: Mapping[str, str] | None
+    deduplicated: bool
+    encrypted: bool
+    transaction: TransactionId | None
+    split: Split | None
+
+
 class Publisher:
     """A producer on one topic partition (SINK-16). Made by `PulsarClient.publisher`; for one thread at a time.
 
@@ -68,19 +85,10 @@ class Publisher:
         config: ClientConfig,
         directory: TopicDirectory,
         topic: str,
-        name: str | None,
-        max_pending_entries: int,
-        max_pending_bytes: int,
-        receipt_timeout_ms: int | None,
-        schema: Schema | None = None,
-        properties: Mapping[str, str] | None = None,
-        deduplicated: bool = False,
-        encrypted: bool = False,
-        transaction: TransactionId | None = None,
-        split: Split | None = None,
+        settings: ProducerSettings,
     ) -> None:
         self.topic = topic
-        self.producer_name = name or ""
+        self.producer_name = settings.name or ""
         """The producer's name: the given one or the broker's."""
         self.next_sequence_id = 0
         """Sequence id of the next message; after creation one more than the last the broker knows of this name."""
@@ -98,23 +106,19 @@ class Publisher:
         """Entries that the broker dropped because it had them already (deduplication)."""
         self._config = config
         self._directory = directory
-        self._schema = schema
-        self._properties = properties
-        self._deduplicated = deduplicated
+        self._settings = settings
         self._stored_sequence_id = -1
-        self._encrypted = encrypted
-        self._transaction = transaction
-        self._name_is_ours = name is not None
+        self._name_is_ours = settings.name is not None
         self._needs_new_name = False
-        self._split = split
         self._refused: list[SentEntry] = []
         """Entries above a topic's limit, to be sent again in parts."""
         self._passed: set[int] = set()
         """First sequence ids of entries that were refused, or not answered, while others had been sent behind them."""
         self._partition = TopicName.parse(topic).partition
-        self._max_entries = max_pending_entries
-        self._max_bytes = max_pending_bytes
-        self._receipt_timeout_ms = config.operation_timeout_ms if receipt_timeout_ms is None else receipt_timeout_ms
+        self._max_entries = settings.max_pending_entries
+        self._max_bytes = settings.max_pending_bytes
+        timeout_ms = settings.receipt_timeout_ms
+        self._receipt_timeout_ms = config.operation_timeout_ms if timeout_ms is None else timeout_ms
         self._changed = threading.Condition()
         self._pending: deque[SentEntry] = deque()
         self._pending_bytes = 0
@@ -155,8 +159,8 @@ class Publisher:
             metadata.schema_version = self.schema_version
         if not metadata.HasField("publish_time"):
             metadata.publish_time = wall_ms()
-        if self._transaction is not None:
-            metadata.txnid_most_bits, metadata.txnid_least_bits = self._transaction
+        if self._settings.transaction is not None:
+            metadata.txnid_most_bits, metadata.txnid_least_bits = self._settings.transaction
         highest = metadata.highest_sequence_id if metadata.HasField("highest_sequence_id") else None
         is_chunk = metadata.num_chunks_from_msg > 1
         self.send_entry(build_entry(metadata, payload), message_count, first, highest, is_chunk)
@@ -281,8 +285,8 @@ class Publisher:
     def _parts(self) -> deque[SentEntry]:
         with self._changed:
             refused, self._refused = self._refused, []
-        assert self._split is not None or not refused
-        return deque(part for sent in refused for part in self._split(self, sent))  # type: ignore[misc]
+        assert self._settings.split is not None or not refused
+        return deque(part for sent in refused for part in self._settings.split(self, sent))  # type: ignore[misc]
 
     def _wait_for_answers(self, done: Callable[[], bool], timeout_ms: int | None) -> None:
         started_ms = monotonic_ms()
@@ -355,7 +359,7 @@ class Publisher:
             is_last = bool(self._pending) and sent is self._pending[-1]
             if (
                 sent is not None
-                and self._split is not None
+                and self._settings.split is not None
                 and is_too_large(error)
                 and not sent.is_chunk
                 and (is_last or not self._name_is_ours)
@@ -409,7 +413,7 @@ class Publisher:
                 self._directory.discard(self.topic)
                 # Our own producer may live on for a moment on a connection that the broker has not closed yet, and so
                 # may another process's of the same name.
-                may_leave = isinstance(error, ProducerBusy) and (self._epoch > 0 or self._deduplicated)
+                may_leave = isinstance(error, ProducerBusy) and (self._epoch > 0 or self._settings.deduplicated)
                 if is_final(error) and not may_leave:
                     self._fail(naming_topic(error, self.topic))
                     raise
@@ -444,7 +448,8 @@ class Publisher:
     def _attach(self, deadline: Deadline) -> None:
         self._leave()
         connection = run_one(lambda: self._directory.connect(self.topic, deadline), deadline)
-        line = ProducerLine(connection, self._on_receipt, self._on_failure, self._on_refusal, self._transaction)
+        transaction = self._settings.transaction
+        line = ProducerLine(connection, self._on_receipt, self._on_failure, self._on_refusal, transaction)
         request_id = next_id()
         self._epoch += 1
         command = requests.producer(
@@ -454,10 +459,10 @@ class Publisher:
             None if self._needs_new_name else self.producer_name or None,
             epoch=self._epoch,
             user_provided_name=self._name_is_ours,
-            properties=self._properties,
-            encrypted=self._encrypted,
-            schema=self._schema,
-            in_transactions=self._transaction is not None,
+            properties=self._settings.properties,
+            encrypted=self._settings.encrypted,
+            schema=self._settings.schema,
+            in_transactions=self._settings.transaction is not None,
         )
         connection.attach_producer(line.producer_id, line)
         try:
@@ -470,7 +475,7 @@ class Publisher:
             self._needs_new_name = True
             self._attach(deadline)
             return
-        if self._deduplicated and success.last_sequence_id < self._stored_sequence_id:
+        if self._settings.deduplicated and success.last_sequence_id < self._stored_sequence_id:
             line.close()
             raise SequenceIdForgotten(
                 self.topic, self.producer_name, self._stored_sequence_id, success.last_sequence_id
@@ -493,7 +498,7 @@ class Publisher:
                 self.last_sequence_id = self._stored_sequence_id = success.last_sequence_id
             self.producer_name = success.producer_name
             self._needs_new_name = False
-            self.schema_version = success.schema_version if self._schema is not None else b""
+            self.schema_version = success.schema_version if self._settings.schema is not None else b""
             self.max_message_size_bytes = line.connection.max_message_size_bytes
             self._was_attached = True
             self._line = line
@@ -511,7 +516,7 @@ class Publisher:
     def _set_aside_what_is_too_large(self) -> None:
         """Has entries sent in parts that a broker would close the connection for: it came back with a lower limit (the
         lock is held)."""
-        if self._split is None or (self._name_is_ours and len(self._pending) > 1):
+        if self._settings.split is None or (self._name_is_ours and len(self._pending) > 1):
             return
         for sent in [one for one in self._pending if self._excess(one.entry, one.is_chunk) and not one.is_chunk]:
             self._set_aside(sent)

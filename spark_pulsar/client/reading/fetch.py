@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Final
 
@@ -60,6 +61,16 @@ class _Reading:
         )
 
 
+@dataclass(frozen=True)
+class ReaderSettings:
+    """Settings of one reader. `PulsarClient.fetch` says what each means, and has their defaults."""
+
+    max_queued_bytes: int
+    idle_timeout_ms: int | None
+    read_compacted: bool
+    is_shared: bool
+
+
 class Fetch:
     """A range of one topic partition, from `start` (next to read) to `end` (exclusive), in blocks of raw entries
     (READ-9).
@@ -78,11 +89,8 @@ class Fetch:
         topic: str,
         start: MessageId,
         end: MessageId | None,
-        max_queued_bytes: int,
-        idle_timeout_ms: int | None,
+        settings: ReaderSettings,
         arrived: threading.Event | None,
-        read_compacted: bool = False,
-        is_shared: bool = False,
     ) -> None:
         self.topic = topic
         self.start = start
@@ -95,17 +103,14 @@ class Fetch:
         self._pool = pool
         self._directory = directory
         self._partition = TopicName.parse(topic).partition
-        self._max_queued_bytes = max_queued_bytes
-        self._idle_timeout_ms = idle_timeout_ms
+        self._settings = settings
         self._arrived = arrived
-        self._read_compacted = read_compacted
-        self._is_shared = is_shared
         self._reading: _Reading | None = None
         self._lost: PulsarError | None = None
         """Why the last reader was lost, until something comes."""
         self._backoff = Backoff()
         self._attach_at_ms = 0
-        self._permits = Permits(max_queued_bytes, is_strict=is_shared)
+        self._permits = Permits(settings.max_queued_bytes, is_strict=settings.is_shared)
         self._last: MessageId | None = None
         self._needs_last = False
         self._quiet_since_ms = 0
@@ -138,7 +143,7 @@ class Fetch:
             return Deadline(
                 self._config.operation_timeout_ms, f"waiting for entry {self.position} of {self.topic}", where
             )
-        timeout_ms = self._idle_timeout_ms if self._idle_timeout_ms is not None else 1 << 50
+        timeout_ms = self._settings.idle_timeout_ms if self._settings.idle_timeout_ms is not None else 1 << 50
         return Deadline(timeout_ms, f"waiting for new entries of {self.topic}", where)
 
     def next_block(self, timeout_ms: int) -> EntryBlock | None:
@@ -345,9 +350,9 @@ class Fetch:
 
     def _open_once(self, deadline: Deadline) -> _Reading:
         target = run_one(lambda: self._directory.find(self.topic, deadline), deadline)
-        connection = (self._pool.shared if self._is_shared else self._pool.acquire)(target, deadline)
+        connection = (self._pool.shared if self._settings.is_shared else self._pool.acquire)(target, deadline)
         reading = self._reading = _Reading(
-            target, connection, self._max_queued_bytes, self._arrived, is_shared=self._is_shared
+            target, connection, self._settings.max_queued_bytes, self._arrived, is_shared=self._settings.is_shared
         )
         connection.attach_consumer(reading.consumer_id, reading.inbox, takes_messages=True)
         self._subscribe(reading, deadline)
@@ -374,7 +379,7 @@ class Fetch:
                 subscription_type,
                 durable=False,
                 start=self.position._replace(batch_index=-1),
-                read_compacted=self._read_compacted,
+                read_compacted=self._settings.read_compacted,
                 create_topic=False,
             )
             try:
@@ -420,7 +425,7 @@ class Fetch:
         reading, self._reading = self._reading, None
         if reading is None:
             return
-        if self._is_shared:
+        if self._settings.is_shared:
             self._leave(reading)
         else:
             self._pool.drop(reading.connection)
@@ -437,7 +442,7 @@ class Fetch:
         reading, self._reading = self._reading, None
         if reading is None:
             return
-        if self._is_shared:
+        if self._settings.is_shared:
             self._leave(reading)
             return
         connection = reading.connection

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Final, TypeVar
 
@@ -131,9 +132,36 @@ _Item = Submission | Barrier | None
 _Begun = TypeVar("_Begun", Segment, Segment | None)
 
 
+@dataclass(frozen=True, slots=True)
+class JournalTail:
+    """End of the journal that recovery found: the last group's number and the segment after it, None to begin a new
+    one. `take_up` runs in the journal's thread before it writes anything, and gives the segment to go on with."""
+
+    last_group: int
+    segment: Segment | None
+    take_up: Callable[[], Segment | None] | None
+
+
+@dataclass(frozen=True, slots=True)
+class JournalCallbacks:
+    """Calls from the journal's thread.
+
+    | attribute | meaning |
+    | --- | --- |
+    | `failed` | a group could not be written: nothing is, from now on |
+    | `wants_work` | a segment is in use, so that the next one should be made ready |
+    | `stalled` | the disk takes no further segment, for this reason; None once it does |
+    | `must_wait` | returns whether settling has to catch up before the next segment |
+    """
+
+    failed: Callable[[StorageFailed], None]
+    wants_work: Callable[[Segment], None]
+    stalled: Callable[[OSError | None], None]
+    must_wait: Callable[[], bool]
+
+
 class Journal:
-    """Writes groups to segments. `submit`, `barrier` and `close` are called by one thread; the callbacks run in the
-    journal's thread, `first` before it writes anything: it gives the segment to go on with."""
+    """Writes groups to segments. `submit`, `barrier` and `close` are called by one thread."""
 
     def __init__(
         self,
@@ -141,26 +169,18 @@ class Journal:
         files: SegmentFiles,
         index: RunIndex,
         lock: threading.Lock,
-        last_group: int,
-        current: Segment | None,
-        first: Callable[[], Segment | None] | None,
-        on_failed: Callable[[StorageFailed], None],
-        on_wants_work: Callable[[Segment], None],
-        on_stalled: Callable[[OSError | None], None],
-        must_wait: Callable[[], bool],
+        tail: JournalTail,
+        callbacks: JournalCallbacks,
         threads: Threads,
     ) -> None:
         self._disk = disk
         self._files = files
         self._index = index
         self._lock = lock
-        self._last_group = last_group
-        self._current = current
-        self._first = first
-        self._on_failed = on_failed
-        self._on_wants_work = on_wants_work
-        self._on_stalled = on_stalled
-        self._must_wait = must_wait
+        self._last_group = tail.last_group
+        self._current = tail.segment
+        self._first = tail.take_up
+        self._callbacks = callbacks
         self._ending = threads.ending()
         self._write = disk.write_durably if files.synced else disk.write
         self._queue: SimpleQueue[_Item] = SimpleQueue()
@@ -173,7 +193,7 @@ class Journal:
         self._written_bytes = 0
         self._threads = threads
         self._quick_writes = 0
-        self._handed_over = 0 if first is None else 1
+        self._handed_over = 0 if tail.take_up is None else 1
         self._handled = 0
         """Items handed over that the thread has dealt with."""
         self.failure: StorageFailed | None = None
@@ -295,7 +315,7 @@ class Journal:
             if segment is not None and not self._files.synced:
                 # A segment that has a successor is complete, also when groups are not synced one by one.
                 self._disk.sync(segment.fd)
-            while self._must_wait() and not self._ending.is_set():
+            while self._callbacks.must_wait() and not self._ending.is_set():
                 self._ending.wait(_BACK_PRESSURE_S)
             begin, needed = self._files.begin, GROUP_HEADER_BYTES + size
             segment = self._current = self._insist(lambda: begin(number, needed))
@@ -317,7 +337,7 @@ class Journal:
             if submission.on_durable is not None:
                 submission.on_durable(number)
         if segment.wants_work():
-            self._on_wants_work(segment)
+            self._callbacks.wants_work(segment)
 
     def _insist(self, begin: Callable[[], _Begun]) -> _Begun:
         """A new segment. Nothing was written yet, so the request may be repeated again and again: the disk has no
@@ -331,12 +351,12 @@ class Journal:
                 if self._ending.is_set() or error.errno not in TAKES_NO_MORE:
                     raise
                 stalled = True
-                self._on_stalled(error)
+                self._callbacks.stalled(error)
                 self._ending.wait(pause_s)
                 pause_s = min(2 * pause_s, _LAST_PAUSE_S)
             else:
                 if stalled:
-                    self._on_stalled(None)
+                    self._callbacks.stalled(None)
                 return segment
 
     def _note(self, segment: Segment, group: list[Submission], at: int) -> None:
@@ -354,7 +374,7 @@ class Journal:
     def _fail(self, error: Exception) -> None:
         self.failure = StorageFailed(f"writing the journal failed: {error}")
         self.failure.__cause__ = error
-        self._on_failed(self.failure)
+        self._callbacks.failed(self.failure)
 
 
 def _joined(group: list[Submission]) -> tuple[list[bytes], int]:

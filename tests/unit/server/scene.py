@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from spark_pulsar.broker.turn.config import BrokerConfig
+from spark_pulsar.server.clock import Clock
 from spark_pulsar.server.connections.admission import Admission
 from spark_pulsar.server.connections.connection import Connection
-from spark_pulsar.server.engine import Engine
+from spark_pulsar.server.engine import Engine, SharedByConnections
 from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.protocol.frames import FrameSplitter, command_frame, parse_command
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
@@ -146,6 +147,20 @@ class Peer:
         return sum(each.type == kind for each in got)
 
 
+class SceneClock(Clock):
+    """A clock that a test sets."""
+
+    def __init__(self, read_ms: Callable[[], int]) -> None:
+        super().__init__()
+        self._read_ms = read_ms
+
+    def now_ms(self) -> int:
+        return self._read_ms()
+
+    def ahead_ms(self) -> int:
+        return 0
+
+
 class Scene:
     """An engine and its loop."""
 
@@ -158,9 +173,9 @@ class Scene:
             storage,
             state,
             BrokerConfig(),
-            lambda: int(self.loop.now_s * 1000),
+            SceneClock(lambda: int(self.loop.now_s * 1000)),
             self.stopped.append,
-            admission=admission,
+            SharedByConnections(admission=admission),
         )
 
     def connect(self, *, reads: bool = True, first: bytes = CONNECT, host: str = "127.0.0.1") -> Peer:

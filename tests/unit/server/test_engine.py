@@ -16,7 +16,7 @@ from spark_pulsar.broker.turn.config import BrokerConfig
 from spark_pulsar.model.errors import MalformedFrame, ServiceNotReady
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.server.core_requests import CoreContradiction
-from spark_pulsar.server.engine import Engine
+from spark_pulsar.server.engine import Engine, SharedByConnections
 from spark_pulsar.server.sockets import listen, local_text, peer_text
 from spark_pulsar.wire.entries.entry_bytes import build_entry
 from spark_pulsar.wire.protocol import commands, requests
@@ -25,6 +25,7 @@ from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageMetadata, Schem
 from spark_pulsar.wire.sends.run_splitter import RunSplitter
 from tests.conftest import CHECK_INVARIANTS, CORE_STOPPED
 from tests.contract.memory_storage import MemoryDisk, MemoryStorage
+from tests.unit.server.scene import SceneClock
 
 TOPIC = "persistent://public/default/t"
 TIMEOUT_S = 10
@@ -86,7 +87,7 @@ def run(
         stopped: list[BaseException] = []
         loop = asyncio.get_running_loop()
         storage, state = MemoryStorage.open(MemoryDisk(), on_failed=lambda error: engine.stop(error), auto=auto)
-        clock = itertools.count(START_MS).__next__  # a millisecond a turn
+        clock = SceneClock(itertools.count(START_MS).__next__)  # a millisecond a turn
         engine = CountingEngine(loop, storage, state, BrokerConfig(), clock, stopped.append)
         server = await loop.create_server(engine.new_connection, "127.0.0.1", 0)
         peer = Peer(*await asyncio.open_connection(*server.sockets[0].getsockname()))
@@ -395,7 +396,8 @@ def test_no_more_connections_are_served_than_there_is_room_for_however_many_come
     async def main() -> None:
         loop, clients, most = asyncio.get_running_loop(), 12, 3
         storage, state = MemoryStorage.open(MemoryDisk(), on_failed=None, auto=True)
-        engine = Engine(loop, storage, state, BrokerConfig(), lambda: START_MS, print, lambda count: count < most)
+        shared = SharedByConnections(has_room=lambda count: count < most)
+        engine = Engine(loop, storage, state, BrokerConfig(), SceneClock(lambda: START_MS), print, shared)
         (listener,) = listen("127.0.0.2", 0)  # which has no twin in IPv6
         peers = [Peer(*await asyncio.open_connection(*listener.getsockname())) for _ in range(clients)]
         server = await loop.create_server(engine.new_connection, sock=listener)

@@ -12,7 +12,7 @@ from uvicorn.server import ServerState
 
 from spark_pulsar.server.connections.admission import Pending
 from spark_pulsar.server.sockets import listen
-from spark_pulsar.server.web import WebServer, _Connection
+from spark_pulsar.server.web import HttpLimits, WebServer, _Connection
 
 TIMEOUT_S = 30
 Peer = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -23,7 +23,7 @@ ENDLESS = 1024 * 1024
 async def serving(most_connections: int = 100) -> AsyncIterator[Callable[[], Awaitable[Peer]]]:
     """A server, and a function that opens a connection to it."""
     (listener,) = listen("127.0.0.2", 0)  # which has no twin in IPv6
-    server = WebServer(lambda: None, most_connections)
+    server = WebServer(lambda: None, HttpLimits(most_connections))
     server.start([listener])
     await server.started()
     opened: list[asyncio.StreamWriter] = []
@@ -296,7 +296,7 @@ def test_a_head_at_its_limit_is_served_and_past_it_refused(path_bytes: int, head
     # covers SEC-27
     async def status_of(request: bytes) -> bytes:
         (listener,) = listen("127.0.0.2", 0)
-        server = WebServer(lambda: None, most_head_bytes=1024)
+        server = WebServer(lambda: None, HttpLimits(head_bytes=1024))
         server.start([listener])
         await server.started()
         reader, writer = await asyncio.open_connection(*listener.getsockname())
@@ -322,7 +322,7 @@ def test_of_too_many_that_wait_for_their_clients_the_oldest_is_closed() -> None:
     async def scene() -> None:
         (listener,) = listen("127.0.0.2", 0)
         waiting = Pending("HTTP connections", most=3)
-        server = WebServer(lambda: None, waiting=waiting)
+        server = WebServer(lambda: None, HttpLimits(waiting=waiting))
         server.start([listener])
         await server.started()
         peers: list[Peer] = []

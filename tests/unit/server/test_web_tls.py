@@ -13,7 +13,7 @@ import trustme
 from spark_pulsar.server import web
 from spark_pulsar.server.security.tls import TlsSettings, make_context
 from spark_pulsar.server.sockets import listen
-from spark_pulsar.server.web import WebServer
+from spark_pulsar.server.web import HttpLimits, WebServer
 
 TIMEOUT_S = 30
 REQUEST = b"GET /admin/v2/brokers/ready HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -40,7 +40,7 @@ def context(authority: trustme.CA, tmp_path_factory: pytest.TempPathFactory) -> 
 async def serving(context: ssl.SSLContext, most_connections: int = 100) -> AsyncIterator[Any]:
     """A server without a core; its address."""
     (listener,) = listen("127.0.0.2", 0)  # which has no twin in IPv6
-    server = WebServer(lambda: None, most_connections)
+    server = WebServer(lambda: None, HttpLimits(most_connections))
     server.start([])
     await server.started()
     await server.serve_tls([listener], lambda: context)
