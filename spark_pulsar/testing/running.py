@@ -11,14 +11,15 @@ import pytest
 
 from spark_pulsar.client.secret import Secret
 from spark_pulsar.testing.clients import close_client, open_admin, open_client
-from spark_pulsar.testing.process import BrokerDidNotStart, BrokerProcess
-from spark_pulsar.testing.reports import reporting
+from spark_pulsar.testing.process import LOG_TAIL_LINES, BrokerDidNotStart, BrokerProcess
 from spark_pulsar.testing.security import RoleAccess
 
 if TYPE_CHECKING:
     import pulsar
 
     from spark_pulsar.testing.admin import BrokerAdmin
+
+_TITLE = "Captured log of the Pulsar broker"
 
 
 class RunningPulsar:
@@ -130,3 +131,46 @@ def client_of_test(broker: PulsarUnderTest) -> Iterator[pulsar.Client]:
         raise pytest.fail.Exception(f"the fixture pulsar_client: {error}", pytrace=False) from None
     yield client
     close_client(client)
+
+
+class BrokerLog:
+    """Plugin of one session: adds the broker's log since a test began to the report of a failed test."""
+
+    def __init__(self, broker: BrokerProcess) -> None:
+        """`broker`: one that was not closed."""
+        self._path = broker.log_path
+        self._seen = self._size()
+
+    def _size(self) -> int:
+        return self._path.stat().st_size if self._path.exists() else 0
+
+    def _news(self) -> list[str]:
+        if not self._path.exists():
+            return []
+        with self._path.open("rb") as file:
+            file.seek(self._seen)
+            return file.read().decode(errors="replace").splitlines()[-LOG_TAIL_LINES:]
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Iterator[None]:
+        """Adds a section to the report of a failure."""
+        outcome: Any = yield
+        report: pytest.TestReport = outcome.get_result()
+        uses = "pulsar_broker" in getattr(item, "fixturenames", ())
+        if report.failed and uses:
+            lines = self._news()
+            if lines:
+                report.sections.append((_TITLE, "\n".join(lines)))
+        if report.when == "teardown":
+            self._seen = self._size()
+
+
+@contextmanager
+def reporting(config: pytest.Config, broker: BrokerProcess) -> Iterator[None]:
+    """Has the plugin as long as the broker is there."""
+    log = BrokerLog(broker)
+    config.pluginmanager.register(log)
+    try:
+        yield
+    finally:
+        config.pluginmanager.unregister(log)

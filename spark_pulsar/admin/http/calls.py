@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from starlette.responses import JSONResponse, Response
 
-from spark_pulsar.broker.topics.addresses import addresses_for, host_of
+from spark_pulsar.broker.topics.lookup import addresses_for, host_of
 from spark_pulsar.model.errors import ServiceNotReady
 from spark_pulsar.model.principals import UNAUTHENTICATED, Principal
 

@@ -3,16 +3,18 @@ EX-4). Failover is built on it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from bisect import bisect_right
+from typing import TYPE_CHECKING, ClassVar
 
 from spark_pulsar.broker.lifetime.ttl import fresh_part
 from spark_pulsar.model.positions.ids import Position
+from spark_pulsar.wire.keys.hashes import range_hash
+from spark_pulsar.wire.keys.sticky_hashes import StickyHashes
 
 from .base import Dispatcher, fit
-from .hash_filter import HashFilter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from spark_pulsar.broker.entities.consumer import Consumer
     from spark_pulsar.ledger.entries import EntryRun
@@ -20,6 +22,43 @@ if TYPE_CHECKING:
     from .base import EntryRange
 
 _MAX_ENTRIES_A_TURN = 4_096
+
+
+class HashFilter:
+    """Hash ranges of an Exclusive consumer, which may overlap or be empty: it gets the entries whose sticky hash is in
+    one of them, no others (RD-6)."""
+
+    _sticky_hashes: ClassVar = StickyHashes(range_hash)
+
+    def __init__(self, ranges: Iterable[tuple[int, int]]) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        for start, end in sorted(ranges):
+            if start > end:
+                continue
+            if self._ends and start <= self._ends[-1]:
+                self._ends[-1] = max(self._ends[-1], end)
+            else:
+                self._starts.append(start)
+                self._ends.append(end)
+
+    def stretches(self, run: EntryRun, low: int, high: int) -> Iterator[tuple[int, int]]:
+        """Finds the parts of entries `low … high - 1` of a run that are wanted, as long as they may be."""
+        hashes = self._sticky_hashes.of(run.buffer, run.starts[low:high], run.ends[low:high])
+        begin = -1
+        for index, sticky_hash in enumerate(hashes, low):
+            is_wanted = self._holds(sticky_hash)
+            if is_wanted and begin < 0:
+                begin = index
+            elif not is_wanted and begin >= 0:
+                yield begin, index
+                begin = -1
+        if begin >= 0:
+            yield begin, high
+
+    def _holds(self, sticky_hash: int) -> bool:
+        index = bisect_right(self._starts, sticky_hash) - 1
+        return index >= 0 and sticky_hash <= self._ends[index]
 
 
 class ExclusiveDispatcher(Dispatcher):

@@ -1,4 +1,4 @@
-"""Lookup: LOOKUP, partition metadata, topics of a namespace (A4, TN-8, MT-2)."""
+"""Lookup: LOOKUP and the addresses in its answer, partition metadata, topics of a namespace (A4, TN-8, MT-2)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.entities import registry
+from spark_pulsar.broker.turn.addresses import Addresses
 from spark_pulsar.ledger.state.documents import TENANTS
-from spark_pulsar.model.errors import MetadataError
+from spark_pulsar.model.errors import MetadataError, ServiceNotReady
 from spark_pulsar.model.names import NON_PERSISTENT, PERSISTENT, TopicName, split_namespace
 from spark_pulsar.wire.protocol import commands
 from spark_pulsar.wire.pulsar_api_pb2 import (
@@ -17,7 +18,6 @@ from spark_pulsar.wire.pulsar_api_pb2 import (
 )
 
 from . import auto_creation, topic_lists
-from .addresses import addresses_for, host_of
 from .topic_patterns import InvalidPattern, TopicPattern, UnsupportedPattern
 
 if TYPE_CHECKING:
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.session import Session
-    from spark_pulsar.broker.turn.addresses import Addresses
+    from spark_pulsar.broker.turn.config import BrokerConfig
+
 
 _DOMAINS_LEFT_OUT: Final = {
     CommandGetTopicsOfNamespace.PERSISTENT: NON_PERSISTENT,
@@ -95,3 +96,34 @@ def on_topics_of_namespace(core: Core, session: Session, command: CommandGetTopi
         return topic_lists.answer_listing(core, session, command, names, pattern)
 
     core.sliced_requests.add(session.session_id, begin)
+
+
+def addresses_for(config: BrokerConfig, reached_host: str, listener: str = "") -> Addresses:
+    """Returns the addresses for a client that names a listener, or none, and reached the broker by this host (SEC-46,
+    SEC-47). Raises ServiceNotReady when there is no such listener."""
+    if listener or config.advertised_listeners:
+        name = listener or config.internal_listener or config.advertised_listeners[0].name
+        for each in config.advertised_listeners:
+            if each.name == name:
+                return each.addresses
+        raise ServiceNotReady(f"the broker do not have {listener} listener")
+    return _at(config, reached_host)
+
+
+def _at(config: BrokerConfig, reached_host: str) -> Addresses:
+    """Returns the addresses at the advertised host, or else at the one that a client reached. The port that may be
+    advertised with it is the one without TLS."""
+    ports, advertised = config.ports, config.advertised_address
+    host = host_of(advertised) if advertised else reached_host
+    binary = None if ports.binary is None else f"pulsar://{host}:{ports.binary}"
+    return Addresses(
+        binary=f"pulsar://{advertised}" if advertised not in ("", host) and binary is not None else binary,
+        http=None if ports.http is None else f"http://{host}:{ports.http}",
+        binary_tls=None if ports.binary_tls is None else f"pulsar+ssl://{host}:{ports.binary_tls}",
+        http_tls=None if ports.http_tls is None else f"https://{host}:{ports.http_tls}",
+    )
+
+
+def host_of(address: str) -> str:
+    """Returns the host of HOST or HOST:PORT, an IPv6 address in brackets."""
+    return address.rpartition(":")[0] if ":" in address.rpartition("]")[2] else address

@@ -11,8 +11,7 @@ from spark_pulsar.client.errors import DecryptionError
 from spark_pulsar.connector.errors import UnreadableMessageError
 from spark_pulsar.connector.options.encryption import ACTION, CONSUME, DISCARD, PRIVATE_KEYS, needing_cryptography
 from spark_pulsar.connector.options.options import Options
-from spark_pulsar.wire.columns.entries import EntryTable, Kind
-from spark_pulsar.wire.columns.opened import as_stored, with_payloads, without_entries
+from spark_pulsar.wire.columns.entries import EntryTable, Kind, as_stored, with_payloads, without_entries
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 
 if TYPE_CHECKING:

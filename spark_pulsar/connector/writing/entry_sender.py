@@ -13,8 +13,7 @@ from spark_pulsar.client.publishing.publisher import Publisher
 from spark_pulsar.connector.options.encryption import ACTION, SEND, needing_cryptography
 from spark_pulsar.connector.options.options import Options
 from spark_pulsar.connector.writing.entry_splitting import alone, halves, payload_of
-from spark_pulsar.connector.writing.topic_limits import TopicLimit
-from spark_pulsar.connector.writing.topic_policies import TopicPolicies
+from spark_pulsar.connector.writing.topic_limits import TopicLimit, TopicPolicies
 from spark_pulsar.model.errors import NotAllowed
 from spark_pulsar.wire.entries.chunks import split
 from spark_pulsar.wire.entries.compression import compress

@@ -15,14 +15,14 @@ from spark_pulsar.connector.once.resuming import Resuming, refusing_removed_prod
 from spark_pulsar.connector.once.sequence_ids import SEQUENCE_ID, SequenceIds
 from spark_pulsar.connector.options.options import KEY_BASED, Options
 from spark_pulsar.connector.schemas.deriving.registration import agreed_schema, refused
+from spark_pulsar.connector.session_zone import as_instants
 from spark_pulsar.connector.transactions.transaction import add_partitions
-from spark_pulsar.connector.writing.delivery_times import delivery_times_ms
 from spark_pulsar.connector.writing.encoded_values import KnownVersions, RowVersions, topic_schema
 from spark_pulsar.connector.writing.entry_sender import EntrySender
 from spark_pulsar.connector.writing.opening import open_each
 from spark_pulsar.connector.writing.routing import KeylessRouter, grouped_by_key
 from spark_pulsar.connector.writing.struct_values import struct_to_json
-from spark_pulsar.connector.writing.topic_policies import TopicPolicies, policies_of
+from spark_pulsar.connector.writing.topic_limits import TopicPolicies, policies_of
 from spark_pulsar.model.errors import IncompatibleSchema
 
 if TYPE_CHECKING:
@@ -33,9 +33,12 @@ if TYPE_CHECKING:
     from spark_pulsar.wire.columns.encode import MessageColumns
     from spark_pulsar.wire.columns.hashes import RowGroups
 
+
 PENDING_BYTES: Final = 64 * 1024 * 1024
 LEAST_PENDING_BYTES: Final = 256 * 1024
 """Bytes that may be without receipt: of one topic, shared by its partitions, and at least of each partition."""
+DELIVER_AT: Final = "__deliverAt"
+DELIVER_AFTER: Final = "__deliverAfterMs"
 
 
 @dataclass(slots=True)
@@ -253,3 +256,28 @@ def _event_times(table: pa.Table) -> Any:
 
 def _column(table: pa.Table, name: str) -> Any:
     return table.column(name) if name in table.column_names else None
+
+
+def delivery_times_ms(table: pa.Table, now_ms: int) -> Any:
+    """Returns the delivery time of each row in ms since 1970 UTC, 0 for none; None where no column names any (SINK-5).
+
+    A time at or before 1970 and a delay that is not above 0 are none (DEL-10). Raises SchemaError for a row with both.
+    """
+    import numpy as np
+
+    from spark_pulsar.wire.columns.flat import event_times_ms
+
+    names = table.column_names
+    times = np.zeros(table.num_rows, np.int64)
+    if DELIVER_AT in names:
+        times = np.maximum(event_times_ms(as_instants(table.column(DELIVER_AT))), 0)
+    if DELIVER_AFTER in names:
+        delays_ms = event_times_ms(table.column(DELIVER_AFTER))
+        both = (delays_ms != 0) & (times != 0)
+        if both.any():
+            raise SchemaError(
+                f"a row has {DELIVER_AT} and {DELIVER_AFTER} ({delays_ms[np.argmax(both)]}): give one of them, and "
+                "null for the other"
+            )
+        times = np.where(delays_ms > 0, now_ms + np.minimum(delays_ms, np.iinfo(np.int64).max - now_ms), times)
+    return times if DELIVER_AT in names or DELIVER_AFTER in names else None

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from spark_pulsar.connector.errors import SchemaError
-from spark_pulsar.connector.writing.delivery_times import delivery_times_ms
+from spark_pulsar.connector.writing.topic_writer import delivery_times_ms
 
 AT = [datetime(1970, 1, 1, 0, 0, 2, 500, tzinfo=UTC), None, datetime(1969, 1, 1, tzinfo=UTC)]
 TIMES = pa.array(AT, pa.timestamp("us", "UTC"))

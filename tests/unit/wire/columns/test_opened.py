@@ -8,8 +8,15 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.wire.columns.entries import EncryptedEntry, EntrySlice, EntryTable, inspect_entries
-from spark_pulsar.wire.columns.opened import as_stored, with_payloads, without_entries
+from spark_pulsar.wire.columns.entries import (
+    EncryptedEntry,
+    EntrySlice,
+    EntryTable,
+    as_stored,
+    inspect_entries,
+    with_payloads,
+    without_entries,
+)
 from spark_pulsar.wire.columns.records import RecordDecoder
 from spark_pulsar.wire.pulsar_api_pb2 import ZLIB
 from tests.unit.wire.columns.test_entries import BATCH, HELLO, entry

@@ -18,11 +18,10 @@ from spark_pulsar.connector.schemas.decoding.avro.bounds import (
     is_deep,
 )
 from spark_pulsar.connector.schemas.decoding.avro.column_plan import ColumnPlan
-from spark_pulsar.connector.schemas.decoding.avro.defaults import default_value, set_defaults
+from spark_pulsar.connector.schemas.decoding.avro.library_schemas import default_value, parse, set_defaults
 from spark_pulsar.connector.schemas.decoding.avro.matching import put_narrow_first
 from spark_pulsar.connector.schemas.decoding.avro.name_resolution import resolve_names
 from spark_pulsar.connector.schemas.decoding.avro.opaque_values import PYTHON_TYPES, bytes_of, text_of
-from spark_pulsar.connector.schemas.decoding.avro.symbols import parse
 from spark_pulsar.connector.schemas.linked import linked, unlinked
 from spark_pulsar.connector.schemas.payloads.decoder import UndecodablePayload
 from spark_pulsar.connector.schemas.payloads.record_types import RecordType

@@ -15,7 +15,7 @@ import pytest
 from spark_pulsar.connector.errors import SchemaError
 from spark_pulsar.connector.options.parsing import parse_options
 from spark_pulsar.connector.options.table import BATCH_WRITE
-from spark_pulsar.connector.schemas.decoding.avro.symbols import parse
+from spark_pulsar.connector.schemas.decoding.avro.library_schemas import parse
 from spark_pulsar.connector.schemas.definition import Definition
 from spark_pulsar.connector.schemas.deriving.avro_definition import derive_record
 from spark_pulsar.connector.schemas.deriving.registration import adopt, extend
