@@ -25,7 +25,7 @@ MAX_WAITING: Final = 5_000
 """Requests of one session that may wait: as many lookups as Java clients have under way."""
 MAX_ALL_WAITING: Final = 50_000
 """Requests of all sessions, the default of Apache Pulsar's `maxConcurrentLookupRequest`."""
-NOBODY: Final = -1
+NO_SESSION: Final = -1
 """Stand-in for a session: work of the broker's own, in the order in which it came."""
 
 Steps = Iterator[int]
@@ -49,7 +49,7 @@ class SlicedRequests:
         when too many wait."""
         waiting = self._stalled.get(session_id) or self._waiting.get(session_id)
         before = 0 if waiting is None else len(waiting)
-        if session_id != NOBODY and (before >= MAX_WAITING or self._count >= MAX_ALL_WAITING):
+        if session_id != NO_SESSION and (before >= MAX_WAITING or self._count >= MAX_ALL_WAITING):
             raise TooManyRequests("Failed due to too many pending lookup requests")
         if waiting is None:
             waiting = self._waiting[session_id] = deque()

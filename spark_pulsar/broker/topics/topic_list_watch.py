@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.entities.features import TopicListWatcher
-from spark_pulsar.broker.entities.sliced_requests import NOBODY
+from spark_pulsar.broker.entities.sliced_requests import NO_SESSION
 from spark_pulsar.model.errors import InvalidTopicName, NotAllowed
 from spark_pulsar.model.names import PERSISTENT, split_namespace
 from spark_pulsar.wire.keys.hashes import hash_of_sorted
@@ -218,7 +218,7 @@ class TopicWatchers:
     def _send(self, core: Core, changes: Changes) -> None:
         if self._changes is changes:
             self._changes = None
-        core.sliced_requests.add(NOBODY, lambda: self._sending(core, changes))
+        core.sliced_requests.add(NO_SESSION, lambda: self._sending(core, changes))
 
     def _sending(self, core: Core, changes: Changes) -> Generator[int, None, None]:
         """Brings all lists up to date and notifies their watchers, list by list."""
