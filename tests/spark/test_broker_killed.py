@@ -83,6 +83,7 @@ def numbers(flows: Flows, topic: str) -> list[int]:
     return [int(row["value"]) for row in flows.batch(topic).selectExpr("string(value) AS value").collect()]
 
 
+@pytest.mark.long  # as the next one, with a source that never ends
 def test_rows_of_another_source_are_all_written(flows: Flows) -> None:
     topic, checkpoint = kept_topic(flows, partitions=3), flows.checkpoint()
     rate = flows.spark.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS).option("numPartitions", 2)
