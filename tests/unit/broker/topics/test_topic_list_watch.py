@@ -76,6 +76,10 @@ def make(world: World, *locals_: str) -> None:
     world.ask(lambda core: [lifecycle.create(core, name) for name in named(*locals_)])
 
 
+def drop(world: World, *locals_: str) -> None:
+    world.ask(lambda core: [lifecycle.delete(core, core.topics[name.full]) for name in named(*locals_)])
+
+
 # ---- patterns ---------------------------------------------------------------------------------------------------
 
 
