@@ -41,9 +41,9 @@ test-long: java  ## the long forms: every job by spark-submit, long simulations,
 coverage: java  ## lines of the package that the suite runs, brokers and Spark's workers included (htmlcov/)
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --cov --cov-report=term --cov-report=html $(TESTS)
 
-test-apache-pulsar:  ## the conformance and Spark suites on a real Apache Pulsar, and a secured one
+test-apache-pulsar:  ## the conformance and Spark suites on a real Apache Pulsar but their long forms, and a secured one
 	@.ci/setup maven
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder tests/conformance tests/spark tests/security --broker=apache-pulsar
+	$(BIN)/python -m pytest -m "not long" -n 3 --dist loadfile --no-loadscope-reorder tests/conformance tests/spark tests/security --broker=apache-pulsar
 
 test-clients:  ## Apache's own pulsar-admin, Go and Java clients on our broker and on a real Apache Pulsar
 	@.ci/setup maven go
