@@ -11,7 +11,7 @@ from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire.keys.hashes import TopicsHash, hash_of_sorted, topics_hash
 from spark_pulsar.wire.protocol import commands, requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
-from tests.unit.broker.topics.test_topic_list_watch import START, drop, make, watch
+from tests.unit.broker.topics.test_topic_list_watch import START, make, named, watch
 from tests.unit.broker.world import QUIET, Client, World
 
 MANY = 500
@@ -22,6 +22,10 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(sliced_requests, "TURN_COST", 100)
     monkeypatch.setattr(topic_lists, "STEP_COST", 50)
     return World(**QUIET)
+
+
+def drop(world: World, *locals_: str) -> None:
+    world.ask(lambda core: [lifecycle.delete(core, core.topics[name.full]) for name in named(*locals_)])
 
 
 def make_many(world: World, count: int = MANY) -> None:
