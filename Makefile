@@ -2,6 +2,8 @@
 .DEFAULT_GOAL := help
 .PHONY: help setup java demo test test-long check coverage test-clients test-apache-pulsar test-cluster test-matrix crash-test crash-spark power-cuts simulate soak fuzz bench screenshots docs tables proto format clean
 BIN := .venv/bin
+# Where Python is told not to write bytecode, each process of a suite compiles every test anew.
+export PYTHONDONTWRITEBYTECODE :=
 N ?= 20
 RUNS ?= 20
 TESTS ?= tests
