@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.broker.dispatch.factory import new_dispatcher
-from spark_pulsar.broker.dispatch.limits import dispatch_rates, unacked_limit
+from spark_pulsar.broker.dispatch.limits import broker_unacked_limit, dispatch_rates
 from spark_pulsar.broker.dispatch.removed import RemovedDispatcher
 from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.entities.features import Compactions, SilentProducers
@@ -130,7 +130,7 @@ class Broker:
         self.core.new_dispatcher = new_dispatcher
         self.core.removed_dispatcher = RemovedDispatcher()
         self.core.non_persistent = NonPersistentTopics(self.core)
-        self.core.unacked_limit = unacked_limit.from_config(config, self.core.wake)
+        self.core.unacked_limit = broker_unacked_limit.from_config(config, self.core.wake)
         self.core.silent_producers = SilentProducers()
         self.core.compactions = Compactions()
         self.core.loaded = (

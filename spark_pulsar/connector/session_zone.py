@@ -2,7 +2,8 @@
 (SCHEMA-11).
 
 Spark passes the settings of the session to each task. Where `spark.sql.session.timeZone` is not among them, the zone is
-the driver's: that of its Java option `user.timezone`, of the variable `TZ`, or of the machine.
+the driver's: that of its Java option `user.timezone`, of the variable `TZ`, or of the machine. Only a cast of local
+times depends on it; columns and values of a read depend on no setting (SCHEMA-10, `schemas.types.spark_types`).
 """
 
 from __future__ import annotations

@@ -178,7 +178,7 @@ def _read(options: Options, projection: Projection, partition: InputPartition) -
     from spark_pulsar.connector.reading.compacted import read_latest
     from spark_pulsar.connector.reading.range_reading import read_range
     from spark_pulsar.connector.task_log import recorded_reads
-    from spark_pulsar.connector.worker import begin_task, client_for
+    from spark_pulsar.connector.worker_clients import begin_task, client_for
 
     begin_task()
     with naming("pollTimeoutMs", "operationTimeoutMs"):
@@ -198,7 +198,7 @@ class PulsarReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """One for each topic partition that has messages in the range."""
         from spark_pulsar.connector.planning.batch_read import plan_batch
-        from spark_pulsar.connector.worker import own_client
+        from spark_pulsar.connector.worker_clients import own_client
 
         with own_client(self._options) as client:
             return [RangePartition((work,)) for work in plan_batch(client, self._options)]
@@ -222,7 +222,7 @@ class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             from spark_pulsar.connector.micro_batches.offset_planner import OffsetPlanner
             from spark_pulsar.connector.micro_batches.small_batches import SmallBatches
             from spark_pulsar.connector.source_runner import takes_rows
-            from spark_pulsar.connector.worker import client_for
+            from spark_pulsar.connector.worker_clients import client_for
 
             client, small = client_for(self._options), None
             if self._options.small_batch_max_messages and takes_rows():

@@ -350,7 +350,7 @@ class Coordinators(Protocol):
 
 
 class UnackedLimit(Protocol):
-    """Limit of unacknowledged messages of all Shared subscriptions together (`dispatch.limits.unacked_limit`, SH-8)."""
+    """Limit of unacknowledged messages of all Shared subscriptions together (`limits.broker_unacked_limit`, SH-8)."""
 
     held: dict[Subscription, int]
     waiting: dict[Subscription, None]

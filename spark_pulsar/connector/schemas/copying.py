@@ -10,7 +10,7 @@ from spark_pulsar.client.schema_requests import RegisteredSchema
 from spark_pulsar.connector.errors import SchemaError
 from spark_pulsar.connector.options.parsing import parse_options
 from spark_pulsar.connector.options.timeouts import naming
-from spark_pulsar.connector.worker import own_client
+from spark_pulsar.connector.worker_clients import own_client
 from spark_pulsar.model.errors import TopicNotFound
 
 MAX_COPIED_VERSIONS: Final = 1_000

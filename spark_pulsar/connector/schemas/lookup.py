@@ -15,7 +15,7 @@ from spark_pulsar.connector.options.timeouts import naming
 from spark_pulsar.connector.planning.topic_partitions import topics_of_pattern
 from spark_pulsar.connector.schemas.definition import Definition
 from spark_pulsar.connector.schemas.uniting import Contradiction, united, with_fields
-from spark_pulsar.connector.worker import own_client
+from spark_pulsar.connector.worker_clients import own_client
 from spark_pulsar.model import avro
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.positions.ids import MessageId

@@ -64,7 +64,7 @@ def row_schema(schema: StructType, options: Options) -> RowSchema | None:
     if rows is None or options.topic is None:
         return rows
     from spark_pulsar.connector.schemas.deriving.registration import agreed_schema
-    from spark_pulsar.connector.worker import own_client
+    from spark_pulsar.connector.worker_clients import own_client
 
     with naming("operationTimeoutMs"), own_client(options) as client:
         return agreed_schema(client, options.topic, rows)
@@ -85,7 +85,7 @@ def write_rows(
     """
     from spark_pulsar.connector.session_zone import begin_task_of
     from spark_pulsar.connector.task_log import RecordedWrite
-    from spark_pulsar.connector.worker import begin_task, client_for
+    from spark_pulsar.connector.worker_clients import begin_task, client_for
     from spark_pulsar.connector.writing.task_writing import publish
 
     begin_task()
@@ -108,7 +108,7 @@ def _write_in(
     transaction: TransactionId, options: Options, schema: RowSchema | None, record: RecordedWrite, attempt: TaskAttempt
 ) -> TaskWrite:
     from spark_pulsar.connector.transactions.transaction import abort
-    from spark_pulsar.connector.worker import client_for
+    from spark_pulsar.connector.worker_clients import client_for
     from spark_pulsar.connector.writing.task_writing import publish
 
     client, outcome, result = client_for(options), TaskOutcome(attempt), TaskResult(transaction)
@@ -127,7 +127,7 @@ def _write_in(
 def _claimed(options: Options, attempt: TaskAttempt, transaction: TransactionId) -> TaskResult:
     """Claims the micro-batch for its transaction."""
     from spark_pulsar.connector.transactions.commit_log import CommitLog
-    from spark_pulsar.connector.worker import client_for
+    from spark_pulsar.connector.worker_clients import client_for
 
     log = CommitLog(client_for(options), options, attempt)
     is_ours = log.claim()
@@ -139,7 +139,7 @@ def open_transaction_of(options: Options) -> TransactionId | None:
     if options.delivery_guarantee != TRANSACTIONAL:
         return None
     from spark_pulsar.connector.transactions.transaction import open_transaction
-    from spark_pulsar.connector.worker import client_for
+    from spark_pulsar.connector.worker_clients import client_for
 
     return open_transaction(client_for(options), options)
 
@@ -148,13 +148,13 @@ def commit_writes(options: Options, writes: Sequence[TaskWrite]) -> None:
     """Commits the transaction, if there is one; else every row is stored already, and the micro-batch is checked."""
     if options.delivery_guarantee == EFFECTIVELY_ONCE:
         from spark_pulsar.connector.once.micro_batch import check_micro_batch
-        from spark_pulsar.connector.worker import client_for
+        from spark_pulsar.connector.worker_clients import client_for
 
         outcomes = [write.outcome for write in writes if write.outcome is not None]
         check_micro_batch(client_for(options), options, outcomes)
     elif options.delivery_guarantee == TRANSACTIONAL:
         from spark_pulsar.connector.transactions.commit_log import commit_written
-        from spark_pulsar.connector.worker import client_for
+        from spark_pulsar.connector.worker_clients import client_for
 
         commit_written(client_for(options), options, _results(writes))
 
@@ -167,7 +167,7 @@ def abort_writes(options: Options, writes: Sequence[TaskWrite], transaction: Tra
         LOG.warning("a write failed after its finished tasks had published %d rows; a new attempt %s", rows, again)
         return
     from spark_pulsar.connector.transactions.commit_log import abort_written
-    from spark_pulsar.connector.worker import client_for
+    from spark_pulsar.connector.worker_clients import client_for
 
     results = _results(writes)
     if transaction is not None:

@@ -16,7 +16,7 @@ from spark_pulsar.connector.errors import OptionError
 from spark_pulsar.connector.once.ordering import in_order
 from spark_pulsar.connector.options.options import Options
 from spark_pulsar.connector.options.timeouts import naming
-from spark_pulsar.connector.writing.opening import open_each
+from spark_pulsar.connector.writing.side_by_side import open_each
 from spark_pulsar.connector.writing.topic_writer import TopicWriter
 from spark_pulsar.model.errors import InvalidTopicName
 from spark_pulsar.model.names import TopicName

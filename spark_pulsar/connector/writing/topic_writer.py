@@ -19,8 +19,8 @@ from spark_pulsar.connector.session_zone import as_instants
 from spark_pulsar.connector.transactions.transaction import add_partitions
 from spark_pulsar.connector.writing.encoded_values import KnownVersions, RowVersions, topic_schema
 from spark_pulsar.connector.writing.entry_sender import EntrySender
-from spark_pulsar.connector.writing.opening import open_each
 from spark_pulsar.connector.writing.routing import KeylessRouter, grouped_by_key
+from spark_pulsar.connector.writing.side_by_side import open_each
 from spark_pulsar.connector.writing.struct_values import struct_to_json
 from spark_pulsar.connector.writing.topic_limits import TopicPolicies, policies_of
 from spark_pulsar.model.errors import IncompatibleSchema

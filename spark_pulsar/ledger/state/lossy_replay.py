@@ -3,6 +3,7 @@
 Groups are lost as a whole, so records after a hole may speak of topics that were never created, continue ledgers with a
 gap, or close what was never opened. A `LossyReplay` gives each record as much of its effect as it can have, and notes
 for which topic something is missing. It is used only after a hole: without one, a record that does not fit is damage.
+Acknowledgements of a damaged group are not believed: their entries come again (CUR-7).
 """
 
 from __future__ import annotations

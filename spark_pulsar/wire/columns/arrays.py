@@ -80,7 +80,7 @@ def _valid_text(offsets: npt.NDArray[np.int32], column: ByteArray) -> tuple[npt.
 
 
 def value_array(rows: Rows) -> Any:
-    """Returns the payload of each message; null where null_value is set."""
+    """Returns the payload of each message; null where null_value is set (READ-3)."""
     starts, lengths = rows.field(layout.ROW_VALUE_START), rows.field(layout.ROW_VALUE_LENGTH)
     return bytes_array(rows, starts, lengths, pa.binary())
 

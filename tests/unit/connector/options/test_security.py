@@ -11,7 +11,7 @@ from spark_pulsar.client.connections.service_url import Address
 from spark_pulsar.connector.errors import OptionError
 from spark_pulsar.connector.options.options import Options
 from spark_pulsar.connector.options.parsing import parse_options
-from spark_pulsar.connector.worker import client_for
+from spark_pulsar.connector.worker_clients import client_for
 
 TLS = "pulsar+ssl://broker:6651"
 JAVA = "org.apache.pulsar.client.impl.auth."

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_pulsar.broker.dispatch.limits.unacked_limit import UnackedLimit
+from spark_pulsar.broker.dispatch.limits.broker_unacked_limit import UnackedLimit
 from spark_pulsar.model.positions.ids import Position
 from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe

@@ -1,4 +1,7 @@
-"""Limit of unacknowledged messages of all Shared and Key_Shared subscriptions together (SH-8)."""
+"""Limit of unacknowledged messages of all Shared and Key_Shared subscriptions of the broker together (SH-8).
+
+The limits of one consumer and of one subscription (SH-6, SH-7) are in `dispatch.redelivery`.
+"""
 
 from __future__ import annotations
 
