@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from spark_pulsar.broker.topics.name_limits import check_properties
 from spark_pulsar.model.errors import NotAllowed
 
 from .refusals import Refused
-from .slices import next_slice, read_in_slices
+from .slices import SLICE_S, next_slice, read_in_slices
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -190,12 +191,19 @@ class Piecewise(Response):
         self._blocks = blocks
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Sends the blocks, each in a slice of its own."""
+        """Sends the blocks, in slices of `SLICE_S`.
+
+        Shorter ones would starve the journal's thread: each round of the loop releases the interpreter for a moment,
+        and a thread that waits for it begins its wait anew each time (`_SWITCH_INTERVAL_S` in `server.runner`).
+        """
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         if scope["method"] != "HEAD":
             await next_slice()
+            end_s = time.perf_counter() + SLICE_S
             for block in self._blocks:
                 if block:
                     await send({"type": "http.response.body", "body": block, "more_body": True})
-                await next_slice()
+                if time.perf_counter() >= end_s:
+                    await next_slice()
+                    end_s = time.perf_counter() + SLICE_S
         await send({"type": "http.response.body", "body": b"", "more_body": False})
