@@ -70,6 +70,27 @@ def test_pieces_are_the_json_of_the_whole(value: Any, short: int) -> None:
         assert "".join(json_pieces(value, ensure_ascii=True)) == json.dumps(value, separators=(",", ":"))
 
 
+@pytest.mark.parametrize(("slice_s", "slices_taken"), [(60, 1), (0, 1_001)])
+def test_an_answer_of_many_little_steps_takes_a_slice_for_its_time(
+    monkeypatch: pytest.MonkeyPatch, slice_s: float, slices_taken: int
+) -> None:
+    """Each end of a slice releases the interpreter: a thread that waits for it would wait for the whole answer."""
+    taken, sent = [0], bytearray()
+
+    async def counted() -> None:
+        taken[0] += 1
+        await next_slice()
+
+    async def send(message: Any) -> None:
+        sent.extend(message.get("body", b""))
+
+    monkeypatch.setattr(answers, "SLICE_S", slice_s)
+    monkeypatch.setattr(answers, "next_slice", counted)
+    blocks = (b"x" if number % 100 == 0 else b"" for number in range(1_000))
+    asyncio.run(answers.Piecewise(blocks, "text/plain")({"method": "GET"}, None, send))  # type: ignore[arg-type]
+    assert (taken[0], len(sent)) == (slices_taken, 10)
+
+
 def test_a_long_answer_is_the_same_as_a_short_one() -> None:
     value = {"names": [f"é{number}" for number in range(5_000)], "each": {str(number): {} for number in range(2_000)}}
     answer = asyncio.run(json_answer(value))
