@@ -11,6 +11,7 @@ import pytest
 
 from spark_pulsar.admin.app import build_app
 from spark_pulsar.admin.brokers import broker_stats
+from spark_pulsar.admin.http import answers
 from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.topics import lifecycle
 from spark_pulsar.model.names import TopicName
@@ -47,7 +48,8 @@ def found_in(answer: Any) -> list[str]:
 
 
 def answered(world: World, between: Callable[[int], None], method: str = "GET") -> list[bytes]:
-    """The blocks of the answer. `between` is called, with their number, when others run after one of them."""
+    """The blocks of the answer, each in a slice of its own. `between` is called, with their number, when others run
+    after one of them."""
     blocks: list[bytes] = []
     scope = {"type": "http", "method": method, "path": PATH, "raw_path": PATH.encode(), "query_string": b""}
     scope |= {"headers": [], "http_version": "1.1", "scheme": "http", "server": ("x", 80), "client": ("y", 1)}
@@ -60,7 +62,9 @@ def answered(world: World, between: Callable[[int], None], method: str = "GET") 
             blocks.append(message["body"])
             asyncio.get_running_loop().call_soon(between, len(blocks))
 
-    asyncio.run(build_app(lambda: Gate(world))(scope, receive, send))  # type: ignore[arg-type, return-value]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(answers, "SLICE_S", 0)
+        asyncio.run(build_app(lambda: Gate(world))(scope, receive, send))  # type: ignore[arg-type, return-value]
     return blocks
 
 
