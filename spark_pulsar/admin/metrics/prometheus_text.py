@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _LINES_A_BLOCK: Final = 512
 _LINES_A_STEP: Final = 64
-"""Lines in one slice: some numbers of a topic take 40 µs."""
+"""Lines in one step, the least that a slice does: some numbers of a topic take 40 µs."""
 _CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
