@@ -14,7 +14,7 @@ from typing import Any, Final
 from spark_pulsar.admin.metrics.coordinator_metrics import COORDINATOR
 from spark_pulsar.admin.metrics.metric_table import BROKER, NAMESPACE, SUBSCRIPTION, TOPIC
 from spark_pulsar.admin.not_built import NO_REASON, NOT_BUILT
-from spark_pulsar.broker.turn.config import BrokerConfig
+from spark_pulsar.broker.configuration.broker_config import BrokerConfig
 from spark_pulsar.cli.admin.command import Command
 from spark_pulsar.cli.admin.table import COMMANDS
 from spark_pulsar.model.policies.policy_columns import Level, Option, Policy, Written

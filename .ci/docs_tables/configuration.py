@@ -6,7 +6,7 @@ import textwrap
 from itertools import groupby
 from typing import Final
 
-from spark_pulsar.broker.turn.config_keys import Key
+from spark_pulsar.broker.configuration.keys import Key
 from spark_pulsar.server.config.reading import KEYS
 
 from .markdown import table

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from spark_pulsar.broker.configuration.dynamic_config import configured
 from spark_pulsar.broker.dispatch.factory import new_dispatcher
 from spark_pulsar.broker.dispatch.limits import broker_unacked_limit, dispatch_rates
 from spark_pulsar.broker.dispatch.removed import RemovedDispatcher
@@ -19,7 +20,6 @@ from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.entities.features import Compactions, SilentProducers
 from spark_pulsar.broker.topics.non_persistent import NonPersistentTopics
 from spark_pulsar.broker.turn.counter_columns import PRODUCER_WIDTH, TOPIC_WIDTH
-from spark_pulsar.broker.turn.dynamic_config import configured
 from spark_pulsar.broker.upkeep.idle_subscriptions import IdleSubscriptions
 from spark_pulsar.broker.upkeep.inactive_topics import InactiveTopics
 from spark_pulsar.broker.upkeep.monitors import Monitors
@@ -50,8 +50,8 @@ from .turn import events
 from .upkeep import rate_sampling
 
 if TYPE_CHECKING:
+    from spark_pulsar.broker.configuration.broker_config import BrokerConfig
     from spark_pulsar.broker.entities.session import Session
-    from spark_pulsar.broker.turn.config import BrokerConfig
     from spark_pulsar.broker.turn.effects import Effect
     from spark_pulsar.broker.turn.events import Event
     from spark_pulsar.ledger.state.durable_state import DurableState

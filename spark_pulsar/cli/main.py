@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from spark_pulsar import __version__
-from spark_pulsar.broker.turn.config_keys import keys_of
+from spark_pulsar.broker.configuration.keys import keys_of
 from spark_pulsar.cli.doctor.command import doctor
 from spark_pulsar.cli.frame.groups import HELP_NAMES, OneLineErrors, loaded_from
 from spark_pulsar.cli.messages import commands as messages

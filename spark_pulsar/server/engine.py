@@ -72,8 +72,8 @@ from .sockets import local_text, peer_text
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from spark_pulsar.broker.configuration.broker_config import BrokerConfig
     from spark_pulsar.broker.entities.core import Core
-    from spark_pulsar.broker.turn.config import BrokerConfig
     from spark_pulsar.ledger.state.durable_state import DurableState
     from spark_pulsar.ledger.storage import Storage
     from spark_pulsar.server.security.provider import Vouched

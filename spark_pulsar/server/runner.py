@@ -18,8 +18,8 @@ from shutil import disk_usage
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from spark_pulsar.broker.configuration import dynamic_config
 from spark_pulsar.broker.policies import documents
-from spark_pulsar.broker.turn import dynamic_config
 from spark_pulsar.ledger.state.documents import DYNAMIC_CONFIGURATION
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
 from spark_pulsar.storage.disk.held import Identity

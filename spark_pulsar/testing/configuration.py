@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import PurePath
 
-from spark_pulsar.broker.turn.config_keys import setting_text, shown
+from spark_pulsar.broker.configuration.keys import setting_text, shown
 from spark_pulsar.server.config.pulsar_keys import PULSAR_KEYS
 from spark_pulsar.server.config.reading import KEYS, InvalidConfiguration, load_config
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 from spark_pulsar.admin.app import ROUTES
-from spark_pulsar.broker.turn.config import BrokerConfig
+from spark_pulsar.broker.configuration.broker_config import BrokerConfig
 from spark_pulsar.model.policies.effective_policies import EffectivePolicies
 from spark_pulsar.model.policies.policy_table import BY_MEMBER, POLICIES
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from spark_pulsar.broker.broker import Broker
+from spark_pulsar.broker.configuration.broker_config import BrokerConfig
 from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.invariants import check
 from spark_pulsar.broker.turn import effects as fx
-from spark_pulsar.broker.turn.config import BrokerConfig
 from spark_pulsar.broker.turn.events import (
     EntriesRead,
     Event,

@@ -10,8 +10,8 @@ from spark_pulsar.admin.http import access
 from spark_pulsar.admin.http.answers import warned
 from spark_pulsar.admin.http.calls import ADMIN_PATH, changes, reads, routes
 from spark_pulsar.admin.http.refusals import Refused
-from spark_pulsar.broker.turn import dynamic_config
-from spark_pulsar.broker.turn.dynamic_config import DYNAMIC_KEYS
+from spark_pulsar.broker.configuration import dynamic_config
+from spark_pulsar.broker.configuration.dynamic_config import DYNAMIC_KEYS
 from spark_pulsar.broker.upkeep import configuring
 from spark_pulsar.ledger.state.documents import DYNAMIC_CONFIGURATION
 

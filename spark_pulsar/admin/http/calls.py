@@ -20,8 +20,8 @@ from .refusals import Refused
 from .slices import change_in_slices, read_in_slices, run_in_slices
 
 if TYPE_CHECKING:
+    from spark_pulsar.broker.configuration.addresses import Addresses
     from spark_pulsar.broker.entities.core import Core
-    from spark_pulsar.broker.turn.addresses import Addresses
     from spark_pulsar.model.errors import PulsarError
     from spark_pulsar.model.names import TopicName
 

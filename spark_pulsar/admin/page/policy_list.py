@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from spark_pulsar.broker.turn.config import BrokerConfig
-from spark_pulsar.broker.turn.config_keys import keys_of
+from spark_pulsar.broker.configuration.broker_config import BrokerConfig
+from spark_pulsar.broker.configuration.keys import keys_of
 from spark_pulsar.model.policies.policy_table import POLICIES
 
 if TYPE_CHECKING:

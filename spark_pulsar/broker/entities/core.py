@@ -16,7 +16,7 @@ from spark_pulsar.wire.protocol import commands
 from .sliced_requests import SlicedRequests
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.turn.config import BrokerConfig
+    from spark_pulsar.broker.configuration.broker_config import BrokerConfig
     from spark_pulsar.ledger.cache import EntryCache
     from spark_pulsar.ledger.managed_ledgers.ledger import RollLimits
     from spark_pulsar.ledger.state.durable_state import DurableState

@@ -37,7 +37,7 @@ from spark_pulsar.model.policies.stored_policies import Readable, readable
 from spark_pulsar.model.schemas import AUTO_UPDATE_STRATEGIES
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.turn.config import BrokerConfig
+    from spark_pulsar.broker.configuration.broker_config import BrokerConfig
     from spark_pulsar.ledger.records import Record
     from spark_pulsar.ledger.state.durable_state import DurableState
 

@@ -17,7 +17,7 @@ from spark_pulsar.model.policies.effective_policies import NO_LIMIT, BacklogQuot
 from . import documents as policies
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.turn.config import BrokerConfig
+    from spark_pulsar.broker.configuration.broker_config import BrokerConfig
     from spark_pulsar.ledger.state.durable_state import DurableState
     from spark_pulsar.ledger.state.topics import TopicState
     from spark_pulsar.model.names import TopicName

@@ -8,7 +8,7 @@ from spark_pulsar.broker.connections import handshake
 from spark_pulsar.broker.entities import exclusive_access
 from spark_pulsar.broker.entities.meters import Meter
 from spark_pulsar.broker.entities.producer import Producer
-from spark_pulsar.broker.schemas import registry
+from spark_pulsar.broker.schemas import admission
 from spark_pulsar.broker.security import revocation
 from spark_pulsar.broker.topic_log import damage, disk_full, termination
 from spark_pulsar.broker.topics import auto_creation, lifecycle
@@ -90,7 +90,7 @@ def _join(core: Core, session: Session, command: CommandProducer, topic: Topic, 
     limit = 0 if topic.name.is_system else core.config.max_same_address_producers
     if limit and sum(each.session.host == session.host for each in topic.producers.values()) >= limit and not fences:
         raise ProducerBusy(f"Topic '{topic.name}' reached max same address producers limit")
-    schema_version = registry.admit_producer(core, topic, command)
+    schema_version = admission.admit_producer(core, topic, command)
     initial = command.initial_subscription_name
     if initial:
         lifecycle.create_initial_subscription(core, topic, initial)

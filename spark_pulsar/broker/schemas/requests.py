@@ -14,7 +14,7 @@ from spark_pulsar.wire.protocol.replies import refusal
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandGetOrCreateSchema, CommandGetSchema
 from spark_pulsar.wire.pulsar_api_pb2 import Schema as WireSchema
 
-from . import registry
+from . import admission, registry
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
@@ -44,9 +44,9 @@ def on_get_or_create_schema(core: Core, session: Session, command: CommandGetOrC
         raise TopicNotFound(f"Topic not found {command.topic}")
     version = b""
     if command.schema.type == getattr(WireSchema, "None"):
-        registry.check_without_schema(core, name)
+        admission.check_without_schema(core, name)
     else:
-        version = registry.version_bytes(registry.add(core, name, registry.from_wire(command.schema)))
+        version = registry.version_bytes(admission.add(core, name, registry.from_wire(command.schema)))
     answer = commands.schema_created(command.request_id, version)
 
     def refused(error: PulsarError) -> None:

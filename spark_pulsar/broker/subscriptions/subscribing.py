@@ -10,7 +10,7 @@ from spark_pulsar.broker.dispatch.limits import subscribe_rates
 from spark_pulsar.broker.entities.consumer import Consumer
 from spark_pulsar.broker.entities.subscription import Subscription, check_subscription_name, disconnect, type_name
 from spark_pulsar.broker.lifetime import compaction
-from spark_pulsar.broker.schemas import registry
+from spark_pulsar.broker.schemas import admission, registry
 from spark_pulsar.broker.security import revocation
 from spark_pulsar.broker.topic_log import damage, disk_full, retention, termination
 from spark_pulsar.broker.topics import auto_creation, lifecycle
@@ -62,7 +62,7 @@ def on_subscribe(core: Core, session: Session, command: CommandSubscribe) -> Non
     _check_built(core, name, command)
     topic = auto_creation.obtain(core, name, may_create=command.force_topic_creation)
     subscribe_rates.admit(session, topic, command.consumer_id, command.consumer_name)
-    registry.admit_consumer(core, topic, command)
+    admission.admit_consumer(core, topic, command)
     subscription = topic.subscriptions.get(command.subscription)
     if subscription is None:
         subscription = _create(core, topic, command)
@@ -181,7 +181,7 @@ def _join(
         read_compacted=command.read_compacted,
         hash_ranges=_ranges(command),
     )
-    consumer.auto_consume = registry.is_auto_consume(command)
+    consumer.auto_consume = admission.is_auto_consume(command)
     subscription.add(consumer, command.subType, command.keySharedMeta)
 
     def ready() -> None:

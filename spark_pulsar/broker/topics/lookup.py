@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from spark_pulsar.broker.configuration.addresses import Addresses
 from spark_pulsar.broker.entities import registry
-from spark_pulsar.broker.turn.addresses import Addresses
 from spark_pulsar.ledger.state.documents import TENANTS
 from spark_pulsar.model.errors import MetadataError, ServiceNotReady
 from spark_pulsar.model.names import NON_PERSISTENT, PERSISTENT, TopicName, split_namespace
@@ -23,9 +23,9 @@ from .topic_patterns import InvalidPattern, TopicPattern, UnsupportedPattern
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from spark_pulsar.broker.configuration.broker_config import BrokerConfig
     from spark_pulsar.broker.entities.core import Core
     from spark_pulsar.broker.entities.session import Session
-    from spark_pulsar.broker.turn.config import BrokerConfig
 
 
 _DOMAINS_LEFT_OUT: Final = {

@@ -14,8 +14,8 @@ from spark_pulsar.model.limits import MAX_PARTITIONS
 from . import name_limits
 
 if TYPE_CHECKING:
+    from spark_pulsar.broker.configuration.broker_config import BrokerConfig
     from spark_pulsar.broker.entities.core import Core
-    from spark_pulsar.broker.turn.config import BrokerConfig
     from spark_pulsar.model.names import TopicName
 
 MOST_WRITTEN_BYTES: Final = 16 * 1024 * 1024

@@ -1,2 +1,2 @@
-"""One turn of the broker: events, effects, configuration, group commit, timers, reads, waking, counter columns,
+"""One turn of the broker: events, effects, group commit, timers, reads, waking, counter columns,
 token bucket."""

@@ -21,11 +21,10 @@ from spark_pulsar.ledger.state.apply import apply
 from .effects import AppendRecords, Effect, ReadEntries, ReadSizes
 
 if TYPE_CHECKING:
+    from spark_pulsar.broker.configuration.broker_config import BrokerConfig
     from spark_pulsar.ledger.entries import EntryRun
     from spark_pulsar.ledger.records import Record
     from spark_pulsar.ledger.state.durable_state import DurableState
-
-    from .config import BrokerConfig
 
 _FEW_TIMERS: Final = 1_024
 _CORRECTED_A_TURN: Final = 50

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from spark_pulsar.broker.configuration.dynamic_config import configured
 from spark_pulsar.broker.dispatch.limits import dispatch_rates
 from spark_pulsar.broker.security import revocation
-from spark_pulsar.broker.turn.dynamic_config import configured
 from spark_pulsar.ledger.state.documents import DYNAMIC_CONFIGURATION, RESOURCE_GROUPS, DocumentDeleted, DocumentSet
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from spark_pulsar.broker.turn.config_keys import shown
+from spark_pulsar.broker.configuration.keys import shown
 from spark_pulsar.cli.output.formats import Format, show
 from spark_pulsar.server.config.reading import KEYS, InvalidConfiguration, load_config, settings_of
 

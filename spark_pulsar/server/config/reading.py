@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from spark_pulsar.broker.turn.config import BrokerConfig
-from spark_pulsar.broker.turn.config_keys import MASK, Key, keys_of, setting_text, shown
+from spark_pulsar.broker.configuration.broker_config import BrokerConfig
+from spark_pulsar.broker.configuration.keys import MASK, Key, keys_of, setting_text, shown
 
 from .pulsar_keys import PULSAR_KEYS
 from .settings import ServerConfig

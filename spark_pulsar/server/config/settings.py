@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.broker.turn.config_keys import (
+from spark_pulsar.broker.configuration.keys import (
     ADDRESSES,
     CONNECTIONS,
     SECURITY,
@@ -26,7 +26,9 @@ from spark_pulsar.broker.turn.config_keys import (
 )
 
 if TYPE_CHECKING:
-    from spark_pulsar.broker.turn.config import BrokerConfig  # much to import for the command line's help
+    from spark_pulsar.broker.configuration.broker_config import (
+        BrokerConfig,  # much to import for the command line's help
+    )
 
 _port: Final = whole(0, 65_535)
 

@@ -6,7 +6,7 @@ import dataclasses
 import logging
 from typing import TYPE_CHECKING
 
-from spark_pulsar.broker.turn.addresses import Ports
+from spark_pulsar.broker.configuration.addresses import Ports
 from spark_pulsar.server.sockets import is_loopback, listen, port_of, url_host
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.broker.turn.config import BrokerConfig
+from spark_pulsar.broker.configuration.broker_config import BrokerConfig
 from spark_pulsar.broker.turn.events import ClockCorrected, SessionAuthenticated
 from spark_pulsar.broker.turn.turn import Turn
 from spark_pulsar.ledger.state.durable_state import DurableState

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from spark_pulsar.broker.broker import Broker
+from spark_pulsar.broker.configuration.broker_config import BrokerConfig
 from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.invariants import check
 from spark_pulsar.broker.turn import effects as fx
-from spark_pulsar.broker.turn.config import BrokerConfig
 from spark_pulsar.broker.turn.events import (
     ClockCorrected,
     CompactionEnded,

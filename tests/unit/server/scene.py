@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, cast
 
-from spark_pulsar.broker.turn.config import BrokerConfig
+from spark_pulsar.broker.configuration.broker_config import BrokerConfig
 from spark_pulsar.server.clock import Clock
 from spark_pulsar.server.connections.admission import Admission
 from spark_pulsar.server.connections.connection import Connection

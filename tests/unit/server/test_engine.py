@@ -10,9 +10,9 @@ from typing import TypeVar
 
 import pytest
 
+from spark_pulsar.broker.configuration.broker_config import BrokerConfig
 from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.topics import lifecycle
-from spark_pulsar.broker.turn.config import BrokerConfig
 from spark_pulsar.model.errors import MalformedFrame, ServiceNotReady
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.server.core_requests import CoreContradiction

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from spark_pulsar.broker.configuration.broker_config import BrokerConfig
     from spark_pulsar.broker.entities.subscription import Subscription
-    from spark_pulsar.broker.turn.config import BrokerConfig
 
 
 class UnackedLimit:

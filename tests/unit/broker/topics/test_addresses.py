@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.broker.turn.addresses import Listener, Ports, listeners
+from spark_pulsar.broker.configuration.addresses import Listener, Ports, listeners
 from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandLookupTopicResponse
 from tests.unit.admin.test_app import call

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from spark_pulsar.broker.broker import Broker
+from spark_pulsar.broker.configuration.broker_config import BrokerConfig
 from spark_pulsar.broker.subscriptions import cursor_moves
 from spark_pulsar.broker.transactions import coordinator
 from spark_pulsar.broker.transactions.open_transactions import TIME_OUT_US, TURN_US
-from spark_pulsar.broker.turn.config import BrokerConfig
 from spark_pulsar.model.errors import NotAllowed, ServerError
 from spark_pulsar.model.positions.ids import TransactionId
 from spark_pulsar.model.principals import Principal

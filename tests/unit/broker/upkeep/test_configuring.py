@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from spark_pulsar.broker.configuration.broker_config import BrokerConfig
+from spark_pulsar.broker.configuration.dynamic_config import DYNAMIC_KEYS, configured, notes
 from spark_pulsar.broker.entities.meters import published
 from spark_pulsar.broker.topics import policy_changes
-from spark_pulsar.broker.turn.config import BrokerConfig
-from spark_pulsar.broker.turn.dynamic_config import DYNAMIC_KEYS, configured, notes
 from spark_pulsar.broker.upkeep import configuring
 from spark_pulsar.ledger.state.documents import DYNAMIC_CONFIGURATION, DocumentSet
 from spark_pulsar.model.names import TopicName

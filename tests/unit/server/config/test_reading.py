@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_pulsar.broker.turn.config import BrokerConfig
-from spark_pulsar.broker.turn.config_keys import holds_secret, shown
+from spark_pulsar.broker.configuration.broker_config import BrokerConfig
+from spark_pulsar.broker.configuration.keys import holds_secret, shown
 from spark_pulsar.server.config.pulsar_keys import PULSAR_KEYS
 from spark_pulsar.server.config.reading import KEYS, InvalidConfiguration, load_config, parse_properties
 from spark_pulsar.server.config.settings import ServerConfig

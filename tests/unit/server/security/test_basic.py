@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from passlib.hash import apr_md5_crypt, bcrypt, des_crypt, sha512_crypt
 
-from spark_pulsar.broker.turn.config import BrokerConfig
+from spark_pulsar.broker.configuration.broker_config import BrokerConfig
 from spark_pulsar.model.errors import AuthenticationError
 from spark_pulsar.server.config.reading import InvalidConfiguration
 from spark_pulsar.server.config.settings import ServerConfig

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_pulsar.broker.turn.config import BrokerConfig
+from spark_pulsar.broker.configuration.broker_config import BrokerConfig
 from spark_pulsar.model.errors import AuthenticationError
 from spark_pulsar.server.config.reading import InvalidConfiguration, load_config
 from spark_pulsar.server.config.settings import ServerConfig

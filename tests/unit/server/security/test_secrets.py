@@ -20,7 +20,7 @@ from passlib.hash import bcrypt
 from typer.testing import CliRunner
 
 from spark_pulsar.admin.app import ROUTES
-from spark_pulsar.broker.turn.config_keys import holds_secret
+from spark_pulsar.broker.configuration.keys import holds_secret
 from spark_pulsar.cli.main import app
 from spark_pulsar.server.config.pulsar_keys import PULSAR_KEYS
 from spark_pulsar.server.config.reading import KEYS, parse_properties

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from spark_pulsar.broker.turn.config import BrokerConfig
+from spark_pulsar.broker.configuration.broker_config import BrokerConfig
 from spark_pulsar.model.errors import AuthenticationError
 from spark_pulsar.server.config.settings import ServerConfig
 from spark_pulsar.server.security.provider import Credentials

@@ -19,7 +19,7 @@ from spark_pulsar.model.policies.effective_policies import (
 from spark_pulsar.model.schemas import Compatibility
 
 from .addresses import Listener, Ports, listeners
-from .config_keys import (
+from .keys import (
     ADDRESSES,
     CONNECTIONS,
     SECURITY,

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from .config import BrokerConfig
-from .config_keys import Key, keys_of, shown
+from .broker_config import BrokerConfig
+from .keys import Key, keys_of, shown
 
 DYNAMIC_KEYS: Final[Mapping[str, tuple[str, Key]]] = {
     name: (field, key) for name, (field, key) in keys_of(BrokerConfig).items() if key.is_dynamic
