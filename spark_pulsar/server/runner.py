@@ -208,8 +208,9 @@ class _Runner:
             await web.serve_tls(listening.http_tls, lambda: tls.web)
             self._reloading = self._loop.create_task(self._reload(tls)) if config.tls_refresh_s else None
         listening.warn()
-        sys.stdout.write(f"{listening.ready_line()}\n")
-        sys.stdout.flush()
+        with contextlib.suppress(OSError):  # a log that takes no more, or none: it serves all the same
+            sys.stdout.write(f"{listening.ready_line()}\n")
+            sys.stdout.flush()
         await self._end.wait()
         if self._reloading is not None:
             self._reloading.cancel()

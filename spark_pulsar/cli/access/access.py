@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import os
 import ssl
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -29,6 +30,8 @@ from spark_pulsar.model.errors import PulsarError
 
 CREDENTIALS_TIMEOUT_MS: Final = 20_000
 TRUST_HINT: Final = "authorities to trust are given by --tls-trust-cert-path"
+_BROKER_SCHEMES: Final = ("pulsar://", "pulsar+ssl://", "http://", "https://")
+"""Schemes of a service URL; the last two look topics up over HTTP."""
 _SECURE: Final = ("https://", "pulsar+ssl://")
 
 
@@ -123,23 +126,25 @@ def broker_access(options: AccessOptions) -> Access:
     filled = profile.fill(options, profile.service_url)
     conf = read_client_conf(filled.client_conf)
     url = filled.url or os.environ.get("PULSAR_SERVICE_URL") or conf.text(*BROKER_URLS) or DEFAULT_SERVICE_URL
-    return _access(url.strip().rstrip("/"), options, filled, conf)
+    return _access(_with_scheme(url, _BROKER_SCHEMES, "--service-url"), options, filled, conf)
 
 
 def check_admin_url(text: str) -> str:
     """Returns the URL of an admin API. Raises typer.BadParameter."""
-    url = text.strip().rstrip("/")
-    if not url.startswith(("http://", "https://")):
-        raise typer.BadParameter(f"want http://HOST:PORT, got {url!r}", param_hint="--admin-url")
-    return _check_no_user(url)
+    return _check_no_user(_with_scheme(text, ("http://", "https://"), "--admin-url"))
 
 
 def check_service_url(text: str) -> str:
     """Returns the URL of a broker. Raises typer.BadParameter."""
+    return _check_no_user(_with_scheme(text, _BROKER_SCHEMES[:2], "--service-url"))
+
+
+def _with_scheme(text: str, schemes: Sequence[str], option: str) -> str:
     url = text.strip().rstrip("/")
-    if not url.startswith(("pulsar://", "pulsar+ssl://")):
-        raise typer.BadParameter(f"want pulsar://HOST:PORT, got {url!r}", param_hint="--service-url")
-    return _check_no_user(url)
+    if not url.startswith(tuple(schemes)):
+        hint = "" if "://" in url else f"; try {schemes[0]}{url}"
+        raise typer.BadParameter(f"want {schemes[0]}HOST:PORT, got {url!r}{hint}", param_hint=option)
+    return url
 
 
 def _check_no_user(url: str) -> str:

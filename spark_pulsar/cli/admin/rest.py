@@ -15,6 +15,9 @@ from spark_pulsar.client.rest import NO_BODY, Answer, RestApi, RestError
 from spark_pulsar.model.errors import PulsarError
 
 _JSON: Final = "application/json"
+_PORTS: Final = "is it the admin API's port, and one without TLS? It is usually 8080, for https:// 8443"
+_GET_TIMEOUT_S: Final = 15.0
+"""A peer that says nothing is most likely none; other calls, such as a deletion, may wait for work to be done."""
 
 
 class Admin:
@@ -63,7 +66,7 @@ class Admin:
         try:
             if self._api is None:
                 access = self._access
-                self._api = RestApi(access.url, access.headers(), access.tls_context())
+                self._api = RestApi(access.url, access.headers(), access.tls_context(), get_timeout_s=_GET_TIMEOUT_S)
         except CredentialsError as error:
             raise _failed(credentials_failure(error)) from error
         except PulsarError as error:  # certificates that cannot be read
@@ -97,7 +100,9 @@ def _hint(reason: object) -> str:
     if isinstance(reason, ssl.SSLError):
         return "; is it a port of TLS? Without it the address begins with http://"
     if isinstance(reason, BadStatusLine | ConnectionResetError):  # also of who closes without an answer
-        return "; is it the admin API's port, and one without TLS? It is usually 8080, for https:// 8443"
+        return f"; {_PORTS}"
+    if isinstance(reason, TimeoutError):
+        return f"; it accepts connections and does not answer: {_PORTS}"
     if isinstance(reason, ConnectionRefusedError):
         return "; no broker listens there, another one is named by --admin-url, --profile or PULSAR_ADMIN_URL"
     return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import cache
 from importlib import import_module
@@ -10,7 +11,8 @@ from typing import Any, Final, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from spark_pulsar.cli.output.terminal import printable_streams
+from spark_pulsar.cli.output.terminal import LostOutput, printable_streams
+from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.extras import installation_of
 
 HELP_NAMES: Final = ["-h", "--help"]
@@ -43,6 +45,7 @@ class OneLineErrors(TyperGroup):
     ) -> NoReturn:
         try:
             status = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+            sys.stdout.flush()  # what cannot be written is an error of the command, not of the interpreter's end
         except _ClickError as error:
             if type(error).__name__ == "NoArgsIsHelpError":
                 typer.echo(error.ctx.get_help())
@@ -54,6 +57,16 @@ class OneLineErrors(TyperGroup):
             if installation is None:
                 raise
             sys.stderr.write(f"spark-pulsar: {installation}\n")
+            sys.exit(1)
+        except LostOutput as error:
+            sys.stderr.write(f"spark-pulsar: standard output takes no more: {error.strerror}\n")
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for the flush at the interpreter's end
+            sys.exit(1)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            sys.exit(1)
+        except PulsarError as error:
+            sys.stderr.write(f"spark-pulsar: {error}\n")
             sys.exit(1)
         except (typer.Abort, KeyboardInterrupt):
             sys.exit(INTERRUPTED)

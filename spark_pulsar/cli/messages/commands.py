@@ -16,7 +16,7 @@ Form = Annotated[
     typer.Option("--format", case_sensitive=False, help="Form of a message: text, json (an object a line) or hex."),
 ]
 ValuesOnly = Annotated[bool, typer.Option("--values-only", help="Print the values and nothing else.")]
-_FILE: Final = {"exists": True, "dir_okay": False, "allow_dash": True}
+_FILE: Final = {"dir_okay": False}
 
 
 @with_broker_access
@@ -27,7 +27,11 @@ def produce(
     ] = None,
     file: Annotated[
         list[Path] | None,
-        typer.Option("--file", **_FILE, help="A file that is one message, byte by byte; may be given several times."),
+        typer.Option(
+            "--file",
+            **_FILE,
+            help="A file that is one message, byte by byte; may be given several times, - is standard input.",
+        ),
     ] = None,
     lines: Annotated[
         list[Path] | None,

@@ -17,6 +17,7 @@ from spark_pulsar.cli.messages.consume import chosen
 from spark_pulsar.cli.messages.encoding import Encoder
 from spark_pulsar.cli.messages.records import Outgoing
 from spark_pulsar.cli.messages.sources import Sources
+from spark_pulsar.cli.output.progress import Progress
 
 COMPRESSIONS: Final = {"none": "NONE", "lz4": "LZ4", "zlib": "ZLib", "zstd": "ZSTD", "snappy": "SNAPPY"}
 _PENDING_BYTES: Final = 64 << 20
@@ -24,6 +25,8 @@ _PENDING_BYTES: Final = 64 << 20
 _PENDING_MESSAGES: Final = 20_000
 _SETTLED_AT_ONCE: Final = 100
 _STEP_S: Final = 0.001
+_SENT_A_STEP: Final = 1000
+"""Messages between two steps of the progress."""
 _ADVICE: Final = {
     "MessageTooBig": "larger than the broker takes: maxMessageSize",
     "Timeout": "no receipt came in 30 s",
@@ -100,14 +103,16 @@ def produce(access: AccessOptions, topic: str, sources: Sources, *, count: int, 
         )
         since_s = time.monotonic()
         is_interrupted = False
-        try:
-            _send_all(producer, sources.messages(encoder), count, receipts)
-        except KeyboardInterrupt:
-            is_interrupted = True
-        finally:
-            _flush(producer)
-            receipts.wait_for_all()
-            _say(topic, receipts.outcomes["Ok"], time.monotonic() - since_s)
+        given = len(sources.texts) + len(sources.files)
+        with Progress("Sending", None if sources.has_lines else given * count) as bar:
+            try:
+                _send_all(producer, sources.messages(encoder), count, receipts, bar)
+            except KeyboardInterrupt:
+                is_interrupted = True
+            finally:
+                _flush(producer)
+                receipts.wait_for_all()
+        _say(topic, receipts.outcomes["Ok"], time.monotonic() - since_s)
     refused = {name: number for name, number in receipts.outcomes.items() if name != "Ok"}
     if refused:
         numbers = [
@@ -124,7 +129,8 @@ def _encoder(access: AccessOptions, topic: str) -> Encoder:
         return Encoder(topic, questions.schema_of(topic))
 
 
-def _send_all(producer: Any, messages: Iterable[Outgoing], count: int, receipts: Receipts) -> None:
+def _send_all(producer: Any, messages: Iterable[Outgoing], count: int, receipts: Receipts, bar: Progress) -> None:
+    sent = 0
     for message in messages:
         size = len(message.value or b"")
         given = _arguments(message)
@@ -133,6 +139,9 @@ def _send_all(producer: Any, messages: Iterable[Outgoing], count: int, receipts:
                 return
             producer.send_async(message.value, receipts.callback(size), **given)
             receipts.expect(size)
+            sent += 1
+            if not sent % _SENT_A_STEP:
+                bar.update(done=receipts.outcomes["Ok"])
 
 
 def _arguments(message: Outgoing) -> dict[str, Any]:

@@ -42,7 +42,14 @@ class Sources:
         if self.are_json and (self.texts or self.files):
             want = "lines of JSON are those of --lines or of standard input"
             raise typer.BadParameter(want, param_hint="--json-lines")
+        if [*self.files, *self.lines].count(STDIN) > 1:
+            raise typer.BadParameter("standard input can be read once", param_hint="--file, --lines")
         _separator(self.separator)
+
+    @property
+    def has_lines(self) -> bool:
+        """Returns whether lines are among the messages, whose number is known at their end."""
+        return bool(self.lines) or not (self.texts or self.files)
 
     def messages(self, encoder: Encoder | None = None) -> Iterator[Outgoing]:
         """Yields the messages: the texts, then files, then lines; those of standard input if nothing else is given."""

@@ -8,15 +8,48 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import errno
 import io
+import os
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TextIO
 
 from spark_pulsar.model.printable import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+class LostOutput(OSError):
+    """Standard output takes no more: it is closed, or its disk is full."""
+
+
+@contextlib.contextmanager
+def _losing() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:  # a reader that went away
+        raise
+    except OSError as error:
+        raise LostOutput(error.errno, error.strerror) from error
+
+
+class _Bytes:
+    """The bytes of a standard stream."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+
+    def write(self, data: bytes) -> int:
+        """Writes bytes. Raises LostOutput."""
+        with _losing():
+            return self._stream.write(data)
+
+    def flush(self) -> None:
+        """Flushes the stream. Raises LostOutput."""
+        with _losing():
+            self._stream.flush()
 
 
 class PrintableStream(io.TextIOBase):
@@ -30,9 +63,9 @@ class PrintableStream(io.TextIOBase):
         self._stream = stream
 
     @property
-    def buffer(self) -> Any:
+    def buffer(self) -> _Bytes:
         """The stream of bytes below."""
-        return self._stream.buffer
+        return _Bytes(self._stream.buffer)
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
@@ -47,12 +80,14 @@ class PrintableStream(io.TextIOBase):
 
     def write(self, text: str, /) -> int:
         """Writes text, its control characters escaped."""
-        self._stream.write(printable(text))
+        with _losing():
+            self._stream.write(printable(text))
         return len(text)
 
     def flush(self) -> None:
-        """Flushes the stream below."""
-        self._stream.flush()
+        """Flushes the stream below. Raises LostOutput."""
+        with _losing():
+            self._stream.flush()
 
     def isatty(self) -> bool:
         """Returns whether it is a terminal."""
@@ -68,6 +103,22 @@ class PrintableStream(io.TextIOBase):
 
     def close(self) -> None:
         """Leaves the stream below open: it is the process's."""
+
+
+class _ClosedStream(io.TextIOBase):
+    """Stands for a standard stream that the process was started without."""
+
+    encoding = "utf-8"
+    errors = None
+
+    @property
+    def buffer(self) -> _ClosedStream:
+        """Bytes go nowhere either."""
+        return self
+
+    def write(self, text: Any, /) -> int:
+        """Raises LostOutput."""
+        raise LostOutput(errno.EBADF, "it is closed")
 
 
 @contextlib.contextmanager
@@ -86,7 +137,9 @@ def printable_streams() -> Iterator[None]:
 
 def escape_streams() -> None:
     """Has the present standard output and standard error escape control characters, those of a live bar, too."""
-    sys.stdout, sys.stderr = (each and PrintableStream(each) for each in (sys.stdout, sys.stderr))  # None: closed
+    output: Any = sys.stdout or _ClosedStream()
+    errors: Any = sys.stderr or open(os.devnull, "w")  # noqa: SIM115 - as long as the process
+    sys.stdout, sys.stderr = PrintableStream(output), PrintableStream(errors)
 
 
 def console(*, stderr: bool = False) -> Console:

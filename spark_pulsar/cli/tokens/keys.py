@@ -81,7 +81,10 @@ def algorithm_of_secret(key: bytes, option: str) -> str:
     """Chooses the strongest algorithm that a secret key is long enough for (SEC-81)."""
     fitting = [name for name, length in SECRET_KEY_BYTES.items() if len(key) >= length]
     if not fitting:
-        raise CannotUseKey(f"{option}: the key has {len(key) * 8} bits; 256 or more are needed")
+        raise CannotUseKey(
+            f"{option}: the key has {len(key) * 8} bits; 256 or more are needed. "
+            "A file with a key is named by its path: file:///PATH"
+        )
     return fitting[-1]
 
 

@@ -19,6 +19,7 @@ def top(table: TopicTable, *, sort: str, interval_s: float, count: int, output: 
         if number:
             time.sleep(interval_s)
         table.refresh()
+        table.check_scope()
         if output is not None:
             show([row.as_json() for row in table.sorted(sort)], output)
         else:

@@ -44,6 +44,12 @@ class TopicTable:
         self.rows = self._sampler.rows(statistics, time.monotonic(), self._scope, each_partition=self._each_partition)
         self.failure = ""
 
+    def check_scope(self) -> None:
+        """Ends the command when the tenant or the namespace to show is not there."""
+        if self._scope and not self.rows:
+            topics = "" if "/" not in self._scope else "/topics"
+            self._admin.get(f"/admin/v2/namespaces/{self._scope}{topics}")
+
     def try_to_refresh(self) -> None:
         """Renews the rows; a broker that does not answer leaves them as they are, with its failure beside them."""
         said = io.StringIO()
@@ -72,6 +78,11 @@ def cells_of(row: Figures) -> tuple[str, ...]:
         *(f"{number:,}" for number in (row.backlog, row.unacked, row.producers, row.consumers, row.subscriptions)),
         size_text(row.storage),
     )
+
+
+def without_start(name: str, width: int) -> str:
+    """Cuts the start of a name that is longer: the ends of names differ."""
+    return name if len(name) <= width else f"…{name[len(name) - max(1, width) + 1 :]}"
 
 
 def plain_table(rows: Sequence[Figures]) -> str:

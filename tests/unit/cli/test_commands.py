@@ -38,6 +38,34 @@ def test_lines_of_standard_input_come_back(broker: Broker) -> None:
     assert (read.exit_code, read.stdout) == (0, "one\ntwo\n\nfour\n")
 
 
+def test_one_message_of_standard_input_comes_back(broker: Broker) -> None:
+    topic = broker.topic()
+    assert run("produce", topic, "-u", broker.service_url, "--file", "-", stdin="one\ntwo\n").exit_code == 0
+    assert run("produce", topic, "-u", broker.service_url, "--lines", "-", stdin="three\n").exit_code == 0
+    assert run("read", topic, "-u", broker.service_url, "--values-only").stdout == "one\ntwo\n\nthree\n"
+    twice = run("produce", topic, "-u", broker.service_url, "--file", "-", "--lines", "-", stdin="one\n")
+    assert (twice.exit_code, "standard input can be read once" in twice.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("read t -u 127.0.0.1:6650", "want pulsar://HOST:PORT, got '127.0.0.1:6650'; try pulsar://127.0.0.1:6650"),
+        ("top --admin-url localhost:8080", "want http://HOST:PORT, got 'localhost:8080'; try http://localhost:8080"),
+        ("tokens create -s me -sk nope", "the key has 24 bits; 256 or more are needed. A file with a key is named by"),
+    ],
+)
+def test_a_mistake_is_one_line_with_advice(words: str, reason: str) -> None:
+    done = run(*words.split())
+    assert done.exit_code > 0
+    assert (reason in done.stderr, done.stderr.count("\n")) == (True, 1)
+
+
+def test_a_name_that_is_none_is_one_line(broker: Broker) -> None:
+    done = run("read", "persistent://a b", "-u", broker.service_url)
+    assert (done.exit_code, done.stderr.startswith("spark-pulsar: Invalid topic name")) == (1, True)
+
+
 EARLIEST = ("--initial-position", "earliest", "--timeout", "30")
 
 
@@ -87,7 +115,7 @@ def test_subscription_types_are_known_in_any_spelling(kind: str) -> None:
     ("arguments", "status", "said"),
     [
         (("produce", "t", "-m", "x", "-u", "pulsar://127.0.0.1:1"), 1, "no broker at pulsar://127.0.0.1:1"),
-        (("produce", "t", "-m", "x", "-u", "nonsense"), 1, "scheme"),
+        (("produce", "t", "-m", "x", "-u", "nonsense"), 2, "try pulsar://nonsense"),
         (("produce", "t", "-m", "x", "-p", "novalue"), 2, "want NAME=VALUE"),
         (("produce", "t", "-m", "x", "-p", "=v"), 2, "want NAME=VALUE"),
         (("consume", "t", "-s", "s", "--type", "queue"), 2, "'queue' is not one of exclusive"),

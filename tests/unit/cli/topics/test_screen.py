@@ -14,6 +14,8 @@ import termios
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from tests.brokers import Broker
 from tests.eventually import eventually
 
@@ -21,11 +23,11 @@ CONTROL = re.compile(rb"\x1b(\[[0-9;?]*[ -/]*[@-~]|[()].)")
 
 
 class Terminal:
-    """A terminal of 120 columns and 20 lines in which a program runs."""
+    """A terminal of 20 lines in which a program runs."""
 
-    def __init__(self, *command: str) -> None:
+    def __init__(self, *command: str, columns: int) -> None:
         self._ours, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 20, 120, 0, 0))
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 20, columns, 0, 0))
         os.set_blocking(self._ours, False)
         self.settings = termios.tcgetattr(theirs)
         self._theirs = theirs
@@ -83,9 +85,9 @@ class Terminal:
 
 
 @contextmanager
-def top(broker: Broker, *words: str) -> Iterator[Terminal]:
+def top(broker: Broker, *words: str, columns: int = 120) -> Iterator[Terminal]:
     command = (sys.executable, "-m", "spark_pulsar", "top", "--admin-url", broker.admin_url, *words)
-    terminal = Terminal(*command)
+    terminal = Terminal(*command, columns=columns)
     try:
         yield terminal
     finally:
@@ -112,6 +114,22 @@ def test_ctrl_c_ends_it_too(broker: Broker) -> None:
         terminal.process.send_signal(signal.SIGINT)
         assert terminal.status() == 0
         assert terminal.is_restored()
+
+
+def test_a_narrow_terminal_shows_the_ends_of_names(broker: Broker) -> None:
+    topic = broker.topic("0-a-name-that-is-far-too-long-for-a-terminal-of-sixty-columns-ends-here")
+    broker.client().create_producer(topic).send(b"x")
+    with top(broker, "public/default", "--interval", "0.2", "--sort", "unacked", columns=60) as terminal:
+        eventually(lambda: terminal.shows(topic[-15:]))
+        eventually(lambda: terminal.shows("UNACKED"))
+        assert topic not in terminal.shown()
+
+
+@pytest.mark.parametrize("scope", ["nosuch", "public/nosuch"])
+def test_a_scope_that_is_not_there_is_an_error(broker: Broker, scope: str) -> None:
+    with top(broker, scope) as terminal:
+        assert terminal.status() == 1
+        assert terminal.shown() in ("spark-pulsar: Tenant not found\r\n", "spark-pulsar: Namespace does not exist\r\n")
 
 
 def test_it_ends_after_so_many_looks(broker: Broker) -> None:
