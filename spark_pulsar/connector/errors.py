@@ -15,6 +15,11 @@ class SchemaError(ValueError):
     """The columns requested (reading) or given (writing) are not ones the connector can produce or take."""
 
 
+class NewColumnsError(RuntimeError):
+    """Messages have columns that the schema of the read lacks, and `schemaEvolutionMode` ends the query for them. The
+    text names the columns and their types."""
+
+
 class DeliveryGuaranteeError(RuntimeError):
     """A write cannot keep its `deliveryGuarantee`. The text says why, and what to do."""
 

@@ -16,6 +16,16 @@ CORRUPT_RECORD: Final = "_corrupt_record"
 
 ERROR_COLUMN: Final = "__error"
 
+NO_EVOLUTION: Final = "none"
+RESCUE: Final = "rescue"
+FAIL_ON_NEW_COLUMNS: Final = "failOnNewColumns"
+ADD_NEW_COLUMNS: Final = "addNewColumns"
+SCHEMA_EVOLUTION_MODES: Final = (NO_EVOLUTION, RESCUE, FAIL_ON_NEW_COLUMNS, ADD_NEW_COLUMNS)
+"""Modes of Databricks' Auto Loader, by its names."""
+
+RESCUED_DATA: Final = "_rescued_data"
+"""Databricks' own name for the column."""
+
 BASE64: Final = "BASE64"
 TEXT: Final = "TEXT"
 JSON_BYTES: Final = (BASE64, TEXT)
@@ -41,8 +51,19 @@ class DecodeMode:
     unsupported_fields: str = FAIL
     """Columns of a read without schema for fields that Spark has no type for: an error, JSON text or binary."""
 
+    schema_evolution: str = NO_EVOLUTION
+    """Way of fields that the schema of the read does not have (SCHEMA-20)."""
+    rescued_data: str | None = None
+    """Column of what the schema of the read does not have; None: it is left out."""
+
+    @property
+    def minds_new_fields(self) -> bool:
+        """Returns whether fields that the schema of the read does not have are more than left out."""
+        return self.schema_evolution != NO_EVOLUTION or self.rescued_data is not None
+
     def columns(self) -> tuple[tuple[str, str], ...]:
         """Columns that the mode adds: name and Spark type."""
+        rescued = () if self.rescued_data is None else ((self.rescued_data, "string"),)
         if self.mode != PERMISSIVE:
-            return ()
-        return (self.corrupt_record, "binary"), (ERROR_COLUMN, "string")
+            return rescued
+        return (self.corrupt_record, "binary"), (ERROR_COLUMN, "string"), *rescued

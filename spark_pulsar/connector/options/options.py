@@ -16,6 +16,7 @@ from spark_pulsar.client.retry_letters import retry_letter_topic_of
 from spark_pulsar.connector.columns import metadata_columns
 from spark_pulsar.connector.errors import OptionError
 from spark_pulsar.connector.options.decode_mode import (
+    ADD_NEW_COLUMNS,
     CORRUPT_RECORD,
     DEADLETTER,
     FAILFAST,
@@ -23,6 +24,9 @@ from spark_pulsar.connector.options.decode_mode import (
     JSON_TIMES,
     MODES,
     PERMISSIVE,
+    RESCUE,
+    RESCUED_DATA,
+    SCHEMA_EVOLUTION_MODES,
     UNSUPPORTED_FIELDS,
     DecodeMode,
 )
@@ -164,6 +168,9 @@ class Options:
     json_bytes: str = choice("jsonBytes", JSON_BYTES, ANY)
     json_times: str = choice("jsonTimes", JSON_TIMES, WRITE)
     unsupported_fields: str = choice("unsupportedFields", UNSUPPORTED_FIELDS, READ)
+    schema_evolution_mode: str = choice("schemaEvolutionMode", SCHEMA_EVOLUTION_MODES, READ)
+    rescued_data_column: str = option("rescuedDataColumn", "name", READ, _column, RESCUED_DATA)
+    """Column of rescued data, which is there where the option is given, too."""
     metadata_columns: tuple[str, ...] = option("metadataColumns", "column names or `all`", READ, metadata_columns, ())
     waiting_for_non_existed_topic: bool = switch("waitingForNonExistedTopic", READ)
     poll_timeout_ms: int = option("pollTimeoutMs", "milliseconds", READ, _TIMEOUT, 120_000)
@@ -282,7 +289,13 @@ class Options:
             self.dead_letter_topic,
             json_bytes=self.json_bytes,
             unsupported_fields=self.unsupported_fields,
+            schema_evolution=self.schema_evolution_mode,
+            rescued_data=self.rescued_data_column if self._rescues else None,
         )
+
+    @property
+    def _rescues(self) -> bool:
+        return self.schema_evolution_mode in (RESCUE, ADD_NEW_COLUMNS) or "rescuedDataColumn" in self.given
 
     def _check_mode(self) -> None:
         """Checks that what belongs to a mode comes with it, and that dead letters are not read again. Raises
@@ -292,6 +305,15 @@ class Options:
                 raise OptionError(f"option {name} is for mode {of} only, and mode is {self.mode}")
         if self.mode != FAILFAST and not self.use_topic_schema:
             raise OptionError(f"mode {self.mode} and useTopicSchema = false contradict each other: bytes always decode")
+        if self.decode_mode.minds_new_fields and not self.use_topic_schema:
+            name = "rescuedDataColumn" if "rescuedDataColumn" in self.given else "schemaEvolutionMode"
+            raise OptionError(
+                f"option {name} and useTopicSchema = false contradict each other: bytes have no new fields"
+            )
+        if self._rescues and self.mode == PERMISSIVE and self.rescued_data_column == self.column_name_of_corrupt_record:
+            raise OptionError(
+                f"rescuedDataColumn and columnNameOfCorruptRecord are both {self.rescued_data_column}: name two columns"
+            )
         if self.dead_letter_topic is None:
             if self.mode == DEADLETTER:
                 raise OptionError(f"mode {DEADLETTER} needs the option deadLetterTopic")

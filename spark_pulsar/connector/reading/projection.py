@@ -98,6 +98,7 @@ def projection_of(
             f"metadataColumns names {' and '.join(missing)}, and the schema of the read does not: add it there, or "
             "leave the option out"
         )
+    _check_has_fields(definition, mode)
     if definition is not None or mode.columns() or mode.dead_letter_topic:
         return _decoded_projection(schema, definition, mode)
     for name, kind, _ in fields:
@@ -107,6 +108,13 @@ def projection_of(
         as_string=frozenset(name for name, kind, _ in fields if kind == "string" and name in ("value", "__key")),
         not_null=frozenset(name for name, _, nullable in fields if not nullable),
     )
+
+
+def _check_has_fields(definition: Definition | None, mode: DecodeMode) -> None:
+    if mode.minds_new_fields:
+        from spark_pulsar.connector.schemas.evolution import check_has_fields
+
+        check_has_fields(definition, mode)
 
 
 def is_plain(schema: Any) -> bool:
@@ -141,6 +149,7 @@ def _decoded_projection(schema: Any, definition: Definition | None, mode: Decode
     from spark_pulsar.connector.schemas.types.spark_types import requested_type
 
     there = _columns_there(schema, definition, mode)
+    _check_rescued(schema, there, mode)
     plain = {name: column for name, column in _READ.items() if name not in there}
     plain |= {name: Column(name, (kind,)) for name, kind in mode.columns()}
     known = dict.fromkeys([*there, *plain])
@@ -157,8 +166,8 @@ def _decoded_projection(schema: Any, definition: Definition | None, mode: Decode
                 as_string.append(name)
         elif name != "value" or kind != "binary" or there[name] == pa.binary():
             wanted.append((name, requested_type(field.dataType, there[name], name)))
-    if not wanted and mode.mode != FAILING.mode:
-        # which rows decode decides about the others
+    if not wanted and (mode.mode != FAILING.mode or mode.minds_new_fields):
+        # which rows decode, and what they have besides, decides about the others
         wanted = [(name, with_odd_as(kind, pa.string())) for name, kind in there.items()]
     return Projection(
         names=tuple(field.name for field in schema.fields),
@@ -166,6 +175,18 @@ def _decoded_projection(schema: Any, definition: Definition | None, mode: Decode
         not_null=frozenset(field.name for field in schema.fields if not field.nullable),
         decoding=Decoding(definition, tuple(wanted), mode),
     )
+
+
+def _check_rescued(schema: Any, there: Mapping[str, Any], mode: DecodeMode) -> None:
+    """Refuses a schema without the column that is to have rescued data, and topics with a field of that name."""
+    name = mode.rescued_data
+    if name in there:
+        raise SchemaError(f"the topic's schema has a field {name}: give the option rescuedDataColumn another name")
+    if name is not None and name not in {field.name for field in schema.fields}:
+        raise SchemaError(
+            f"rescued data has the column {name}, and the schema of the read does not: add `{name} string` there, or "
+            "leave schemaEvolutionMode and rescuedDataColumn out"
+        )
 
 
 def _columns_there(schema: Any, definition: Definition | None, mode: DecodeMode) -> dict[str, Any]:
@@ -193,7 +214,12 @@ def read_schema(
     from spark_pulsar.connector.schemas.types.columns import value_columns
     from spark_pulsar.connector.schemas.types.spark_types import json_field
 
+    _check_has_fields(definition, mode)
     there = _without_odd(value_columns(definition), mode.unsupported_fields)
+    if mode.rescued_data in there.names:
+        raise SchemaError(
+            f"the topic's schema has a field {mode.rescued_data}: give the option rescuedDataColumn another name"
+        )
     added = list(mode.columns())
     added += [(column.name, column.types[0]) for column in READ_COLUMNS[1:]]
     added += [(name, ON_REQUEST[name].types[0]) for name in metadata]

@@ -159,6 +159,12 @@ def definition_at(
     return definition
 
 
+def newest_definition(client: PulsarClient, topic: str) -> Definition | None:
+    """Returns the newest schema of a topic, as the registry has it now; None for none."""
+    registered = client.schema_of(topic, None)
+    return None if registered is None else Definition.of(registered)
+
+
 @naming("operationTimeoutMs")
 def definition_of_read(options: Options, wanted: Collection[str] | None = None) -> Definition | None:
     """Returns the schema of the topics to read; None when they have none, or it is not to be used.

@@ -15,7 +15,9 @@ from spark_pulsar.connector.options.decode_mode import DEADLETTER, ERROR_COLUMN,
 from spark_pulsar.connector.schemas.decoding.dead_letters import DeadLetters, id_text
 from spark_pulsar.connector.schemas.decoding.messages import Decoded, MessageDecoder
 from spark_pulsar.connector.schemas.decoding.plan import NO_VERSION, SCHEMA_VERSION, Decoding
-from spark_pulsar.connector.schemas.lookup import definition_at
+from spark_pulsar.connector.schemas.evolution import Evolution
+from spark_pulsar.connector.schemas.lookup import definition_at, newest_definition
+from spark_pulsar.connector.schemas.payloads.rescued import with_places
 from spark_pulsar.connector.task_log import record_undecoded
 
 
@@ -38,6 +40,7 @@ class BatchDecoder:
                 wanted,
                 lambda version: definition_at(client, topic, version, ledger_id=ledger_id, planned=planned),
                 decoding.mode.json_bytes,
+                Evolution.of(decoding.mode, topic, lambda: newest_definition(client, topic)),
             )
         self._letters = DeadLetters(client, decoding.mode.dead_letter_topic or "", topic)
         self._undecoded, self._reason = 0, ""
@@ -70,6 +73,8 @@ class BatchDecoder:
                 reasons[row] = reason
             columns[ERROR_COLUMN] = pa.array(reasons, pa.string())
             columns[mode.corrupt_record] = _only(batch.column("value"), errors)
+        if mode.rescued_data is not None:
+            columns[mode.rescued_data] = self._rescued(batch, decoded.rescued)
         arrays = [columns[name] if name in columns else batch.column(name) for name in self._names]
         whole = pa.RecordBatch.from_arrays(arrays, names=list(self._names))
         if errors and mode.mode == DEADLETTER:
@@ -78,6 +83,13 @@ class BatchDecoder:
             good[list(errors)] = False
             return whole.filter(pa.array(good))
         return whole
+
+    def _rescued(self, batch: Any, texts: Any) -> Any:
+        """Returns rescued texts with what finds their messages."""
+        if texts is None:
+            return pa.nulls(len(batch), pa.string())
+        ids, versions = batch.column("__messageId"), batch.column(SCHEMA_VERSION).fill_null(NO_VERSION)
+        return with_places(texts, self._topic, lambda row: id_text(ids[row].as_py()), versions)
 
     def _fail(self, batch: Any, errors: dict[int, str]) -> None:
         row = min(errors)

@@ -16,8 +16,10 @@ import pyarrow as pa
 
 from spark_pulsar.connector.schemas.decoding.json_columns import read_columns
 from spark_pulsar.connector.schemas.decoding.json_lines import LineCheck, Lines
+from spark_pulsar.connector.schemas.decoding.json_values import json_text
 from spark_pulsar.connector.schemas.payloads.decoder import UndecodablePayload, add_errors
 from spark_pulsar.connector.schemas.payloads.record_types import RecordType
+from spark_pulsar.connector.schemas.payloads.rescued import with_rescued
 
 LEAST_ROWS: Final = 512
 """Rows below which all are read by Python: it is done before kernels are loaded."""
@@ -28,12 +30,22 @@ _JSON: Final = json.JSONDecoder(parse_float=decimal.Decimal)
 class ApartDecoder:
     """Payloads of a record, whose members `of_columns` are those that the reader of columns has types for.
 
-    `exact` is the record as Python reads it: payloads in doubt `by_row`, members that are located by `values`.
+    `exact` is the record as Python reads it: payloads in doubt `by_row`, members that are located by `values`. Where it
+    `rescues`, payloads with fields that the schema does not name are in doubt, too, and `values` makes pairs of a value
+    and what of it is rescued.
     """
 
     def __init__(
-        self, record: RecordType, exact: RecordType, of_columns: Set[str], by_row: Value, values: dict[str, Value]
+        self,
+        record: RecordType,
+        exact: RecordType,
+        of_columns: Set[str],
+        by_row: Value,
+        values: dict[str, Value],
+        *,
+        rescues: bool = False,
     ) -> None:
+        self._rescues = rescues
         self._record = record
         self._exact = exact
         self._columns = tuple(name for name in record.members if name in of_columns)
@@ -47,7 +59,7 @@ class ApartDecoder:
     def decode(self, payloads: Any) -> Any:
         """Returns the payloads as an array of Spark's type. Raises UndecodablePayload with the rows that are known."""
         if self._check is None:
-            self._check = LineCheck(self._record, self._others)
+            self._check = LineCheck(self._record, self._others, is_closed=self._rescues)
         lines = self._check.lines(payloads)
         rows, doubtful = np.flatnonzero(lines.is_line), np.flatnonzero(~lines.is_line)
         self.is_useful = len(rows) > len(doubtful)
@@ -81,7 +93,11 @@ class ApartDecoder:
             found[name] = _located(lines.octets, starts, lengths, self._values[name], errors)
         if errors:
             raise UndecodablePayload.of(errors)
-        return self._as_spark_has_it(found)
+        if not self._rescues:
+            return self._as_spark_has_it(found)
+        texts = _rescued_texts({name: found[name] for name in self._others}, len(rows))
+        found |= {name: [pair and pair[0] for pair in found[name]] for name in self._others}
+        return with_rescued(self._as_spark_has_it(found), texts)
 
     def _as_spark_has_it(self, found: dict[str, Any]) -> Any:
         arrays = []
@@ -108,6 +124,16 @@ def _located(octets: Any, starts: list[int], lengths: list[int], value: Value, e
             errors.setdefault(row, f"it is no JSON of its schema: {error}")
             found.append(None)
     return found
+
+
+def _rescued_texts(pairs: dict[str, list[Any]], rows: int) -> list[str | None] | None:
+    """Returns the texts of what was rescued of members; None where nothing was."""
+    rescued: dict[int, dict[str, Any]] = {}
+    for name, members in pairs.items():
+        for row, pair in enumerate(members):
+            if pair is not None and pair[1] is not None:
+                rescued.setdefault(row, {})[name] = pair[1]
+    return [json_text(rescued[row]) if row in rescued else None for row in range(rows)] if rescued else None
 
 
 def _of_rows(rows: Any, decode: Callable[[], Any]) -> Any:

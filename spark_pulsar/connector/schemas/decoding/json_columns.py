@@ -9,13 +9,15 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 
-def read_columns(lines: bytes | memoryview, rows: int, schema: Any) -> list[Any] | None:
-    """Returns the fields of a schema as arrays; None unless the reader accepts all lines, and finds as many rows."""
+def read_columns(lines: bytes | memoryview, rows: int, schema: Any, *, is_closed: bool = False) -> list[Any] | None:
+    """Returns the fields of a schema as arrays; None unless the reader accepts all lines, and finds as many rows. It
+    does not accept other fields where the schema `is_closed`."""
+    unexpected = "error" if is_closed else "ignore"
     try:
         table = pyarrow.json.read_json(
             pa.py_buffer(lines),
             read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(lines) + 1),
-            parse_options=pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+            parse_options=pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior=unexpected),
         )
         table.validate(full=True)  # text is not checked to be UTF-8 by the reader
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):

@@ -25,7 +25,8 @@ KINDS = 0  # kinds of values that it has; null is always one
 FIRST = 1  # first of its members, or the node of its items
 END = 2  # behind the last of its members
 LOCATED = 3  # place of a member that is located; -1: none
-NODE_FIELDS = 4
+CLOSED = 4  # 1 for a record that must not have other members
+NODE_FIELDS = 5
 # Numbers of a member of a record.
 NAME_START = 0
 NAME_LENGTH = 1
@@ -255,7 +256,7 @@ def _enter_member(
         return _DOUBT, 0
     member = _member(data, start, length, nodes, node, stack[top - 2], members, names)
     if member < 0:
-        return at + 1, 0
+        return (_DOUBT if nodes[node * NODE_FIELDS + CLOSED] else at + 1), 0
     if seen[member] == stack[top - 1]:  # which of them counts is not for this to say
         return _DOUBT, 0
     seen[member] = stack[top - 1]

@@ -39,10 +39,12 @@ class Lines:
 
 
 class LineCheck:
-    """Check of payloads of a record. Members named in `located` are any values, found as they stand."""
+    """Check of payloads of a record. Members named in `located` are any values, found as they stand; where it
+    `is_closed`, a record with a member that the schema does not name is in doubt."""
 
-    def __init__(self, record: RecordType, located: tuple[str, ...] = ()) -> None:
-        self._nodes = [kernels.ANY, 0, 0, -1, 0, 0, 0, -1]
+    def __init__(self, record: RecordType, located: tuple[str, ...] = (), *, is_closed: bool = False) -> None:
+        self._is_closed = is_closed
+        self._nodes = [kernels.ANY, 0, 0, -1, 0, 0, 0, 0, -1, 0]
         self._members: list[int] = []
         self._names = b""
         self._located = located
@@ -53,7 +55,7 @@ class LineCheck:
     def _node(self, record: RecordType) -> int:
         """Returns the node of a type."""
         place = len(self._nodes)
-        self._nodes += [0, 0, 0, -1]
+        self._nodes += [0, 0, 0, -1, 0]
         self._fill(place, record, ())
         return place // kernels.NODE_FIELDS
 
@@ -65,6 +67,9 @@ class LineCheck:
         elif record.kind == "record":
             found = [(name, self._node(each)) for name, each in record.members.items() if name not in located]
             found += [(name, self._any(i)) for i, name in enumerate(located)]
+            if self._is_closed:
+                self._nodes[place + kernels.CLOSED] = 1
+                found += [(each.name, self._any(-1)) for each in record.avro.fields if each.name not in record.members]
             self._nodes[place + kernels.FIRST] = len(self._members) // kernels.MEMBER_FIELDS
             for name, node in found:
                 text = name.encode()
@@ -73,7 +78,7 @@ class LineCheck:
             self._nodes[place + kernels.END] = len(self._members) // kernels.MEMBER_FIELDS
 
     def _any(self, located: int) -> int:
-        self._nodes += [kernels.ANY, _ANY, _ANY, located]
+        self._nodes += [kernels.ANY, _ANY, _ANY, located, 0]
         return len(self._nodes) // kernels.NODE_FIELDS - 1
 
     def lines(self, payloads: Any) -> Lines:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import decimal
 import json
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -18,11 +20,15 @@ from spark_pulsar.connector.errors import SchemaError
 from spark_pulsar.connector.options.decode_mode import BASE64
 from spark_pulsar.connector.schemas.decoding.json_apart import LEAST_ROWS, ApartDecoder
 from spark_pulsar.connector.schemas.decoding.json_columns import read_columns
+from spark_pulsar.connector.schemas.decoding.json_rescuing import Rescuing, salvage_of
 from spark_pulsar.connector.schemas.decoding.json_times import numbers_of_texts, with_text_times
-from spark_pulsar.connector.schemas.decoding.json_values import Clients, shown, value_of
+from spark_pulsar.connector.schemas.decoding.json_values import Clients, json_text, shown, value_of
+from spark_pulsar.connector.schemas.evolution import Evolution, added_columns
 from spark_pulsar.connector.schemas.payloads.decoder import UndecodablePayload
 from spark_pulsar.connector.schemas.payloads.flat_payloads import flat
 from spark_pulsar.connector.schemas.payloads.record_types import RecordType
+from spark_pulsar.connector.schemas.payloads.rescued import rescued_type, with_rescued
+from spark_pulsar.connector.schemas.types.arrow_types import arrow_type, with_odd_as
 from spark_pulsar.wire.columns.kernels.compiler import COMPILED
 
 if TYPE_CHECKING:
@@ -39,29 +45,56 @@ _FAST_KINDS: Final = frozenset({"null", "boolean", "int", "long", "float", "doub
 
 class JsonDecoder:
     """Payloads of one writer's schema, which names the units of dates and times. Fields that a payload lacks are
-    null, fields that are not wanted are left out."""
+    null, fields that are not wanted are left out; with an evolution those that the schema lacks are rescued."""
 
-    def __init__(self, reader: Definition, writer: Definition, wanted: Any, json_bytes: str = BASE64) -> None:
+    def __init__(
+        self,
+        reader: Definition,
+        writer: Definition,
+        wanted: Any,
+        json_bytes: str = BASE64,
+        evolution: Evolution | None = None,
+    ) -> None:
         avro, written = reader.avro(), _written(writer)
         self._record = RecordType(avro, wanted, written, is_text=True)
         self._exact = RecordType(avro, wanted, written, is_text=True, is_exact=True)
-        self.type = wanted
+        self.type = wanted if evolution is None else rescued_type(wanted)
         self._is_fast = _is_fast(self._record) and bool(self._record.members)
         self._schemas = [pa.schema(list(self._record.physical))]
         """Types of the fields for pyarrow's reader: with times as numbers, and as texts; what fitted last is first."""
         if self._is_fast and (text_type := with_text_times(self._exact)) != self._exact.physical:
             self._schemas.append(pa.schema(list(text_type)))
         self._with_numbers = self._schemas[0]
-        self._value = value_of(self._exact, "", Clients(json_bytes))
+        self._evolution, self._rescuing = evolution, Rescuing(keeps=evolution is not None and evolution.rescues)
+        make: Callable[..., Any] = value_of
+        if evolution is not None:
+            make = partial(salvage_of, rescuing=self._rescuing)
+            if evolution.refuses_undeclared:
+                self._rescuing.declared = frozenset(added_columns(writer, reader))
+        self._unwanted = [] if evolution is None else self._unwanted_fields(avro, written)
+        self._value = make(self._exact, "", Clients(json_bytes))
         members = self._exact.members.items()
-        values = {name: value_of(each, f".{name}", Clients(json_bytes)) for name, each in members}
+        values = {name: make(each, f".{name}", Clients(json_bytes)) for name, each in members}
         fast = {name for name, each in self._record.members.items() if _is_fast(each)}
-        self._apart = ApartDecoder(self._record, self._exact, fast, self._one_by_one, values)
+        rescues = evolution is not None
+        self._apart = ApartDecoder(self._record, self._exact, fast, self._one_by_one, values, rescues=rescues)
         self._is_doubtful = False
         """Payloads were not such that all of them are read at once, and are better sorted."""
 
+    def _unwanted_fields(self, avro: AvroType, written: list[AvroType]) -> list[Any]:
+        """Returns the declared fields that are not wanted, which the reader of columns must accept; where it cannot, no
+        payloads are read at once."""
+        declared = with_odd_as(arrow_type(avro, is_json=True), pa.string())
+        wanted = {each.name: each.type for each in self._record.arrow}
+        record = RecordType(avro, declared, written, is_text=True)
+        others = [member for name, member in record.members.items() if name not in wanted]
+        is_part = any(each.type != wanted.get(each.name, each.type) for each in declared)
+        self._is_fast = self._is_fast and not is_part and all(_is_fast(each) for each in others)
+        return [pa.field(name, each.physical) for name, each in record.members.items() if name not in wanted]
+
     def decode(self, payloads: Any) -> Any:
-        """Returns the payloads as an array of `type`."""
+        """Returns the payloads as an array of `type`. Raises NewColumnsError for fields that nothing declares, where
+        they end the query."""
         is_apart = self._record.kind == "record" and len(payloads) >= LEAST_ROWS and COMPILED
         at_once = self._is_fast and not (is_apart and self._is_doubtful)
         if at_once and (lines := _lines(payloads)) is not None:
@@ -73,7 +106,9 @@ class JsonDecoder:
         if not is_apart:
             return self._one_by_one(payloads)
         try:
-            return self._apart.decode(payloads)
+            read = self._apart.decode(payloads)
+            self._refuse_undeclared()
+            return read
         finally:
             self._is_doubtful = len(self._schemas) == 1 and self._apart.is_useful
 
@@ -84,17 +119,32 @@ class JsonDecoder:
         one, so as many objects as lines means one object a line. A line break inside of a text is an error to the
         reader; between tokens it is none, and a payload may have as many as it wants.
         """
-        columns = read_columns(lines, rows, schema)
+        if self._evolution is None:
+            columns = read_columns(lines, rows, schema)
+        else:
+            columns = read_columns(lines, rows, pa.schema([*schema, *self._unwanted]), is_closed=True)
         if columns is None:
             return None
-        array = pa.StructArray.from_arrays(columns, fields=list(schema))
+        array = pa.StructArray.from_arrays(columns[: len(schema)], fields=list(schema))
         if schema is self._with_numbers:
-            return self._record.to_spark(array)
+            return self._with_texts(self._record.to_spark(array))
         numbers = numbers_of_texts(array, self._exact)
-        return None if numbers is None else self._exact.to_spark(numbers)
+        return None if numbers is None else self._with_texts(self._exact.to_spark(numbers))
+
+    def _with_texts(self, values: Any, rescued: list[Any] | None = None) -> Any:
+        """Returns values, with the texts of what was rescued where the read has an evolution."""
+        if self._evolution is None:
+            return values
+        texts = rescued and [None if each is None else json_text(each) for each in rescued]
+        return with_rescued(values, texts)
+
+    def _refuse_undeclared(self) -> None:
+        if self._evolution is not None:
+            self._evolution.refuse_undeclared(self._rescuing.undeclared)
 
     def _one_by_one(self, payloads: Any) -> Any:
         rows: list[Any] = []
+        rescued: list[Any] | None = None
         errors: dict[int, str] = {}
         for row, payload in enumerate(payloads.to_pylist()):
             try:
@@ -104,10 +154,13 @@ class JsonDecoder:
                 rows.append(self._value(loaded))
             except (ValueError, RecursionError, ArithmeticError) as error:
                 errors[row] = f"it is no JSON of its schema: {error}"
+        self._refuse_undeclared()
         if errors:
             raise UndecodablePayload.of(errors)
+        if self._evolution is not None:
+            rows, rescued = [value for value, _ in rows], [other for _, other in rows]
         try:
-            return self._exact.to_spark(pa.array(rows, self._exact.physical))
+            return self._with_texts(self._exact.to_spark(pa.array(rows, self._exact.physical)), rescued)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeError) as error:
             raise UndecodablePayload(f"it does not fit Spark's types: {error}") from error
 

@@ -13,11 +13,14 @@ import pyarrow as pa
 from spark_pulsar.connector.errors import SchemaError
 from spark_pulsar.connector.options.decode_mode import BASE64
 from spark_pulsar.connector.schemas.decoding.avro.decoder import AvroDecoder
+from spark_pulsar.connector.schemas.decoding.avro.rescuing import avro_decoder
 from spark_pulsar.connector.schemas.decoding.json_payloads import JsonDecoder
 from spark_pulsar.connector.schemas.decoding.key_value_payloads import split_inline
 from spark_pulsar.connector.schemas.decoding.primitive_payloads import primitive_decoder
 from spark_pulsar.connector.schemas.definition import Definition, KeyValueEncoding
+from spark_pulsar.connector.schemas.evolution import Evolution
 from spark_pulsar.connector.schemas.payloads.decoder import Decoder, UndecodablePayload, add_errors, decode_rows
+from spark_pulsar.connector.schemas.payloads.rescued import NothingRescued, joined_texts
 from spark_pulsar.connector.schemas.types.columns import KEY, VALUE, is_record
 from spark_pulsar.connector.schemas.uniting import primitive_of_both
 from spark_pulsar.model.schemas import SchemaType
@@ -34,6 +37,8 @@ class Decoded:
 
     columns: dict[str, Any]
     errors: dict[int, str] = field(default_factory=dict)
+    rescued: Any = None
+    """Texts of what the columns have no place for; None where the read does not rescue."""
 
 
 class MessageDecoder:
@@ -43,7 +48,16 @@ class MessageDecoder:
     newest of its topic.
     """
 
-    def __init__(self, reader: Definition, wanted: Any, writers: Writers, json_bytes: str = BASE64) -> None:
+    def __init__(
+        self,
+        reader: Definition,
+        wanted: Any,
+        writers: Writers,
+        json_bytes: str = BASE64,
+        evolution: Evolution | None = None,
+    ) -> None:
+        """With an `evolution` there is rescued data, too, and new columns may end the read."""
+        self._evolution = evolution
         self._reader = reader
         self._wanted = wanted
         self._writers = writers
@@ -65,12 +79,17 @@ class MessageDecoder:
             places = np.empty(len(payloads), np.int64)
             places[np.concatenate([rows for _, rows in groups])] = np.arange(len(payloads))
             columns = {name: column.take(pa.array(places)) for name, column in columns.items()}
-        if self._is_record and columns:
-            record = columns[VALUE]
-            return Decoded({each.name: record_field(record, i) for i, each in enumerate(self._wanted)}, errors)
         if errors and self._encoding is not None:
             columns = {name: _without(column, errors) for name, column in columns.items()}
-        return Decoded(columns, errors)
+        rescued = None
+        if self._evolution is not None and columns:
+            texts = {name: record_field(column, 1) for name, column in columns.items()}
+            columns = {name: record_field(column, 0) for name, column in columns.items()}
+            rescued = texts[VALUE] if self._encoding is None else joined_texts(list(texts), list(texts.values()))
+        if self._is_record and columns:
+            record = columns[VALUE]
+            columns = {each.name: record_field(record, i) for i, each in enumerate(self._wanted)}
+        return Decoded(columns, errors, rescued)
 
     def _of_one_version(
         self, version: int, rows: Any, payloads: Any, keys: Any, errors: dict[int, str]
@@ -106,16 +125,25 @@ class MessageDecoder:
         reader = self._reader
         # The reader's version says nothing here: this topic may have been made again, or be another of several.
         writer = reader if version < 0 and not reader.is_of_several else self._writers(version)
+        if self._evolution is not None:
+            self._evolution.check_version(reader, writer, self._wanted)
         if self._encoding is None:
             wanted = pa.struct(list(self._wanted)) if self._is_record else self._wanted.field(VALUE).type
-            return {VALUE: decoder_of(reader, writer, wanted, version, self._json_bytes)}
+            return {VALUE: self._decoder(reader, writer, wanted, version)}
         if reason := self._unlike(writer, version):
-            return {each.name: Refusing(each.type, reason) for each in self._wanted}
+            return {each.name: self._with_texts(Refusing(each.type, reason)) for each in self._wanted}
         read, written = _halves(reader), _halves(writer)
         return {
-            each.name: decoder_of(read[each.name], written[each.name], each.type, version, self._json_bytes)
-            for each in self._wanted
+            each.name: self._decoder(read[each.name], written[each.name], each.type, version) for each in self._wanted
         }
+
+    def _decoder(self, reader: Definition, writer: Definition | None, wanted: Any, version: int) -> Decoder:
+        made = decoder_of(reader, writer, wanted, version, self._json_bytes, self._evolution)
+        return self._with_texts(made) if made.type == wanted else made
+
+    def _with_texts(self, decoder: Decoder) -> Decoder:
+        """Returns a decoder that rescues nothing as one of a read that may."""
+        return decoder if self._evolution is None else NothingRescued(decoder)
 
     def _unlike(self, writer: Definition | None, version: int) -> str:
         """Returns why a KEY_VALUE schema cannot be that of payloads which are split as the reader's; else empty."""
@@ -138,9 +166,15 @@ def _halves(definition: Definition | None) -> dict[str, Any]:
 
 
 def decoder_of(
-    reader: Definition, writer: Definition | None, wanted: Any, version: int, json_bytes: str = BASE64
+    reader: Definition,
+    writer: Definition | None,
+    wanted: Any,
+    version: int,
+    json_bytes: str = BASE64,
+    evolution: Evolution | None = None,
 ) -> Decoder:
-    """Returns the decoder of payloads that were written with `writer`, for the reader's schema and the type `wanted`.
+    """Returns the decoder of payloads that were written with `writer`, for the reader's schema and the type `wanted`;
+    with an evolution it may be one of that type with rescued texts.
 
     A writer's schema that is missing, of another type or not to be resolved makes one that refuses every payload.
     """
@@ -156,13 +190,19 @@ def decoder_of(
     if reader.type is SchemaType.PROTOBUF_NATIVE:
         from spark_pulsar.connector.schemas.decoding.protobuf_payloads import ProtobufDecoder
 
+        if evolution is not None:
+            from spark_pulsar.connector.schemas.decoding.protobuf_rescuing import ProtobufRescuingDecoder
+
+            return ProtobufRescuingDecoder(reader, writer, wanted, evolution)
         return ProtobufDecoder(reader, wanted)
     if reader.type not in (SchemaType.AVRO, SchemaType.JSON):
         return primitive_decoder(reader.type)
     try:
         if reader.type is SchemaType.AVRO:
+            if evolution is not None and evolution.rescues:
+                return avro_decoder(reader, writer, wanted)
             return AvroDecoder(reader, writer, wanted)
-        return JsonDecoder(reader, writer, wanted, json_bytes)
+        return JsonDecoder(reader, writer, wanted, json_bytes, evolution)
     except SchemaError as error:
         read = f", read with version {int.from_bytes(reader.version, 'big')}" if reader.version else ""
         return Refusing(wanted, f"{error} (schema version {version}){read}" if version >= 0 else str(error))

@@ -43,6 +43,14 @@ def is_record(definition: Definition) -> bool:
     return definition.type in (SchemaType.JSON, SchemaType.PROTOBUF_NATIVE)
 
 
+def has_fields(definition: Definition) -> bool:
+    """Returns whether a schema names fields, of the record or of one half of KEY_VALUE, so that others may be new."""
+    if definition.type is SchemaType.KEY_VALUE:
+        key, value, _ = definition.key_value()
+        return has_fields(key) or has_fields(value)
+    return is_record(definition) and value_type(definition).num_fields > 0
+
+
 def value_columns(definition: Definition | None) -> Any:
     """Returns the columns of a read that its schema gives, as Arrow fields; without a schema `value` as bytes."""
     if definition is None:

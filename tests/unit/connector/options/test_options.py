@@ -263,6 +263,20 @@ def test_non_persistent_topics_are_written_but_not_read() -> None:
         ),
         ({"deadLetterTopic": "dl"}, "option deadLetterTopic is for mode DEADLETTER only, and mode is FAILFAST"),
         (
+            {"schemaEvolutionMode": "rescue", "useTopicSchema": "false"},
+            "option schemaEvolutionMode and useTopicSchema = false contradict each other",
+        ),
+        (
+            {"rescuedDataColumn": "rest", "useTopicSchema": "false"},
+            "option rescuedDataColumn and useTopicSchema = false contradict each other",
+        ),
+        (
+            {"rescuedDataColumn": "_corrupt_record", "mode": "PERMISSIVE"},
+            "rescuedDataColumn and columnNameOfCorruptRecord are both _corrupt_record: name two columns",
+        ),
+        ({"schemaEvolutionMode": "restart"}, "expected one of none, rescue, failOnNewColumns, addNewColumns"),
+        ({"rescuedDataColumn": "__rest"}, "names that begin with __ are the connector's own"),
+        (
             {"mode": "PERMISSIVE", "deadLetterTopic": "dl"},
             "option deadLetterTopic is for mode DEADLETTER only, and mode is PERMISSIVE",
         ),
@@ -295,6 +309,23 @@ def test_modes_add_their_columns() -> None:
     assert parse(topic="t", mode="deadletter", deadLetterTopic="dl").decode_mode.columns() == ()
     found = parse(topic="t", mode="permissive", columnNameOfCorruptRecord="bad").for_read(STREAM_READ).decode_mode
     assert list(found.columns()) == [("bad", "binary"), ("__error", "string")]
+
+
+def test_rescued_data_has_its_column_where_it_may_be_needed() -> None:
+    # covers SCHEMA-20
+    def columns(**options: str) -> tuple[tuple[str, str], ...]:
+        return parse(topic="t", **options).for_read(STREAM_READ).decode_mode.columns()
+
+    assert columns() == columns(schemaEvolutionMode="NONE") == columns(schemaEvolutionMode="failonnewcolumns") == ()
+    assert columns(schemaEvolutionMode="rescue") == columns(schemaEvolutionMode="addNewColumns")
+    assert columns(schemaEvolutionMode="rescue") == (("_rescued_data", "string"),)
+    assert columns(rescuedDataColumn="rest") == (("rest", "string"),)
+    assert columns(rescuedDataColumn="rest", schemaEvolutionMode="failOnNewColumns") == (("rest", "string"),)
+    assert [name for name, _ in columns(schemaEvolutionMode="rescue", mode="PERMISSIVE")] == [
+        "_corrupt_record",
+        "__error",
+        "_rescued_data",
+    ]
 
 
 def test_limits_of_micro_batches() -> None:

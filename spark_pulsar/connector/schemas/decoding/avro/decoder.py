@@ -67,8 +67,8 @@ class AvroDecoder:
         self.type = wanted
         self._value = _value_of(self._record)
         try:
-            self._writer = parse(_plain(json.loads(writer.schema.data)))
-            plain = _plain(json.loads(reader.schema.data))
+            self._writer = parse(plain_definition(json.loads(writer.schema.data)))
+            plain = plain_definition(json.loads(reader.schema.data))
             if not _has_opaque(self._record):  # that may hold the record again, with all of its fields
                 plain = _only(plain, set(self._record.members))
             self._reader = parse(plain)
@@ -132,13 +132,17 @@ def _shortened(error: Exception) -> str:
     return text if len(text) <= 200 else f"{text[:197]}..."
 
 
-def _plain(schema: Any) -> Any:
+def plain_definition(schema: Any) -> Any:
     """Returns the JSON of a definition without logical types: those are converted by column."""
     if isinstance(schema, list):
-        return [_plain(each) for each in schema]
+        return [plain_definition(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    return {key: value if key == "default" else _plain(value) for key, value in schema.items() if key != "logicalType"}
+    return {
+        key: value if key == "default" else plain_definition(value)
+        for key, value in schema.items()
+        if key != "logicalType"
+    }
 
 
 def _only(schema: Any, names: set[str]) -> Any:

@@ -69,7 +69,7 @@ def bytes_of(avro: AvroType) -> Callable[[Any], bytes | None]:
     return value_bytes
 
 
-def _branch(avro: AvroType, value: Any) -> tuple[int, Any]:
+def branch_of_value(avro: AvroType, value: Any) -> tuple[int, Any]:
     """Returns the number of the branch of a union that a value is of, and the value."""
     if isinstance(value, tuple):
         name, value = value
@@ -81,7 +81,7 @@ def _branch(avro: AvroType, value: Any) -> tuple[int, Any]:
 
 def _text(avro: AvroType, value: Any) -> str:
     if avro.kind == "union":
-        number, value = _branch(avro, value)
+        number, value = branch_of_value(avro, value)
         return _text(avro.branches[number], value)
     if avro.kind == "record":
         fields = (f"{json.dumps(each.name)}:{_text(each.type, value[each.name])}" for each in avro.fields)
@@ -124,7 +124,7 @@ def _moment(value: int, logical: str) -> str:
 
 def _put(avro: AvroType, value: Any, out: bytearray) -> None:
     if avro.kind == "union":
-        number, value = _branch(avro, value)
+        number, value = branch_of_value(avro, value)
         _put_number(number, out)
         _put(avro.branches[number], value, out)
     elif avro.kind == "record":
