@@ -1,7 +1,9 @@
-"""`make demo`, on the first weeks of the year."""
+"""`make demo`, on the first weeks of the year; test_jobs.py has its alerts without spark-submit."""
 
 import sys
 from pathlib import Path
+
+import pytest
 
 from tests.jobs.submitting import succeed
 
@@ -9,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FLIGHTS = 10_000
 
 
+@pytest.mark.long
 def test_the_demo_checks_itself() -> None:
     command = [sys.executable, str(ROOT / "jobs" / "demo.py"), "--limit", str(FLIGHTS)]
     printed = succeed(command)

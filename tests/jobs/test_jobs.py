@@ -13,6 +13,7 @@ from typing import Any
 
 import pulsar
 import pytest
+from demo import ALERT_FLIGHTS, ALERT_MINUTES, WATERMARK_HOURS, WINDOW_HOURS, compare, expected_alerts, read_alerts
 from flights import Flight, read_flights
 from partitioned_topics import create_topic
 from pulsar.schema import AvroSchema, Integer, Record, String
@@ -61,6 +62,16 @@ def year(jobs: OneSpark) -> Iterator[spark_pulsar.BrokerProcess]:
         addresses = ("--service-url", broker.service_url, "--admin-url", broker.admin_url)
         jobs.submit("flight_replay.py", *addresses, "--weather-topic", "weather", "--schema", "AVRO", "--limit", COUNT)
         yield broker
+
+
+def test_alerts_are_those_computed_without_spark(jobs: OneSpark, year: spark_pulsar.BrokerProcess) -> None:
+    board = ("--window-hours", WINDOW_HOURS, "--watermark-hours", WATERMARK_HOURS, "--expect", COUNT)
+    board = (*board, "--alert-minutes", ALERT_MINUTES, "--alert-flights", ALERT_FLIGHTS)
+    printed = jobs.submit("delay_board.py", "--service-url", year.service_url, *board)
+    assert f"{COUNT:,} flights read, 0 came too late" in printed
+    alerts, wanted = read_alerts(year.service_url, "delay-alerts"), expected_alerts(COUNT)
+    assert wanted
+    assert compare(alerts, wanted) == []
 
 
 def test_flights_find_their_weather(jobs: OneSpark, year: spark_pulsar.BrokerProcess) -> None:
