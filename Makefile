@@ -10,6 +10,8 @@ TESTS ?= tests
 SEEDS ?= 1..5000
 MINUTES ?= 10
 SESSIONS ?= 0
+# Half of the workers begin with tests that keep a processor busy, the others with tests that wait; see tests/scheduling.py.
+WORKERS := -n 4 --dist loadfile --no-loadscope-reorder
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 22
@@ -35,13 +37,13 @@ check: setup  ## style, types, import contracts
 
 test: $(if $(RULE),setup,check)  ## the suite on our broker but its long forms; the tests of one rule: make test RULE=TTL-4
 	@$(if $(RULE),:,.ci/setup java browser)
-	$(BIN)/python -m pytest $(if $(RULE),--rule=$(RULE),-m "not long" -n 3 --dist loadfile --no-loadscope-reorder) $(TESTS)
+	$(BIN)/python -m pytest $(if $(RULE),--rule=$(RULE),-m "not long" $(WORKERS)) $(TESTS)
 
 test-long: java  ## the long forms: every job by spark-submit, long simulations, power cuts, crash runs
-	$(BIN)/python -m pytest -m long -n 3 --dist loadfile --no-loadscope-reorder $(TESTS)
+	$(BIN)/python -m pytest -m long $(WORKERS) $(TESTS)
 
 coverage: java  ## lines of the package that the suite runs, brokers and Spark's workers included (htmlcov/)
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --cov --cov-report=term --cov-report=html $(TESTS)
+	$(BIN)/python -m pytest $(WORKERS) --cov --cov-report=term --cov-report=html $(TESTS)
 
 test-apache-pulsar:  ## the conformance and Spark suites on a real Apache Pulsar but their long forms, and a secured one
 	@.ci/setup maven

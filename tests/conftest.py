@@ -10,16 +10,15 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from xdist.scheduler import LoadFileScheduling
 
 from tests import citations, jvms
 from tests.brokers import RUNNING_APACHE_PULSAR, Broker
+from tests.scheduling import FilesByBroker, FilesInLanes
 
 # The same examples in every run: what fails once fails again. No time of a busy machine is a failure.
 settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -130,8 +129,6 @@ CONF_OF: dict[str, dict[str, object]] = {
     "switched_broker": SWITCHED,
 }
 """Pulsar's keys of the brokers beside the one of the session, by the fixture that they are for."""
-SHARED_BY_FILES = ("rolling_broker", "limited_broker", "configured_broker", "switched_broker", OWN)
-"""Special brokers that several files use; a file that uses two goes with the first of them."""
 # What our broker logs when an invariant of its core is broken; it checks them after each turn under this variable.
 CHECK_INVARIANTS = "SPARK_PULSAR_CHECK_INVARIANTS"
 CORE_STOPPED = b"core stops"
@@ -184,26 +181,12 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.rerun_show_tracebacks = True
 
 
-class _FilesByBroker(LoadFileScheduling):
-    """Sends files to workers of xdist, and all files that use the same special broker to the same one: there is one
-    start of an Apache Pulsar for them, which takes the processors half a minute."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.partition("::")[0]
-        return next((name for name in SHARED_BY_FILES if name in _text_of(self.config.rootpath / file)), file)
-
-
-@cache
-def _text_of(path: Path) -> str:
-    return path.read_text()
-
-
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _FilesByBroker | None:
-    """Replaces `--dist loadfile` on Apache Pulsar."""
-    if config.getoption("--broker") == "ours" or config.getoption("dist") != "loadfile":
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesInLanes | FilesByBroker | None:
+    """Replaces `--dist loadfile`."""
+    if config.getoption("dist") != "loadfile":
         return None
-    return _FilesByBroker(config, log)
+    return FilesInLanes(config, log) if config.getoption("--broker") == "ours" else FilesByBroker(config, log)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
