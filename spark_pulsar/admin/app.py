@@ -112,10 +112,10 @@ _OF_TODAY: Final[Routes] = (
 
 
 def _by_path() -> dict[str, dict[str, Route]]:
-    found: dict[str, dict[str, Route]] = {}
+    by_path: dict[str, dict[str, Route]] = {}
     for route in _OF_TODAY:
-        found.setdefault(route.path, {})[route.method] = route
-    return {**found, **{old: {"GET": found[new]["GET"]} for old, new in OLD_PATHS.items()}}
+        by_path.setdefault(route.path, {})[route.method] = route
+    return {**by_path, **{old: {"GET": by_path[new]["GET"]} for old, new in OLD_PATHS.items()}}
 
 
 ROUTES: Final = tuple(_by_path().items())

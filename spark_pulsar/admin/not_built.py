@@ -55,7 +55,7 @@ def reason_of(segments: Sequence[str], *, is_served: bool = False) -> str | None
     if segments[0] != "admin" or segments[1:2] not in (["v2"], ["v3"]) or len(segments) < 3:
         return None
     return next(
-        (each.reason for each in NOT_BUILT if _begins(segments[2:], each.path) and ("/" in each.path or not is_served)),
+        (row.reason for row in NOT_BUILT if _begins(segments[2:], row.path) and ("/" in row.path or not is_served)),
         None,
     )
 

@@ -90,17 +90,17 @@ def _shown(stored: StoredSchema) -> dict[str, Any]:
 
 
 def _latest(core: Core, call: Call) -> object:
-    found = registry.latest(core, _topic(call))
-    if found is None or found.is_deleted:
+    schema = registry.latest(core, _topic(call))
+    if schema is None or schema.is_deleted:
         raise Refused(404, "Schema not found")
-    return _shown(found)
+    return _shown(schema)
 
 
 def _at_version(core: Core, call: Call) -> object:
-    found = registry.at_version(core, _topic(call), whole_number_in_path(call.parts["version"]))
-    if found is None:
+    schema = registry.at_version(core, _topic(call), whole_number_in_path(call.parts["version"]))
+    if schema is None:
         raise Refused(404, "Schema not found")
-    return _shown(found)
+    return _shown(schema)
 
 
 async def _all(call: Call) -> Response:
@@ -110,9 +110,9 @@ async def _all(call: Call) -> Response:
 
 def _all_blocks(versions: list[StoredSchema]) -> Iterator[bytes]:
     before = '{"getSchemaResponses":['
-    for each in versions:
+    for version in versions:
         yield before.encode()
-        for piece in json_pieces(_shown(each)):
+        for piece in json_pieces(_shown(version)):
             yield piece.encode()
         before = ","
     yield b"]}" if versions else f"{before}]}}".encode()
@@ -122,7 +122,8 @@ def _metadata(core: Core, call: Call) -> object:
     """Returns the places of the versions of a schema, nothing where there is none. They are in no ledger here: each
     place is -1:-1."""
     index = [
-        {"ledgerId": -1, "entryId": -1, "version": each.version} for each in registry.versions_of(core, _topic(call))
+        {"ledgerId": -1, "entryId": -1, "version": version.version}
+        for version in registry.versions_of(core, _topic(call))
     ]
     return {"info": index[-1], "index": index} if index else None
 
@@ -163,7 +164,11 @@ def _version(core: Core, call: Call) -> object:
     """Returns the version whose text is that of the body, -1 when there is none."""
     schema = _payload(call)
     versions = registry.versions_of(core, _topic(call))
-    alike = (each.version for each in versions if (each.schema.type, each.schema.data) == (schema.type, schema.data))
+    alike = (
+        version.version
+        for version in versions
+        if (version.schema.type, version.schema.data) == (schema.type, schema.data)
+    )
     return {"version": next(alike, registry.NO_VERSION)}
 
 

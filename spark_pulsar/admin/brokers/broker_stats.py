@@ -129,8 +129,8 @@ def _pieces_of(core: Core, topic: Topic) -> Iterator[str]:
 def _shortened(stats: dict[str, Any]) -> dict[str, Any]:
     stats["producerCount"] = len(stats["publishers"])
     subscriptions = {
-        name: {here: each[there] for here, there in _OF_A_SUBSCRIPTION.items() if there in each}
-        for name, each in stats["subscriptions"].items()
+        name: {here: subscription[there] for here, there in _OF_A_SUBSCRIPTION.items() if there in subscription}
+        for name, subscription in stats["subscriptions"].items()
     }
     return {
         "publishers": stats["publishers"],

@@ -82,8 +82,8 @@ def _get_cluster(core: Core, call: Call) -> object:
     text = _known(core, CLUSTERS, call.parts["cluster"], "Cluster does not exist")
     data = {key: value for key, value in json.loads(text).items() if key not in _MIGRATION}
     if call.parts["cluster"] == core.config.cluster_name and data.keys() <= {_PEERS}:
-        found = call.addresses
-        urls = (found.http, found.http_tls, found.binary, found.binary_tls)
+        addresses = call.addresses
+        urls = (addresses.http, addresses.http_tls, addresses.binary, addresses.binary_tls)
         data |= {key: url for key, url in zip(_ADDRESSES, urls, strict=False) if url is not None} | _OF_OWN_CLUSTER
     return {**dict.fromkeys(_ALWAYS, False), **data}
 
@@ -123,8 +123,8 @@ def _set_members(core: Core, name: str, wanted: Mapping[str, Any]) -> None:
 
 
 async def _get_peers(call: Call) -> Response:
-    found = _known(call.core, CLUSTERS, call.parts["cluster"], "Cluster does not exist")
-    return value_or_empty(json.loads(found).get(_PEERS))
+    document = _known(call.core, CLUSTERS, call.parts["cluster"], "Cluster does not exist")
+    return value_or_empty(json.loads(document).get(_PEERS))
 
 
 def _set_peers(core: Core, call: Call) -> None:

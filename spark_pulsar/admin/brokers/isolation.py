@@ -43,8 +43,8 @@ def _cluster(core: Core, call: Call, status: int = 412) -> str:
 
 
 def _kept(core: Core, kind: str, cluster: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(core.state.documents[kind].get(cluster, "{}"))
-    return found
+    by_name: dict[str, Any] = json.loads(core.state.documents[kind].get(cluster, "{}"))
+    return by_name
 
 
 def _keep(core: Core, kind: str, cluster: str, values: Mapping[str, Any]) -> None:
@@ -63,10 +63,10 @@ def _domains(core: Core, call: Call) -> object:
 
 def _domain(core: Core, call: Call) -> object:
     cluster, name = _cluster(core, call), call.parts["name"]
-    found = _kept(core, FAILURE_DOMAINS, cluster).get(name)
-    if found is None:
+    domain = _kept(core, FAILURE_DOMAINS, cluster).get(name)
+    if domain is None:
         raise Refused(404, f"Domain {name} for cluster {cluster} does not exist")
-    return found
+    return domain
 
 
 def _set_domain(core: Core, call: Call) -> None:
@@ -86,7 +86,7 @@ def _delete_domain(core: Core, call: Call) -> None:
     known = _kept(core, FAILURE_DOMAINS, cluster)
     if name not in known:
         raise Refused(404, f"Domain-name {name} or cluster {cluster} does not exist")
-    _keep(core, FAILURE_DOMAINS, cluster, {each: value for each, value in known.items() if each != name})
+    _keep(core, FAILURE_DOMAINS, cluster, {key: value for key, value in known.items() if key != name})
 
 
 # ---- isolation policies -----------------------------------------------------------------------------------------
@@ -101,10 +101,10 @@ def _isolation_policies(core: Core, call: Call, status: int = 404) -> dict[str, 
 
 def _isolation_policy(core: Core, call: Call) -> object:
     name = call.parts["name"]
-    found = _isolation_policies(core, call, 412).get(name)
-    if found is None:
+    policy = _isolation_policies(core, call, 412).get(name)
+    if policy is None:
         raise Refused(404, f"Cannot find NamespaceIsolationPolicy {name} for cluster {call.parts['cluster']}")
-    return found
+    return policy
 
 
 def _set_isolation_policy(core: Core, call: Call) -> None:
@@ -119,28 +119,28 @@ def _set_isolation_policy(core: Core, call: Call) -> None:
 
 def _read_isolation(value: object) -> dict[str, Any]:
     body = members(value, "data")
-    found: dict[str, Any] = {member: names(body.get(member), member) for member in _LISTS}
+    policy: dict[str, Any] = {member: names(body.get(member), member) for member in _LISTS}
     for member in _LISTS[:2]:
-        if not found[member]:
+        if not policy[member]:
             raise ValueError(f"{member}: want at least one")
     for member in _LISTS:
-        for pattern in found[member]:
+        for pattern in policy[member]:
             matcher()(pattern, ("",))  # raises ValueError
     failover = members(body.get(_FAILOVER), _FAILOVER)
     if failover.get("policy_type") != "min_available":
         raise ValueError(f"policy_type: want min_available, got {failover.get('policy_type')!r:.80}")
     limits = members(failover.get("parameters"), "parameters")
     read = {limit: str(number(limits.get(limit), limit)) for limit in _LIMITS}
-    found[_FAILOVER] = {"parameters": read, "policy_type": "min_available"}
+    policy[_FAILOVER] = {"parameters": read, "policy_type": "min_available"}
     if body.get("unload_scope") in _SCOPES:
-        found["unload_scope"] = body["unload_scope"]
-    return found
+        policy["unload_scope"] = body["unload_scope"]
+    return policy
 
 
 def _delete_isolation_policy(core: Core, call: Call) -> None:
     cluster, name = _cluster(core, call), call.parts["name"]
     known = _kept(core, ISOLATION_POLICIES, cluster)
-    _keep(core, ISOLATION_POLICIES, cluster, {each: value for each, value in known.items() if each != name})
+    _keep(core, ISOLATION_POLICIES, cluster, {key: value for key, value in known.items() if key != name})
 
 
 def _isolated_brokers(core: Core, call: Call) -> Steps[object]:
@@ -153,13 +153,13 @@ def _isolated_broker(core: Core, call: Call) -> Steps[object]:
 
 def _isolated(core: Core, call: Call, broker: str) -> Steps[dict[str, Any]]:
     """Returns the namespaces that a broker is kept for, by the last policy that names it."""
-    found: dict[str, Any] = {"brokerName": broker, "namespaceRegex": [], "primary": False}
+    broker_data: dict[str, Any] = {"brokerName": broker, "namespaceRegex": [], "primary": False}
     for name, policy in _isolation_policies(core, call, 412).items():
         is_primary = _matches(policy["primary"], broker)
         if is_primary or _matches(policy["secondary"], broker):
-            found |= {"policyName": name, "namespaceRegex": policy["namespaces"], "primary": is_primary}
+            broker_data |= {"policyName": name, "namespaceRegex": policy["namespaces"], "primary": is_primary}
         yield
-    return found
+    return broker_data
 
 
 def _matches(patterns: list[str], broker: str) -> bool:
@@ -197,13 +197,13 @@ def _namespaces_of_group(core: Core, call: Call, parameter: str = "tenant") -> S
         raise Refused(400, "Tenant should not be null")
     _cluster(core, call)
     wanted = f'"{ANTI_AFFINITY}"'
-    found = []
+    namespaces = []
     for namespace in namespaces_of(core, call.query[parameter]):
         text = core.state.namespaces.get(namespace, "")
         if wanted in text and json.loads(text).get(ANTI_AFFINITY) == call.parts["group"]:
-            found.append(namespace)
+            namespaces.append(namespace)
         yield
-    return found
+    return namespaces
 
 
 _namespaces_of_group_by_property: Final = partial(_namespaces_of_group, parameter="property")

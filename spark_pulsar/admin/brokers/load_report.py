@@ -70,8 +70,8 @@ def _usage(used: float, limit: float) -> dict[str, float]:
 
 def _rates(topic: Topic) -> tuple[float, ...]:
     came = meters.published(topic)
-    went = [meters.delivered(each) for each in topic.subscriptions.values()]
-    return came.messages, came.bytes, sum(each.messages for each in went), sum(each.bytes for each in went)
+    went = [meters.delivered(subscription) for subscription in topic.subscriptions.values()]
+    return came.messages, came.bytes, sum(rates.messages for rates in went), sum(rates.bytes for rates in went)
 
 
 def _bundle(core: Core, topic: Topic) -> str | None:
@@ -105,7 +105,7 @@ def _report(core: Core, call: Call) -> Steps[dict[str, Any]]:
     addresses = call.addresses
     processor, memory = _PROCESSOR.percent(), _memory_bytes() / _MEBIBYTE
     limits = 100.0 * _cores(), _memory_limit_bytes() / _MEBIBYTE
-    total = {member: sum(each[member] for each in bundles.values()) for member in _OF_A_BUNDLE}
+    total = {member: sum(bundle[member] for bundle in bundles.values()) for member in _OF_A_BUNDLE}
     urls = {
         "webServiceUrl": addresses.http,
         "webServiceUrlTls": addresses.http_tls,
@@ -124,10 +124,10 @@ def _report(core: Core, call: Call) -> Steps[dict[str, Any]]:
         **total,
         "lastUpdate": core.wall_ms,
         "lastStats": bundles,
-        "numTopics": sum(each["topics"] for each in bundles.values()),
+        "numTopics": sum(bundle["topics"] for bundle in bundles.values()),
         "numBundles": len(bundles),
-        "numConsumers": sum(each["consumerCount"] for each in bundles.values()),
-        "numProducers": sum(each["producerCount"] for each in bundles.values()),
+        "numConsumers": sum(bundle["consumerCount"] for bundle in bundles.values()),
+        "numProducers": sum(bundle["producerCount"] for bundle in bundles.values()),
         "bundles": list(bundles),
         "lastBundleGains": [],
         "lastBundleLosses": [],

@@ -27,15 +27,15 @@ def _lookup(core: Core, call: Call) -> object:
     name = call.topic
     check_namespace(core, name)
     listener = call.query.get("listenerName") or call.headers.get(_LISTENER_HEADER)
-    found = call.addresses_of(listener or "")
+    addresses = call.addresses_of(listener or "")
     if not is_known(core, name) and not core.policies_of(name).auto_topic_creation.allowed:
         raise Refused(404, f"Topic not found {name}")
     urls = {
-        "brokerUrl": found.binary,
-        "brokerUrlTls": found.binary_tls,
-        "httpUrl": found.http,
-        "httpUrlTls": found.http_tls,
-        "nativeUrl": found.binary,
+        "brokerUrl": addresses.binary,
+        "brokerUrlTls": addresses.binary_tls,
+        "httpUrl": addresses.http,
+        "httpUrlTls": addresses.http_tls,
+        "nativeUrl": addresses.binary,
         "brokerUrlSsl": "",
     }
     # The C++ client reads both addresses of the binary protocol unchecked, whether there are both or not.

@@ -177,8 +177,8 @@ def coordinators(core: Core, call: Call) -> None:
 def owner(core: Core, call: Call) -> None:
     """Refuses an open transaction of another role; every role sees ended ones."""
     most, least = (whole_number_in_path(call.parts[name]) for name in ("most", "least"))
-    found = core.state.transactions.get(TransactionId(most, least))
-    if found is not None and found.owner != (call.principal.client_role or ""):
+    transaction = core.state.transactions.get(TransactionId(most, least))
+    if transaction is not None and transaction.owner != (call.principal.client_role or ""):
         super_user(core, call)
 
 

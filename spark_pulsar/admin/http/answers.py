@@ -73,9 +73,9 @@ def _is_too_deep(value: Any) -> bool:
     for _ in range(MAX_DEPTH + 1):
         level = [
             inner
-            for each in level
-            if isinstance(each, list | dict)
-            for inner in (each.values() if isinstance(each, dict) else each)
+            for item in level
+            if isinstance(item, list | dict)
+            for inner in (item.values() if isinstance(item, dict) else item)
         ]
         if not level:
             return False
@@ -151,17 +151,17 @@ def _is_long(value: Any) -> bool:
     left, level = _SHORT, [value]
     while level:
         inner: list[Any] = []
-        for each in level:
-            if isinstance(each, str):
-                left -= len(each) // _CHARACTERS_A_MEMBER
-            elif isinstance(each, dict | list):
-                left -= len(each)
+        for item in level:
+            if isinstance(item, str):
+                left -= len(item) // _CHARACTERS_A_MEMBER
+            elif isinstance(item, dict | list):
+                left -= len(item)
             else:
                 continue
             if left < 0:
                 return True
-            if not isinstance(each, str):
-                inner += each.values() if isinstance(each, dict) else each
+            if not isinstance(item, str):
+                inner += item.values() if isinstance(item, dict) else item
         level = inner
     return False
 

@@ -82,13 +82,13 @@ class Call:
         """Returns the addresses of a listener, the default ones for no name. Raises Refused when there is none."""
         config = self.core.config
         try:
-            found = addresses_for(config, host_of(self._host), listener)
+            addresses = addresses_for(config, host_of(self._host), listener)
         except ServiceNotReady as error:
             raise Refused(400, error.message) from error
         if config.advertised_listeners or config.advertised_address:
-            return found
+            return addresses
         # As the caller reached it, by whatever port that was.
-        return replace(found, **{"http_tls" if self.is_tls else "http": self.admin_url})
+        return replace(addresses, **{"http_tls" if self.is_tls else "http": self.admin_url})
 
     @property
     def admin_url(self) -> str:

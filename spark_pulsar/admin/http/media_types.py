@@ -31,7 +31,7 @@ def check(method: str, segments: Sequence[str], headers: Mapping[str, str]) -> N
 
 
 def _types_in(header: str) -> set[str]:
-    return {each.partition(";")[0].strip().lower() for each in header.split(",")} - {""}
+    return {part.partition(";")[0].strip().lower() for part in header.split(",")} - {""}
 
 
 def _has_body(headers: Mapping[str, str]) -> bool:

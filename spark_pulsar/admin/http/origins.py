@@ -28,7 +28,7 @@ class AllowedHosts:
 
     def __init__(self, advertised_address: str = "", configured: tuple[str, ...] = ()) -> None:
         name = socket.gethostname().lower()
-        named = {name, name.partition(".")[0], host_of(advertised_address), *(each.lower() for each in configured)}
+        named = {name, name.partition(".")[0], host_of(advertised_address), *(host.lower() for host in configured)}
         self._names = named - {""}
 
     def check(self, method: str, headers: Mapping[str, str], *, changes: bool = False) -> None:

@@ -117,16 +117,16 @@ def _of_transactions() -> Iterator[TopicMetric]:
     yield TopicMetric(
         "pulsar_txn_tb_committed_total",
         "Committed transactions since the topic came into use.",
-        ended(lambda each: each.committed),
+        ended(lambda transaction: transaction.committed),
     )
     yield TopicMetric(
         "pulsar_txn_tb_aborted_total",
         "Aborted transactions since the topic came into use.",
-        ended(lambda each: each.aborted),
+        ended(lambda transaction: transaction.aborted),
     )
 
 
-GAUGES: Final = frozenset(each.name for each in _of_transactions())
+GAUGES: Final = frozenset(metric.name for metric in _of_transactions())
 """Metrics whose names end in `_total` and that are no counters, as in Apache Pulsar."""
 
 
@@ -135,7 +135,9 @@ def _throttled(unit: str, name: str, text: str) -> tuple[SubscriptionMetric, ...
 
     def of_level(level: str) -> SubscriptionMetric:
         member = f"dispatchThrottled{unit}EventsBy{level}Limit"
-        return SubscriptionMetric(name, text, lambda each: each.throttled.get(member, 0), f',reason="{level.lower()}"')
+        return SubscriptionMetric(
+            name, text, lambda subscription: subscription.throttled.get(member, 0), f',reason="{level.lower()}"'
+        )
 
     return tuple(map(of_level, ("Subscription", "Topic", "Broker")))
 
@@ -149,19 +151,19 @@ def _evictions(make: Callable[[str, str, Callable[[Topic], float], str], Metric]
 
 
 def _rate_out(topic: Topic) -> float:
-    return sum(meters.delivered(each).messages for each in topic.subscriptions.values())
+    return sum(meters.delivered(subscription).messages for subscription in topic.subscriptions.values())
 
 
 def _throughput_out(topic: Topic) -> float:
-    return sum(meters.delivered(each).bytes for each in topic.subscriptions.values())
+    return sum(meters.delivered(subscription).bytes for subscription in topic.subscriptions.values())
 
 
 def _read_rate(topic: Topic) -> float:
-    return sum(meters.delivered(each).read for each in topic.subscriptions.values())
+    return sum(meters.delivered(subscription).read for subscription in topic.subscriptions.values())
 
 
 def _backlog(topic: Topic) -> int:
-    return sum(max(0, each.backlog) for each in topic.subscriptions.values() if each.is_durable)
+    return sum(max(0, subscription.backlog) for subscription in topic.subscriptions.values() if subscription.is_durable)
 
 
 def _read_only(scrape: Scrape) -> Iterator[int]:
@@ -358,67 +360,73 @@ TOPIC: Final = (
 
 def _last(of_subscription: str) -> Callable[[Subscription], float]:
     def last(subscription: Subscription) -> float:
-        times = [getattr(each, of_subscription) for each in subscription.consumers]
+        times = [getattr(consumer, of_subscription) for consumer in subscription.consumers]
         return float(max(getattr(subscription, of_subscription), *times, 0))
 
     return last
 
 
 SUBSCRIPTION: Final = (
-    SubscriptionMetric("pulsar_subscription_back_log", "Entries not acknowledged.", lambda each: max(0, each.backlog)),
+    SubscriptionMetric(
+        "pulsar_subscription_back_log", "Entries not acknowledged.", lambda subscription: max(0, subscription.backlog)
+    ),
     SubscriptionMetric(
         "pulsar_subscription_back_log_no_delayed",
         "Entries not acknowledged whose time has come.",
-        lambda each: max(0, each.backlog) - each.dispatcher.delayed_count,
+        lambda subscription: max(0, subscription.backlog) - subscription.dispatcher.delayed_count,
     ),
     SubscriptionMetric(
         "pulsar_subscription_delayed",
         "Entries that are not due yet.",
-        lambda each: each.dispatcher.delayed_count,
+        lambda subscription: subscription.dispatcher.delayed_count,
     ),
     SubscriptionMetric(
         "pulsar_subscription_unacked_messages",
         "Delivered, not acknowledged.",
-        lambda each: sum(consumer.unacked for consumer in each.consumers),
+        lambda subscription: sum(consumer.unacked for consumer in subscription.consumers),
     ),
     SubscriptionMetric(
         "pulsar_subscription_blocked_on_unacked_messages",
         "1 while nothing is sent because too much is not acknowledged.",
-        lambda each: int(each.dispatcher.is_blocked),
+        lambda subscription: int(subscription.dispatcher.is_blocked),
     ),
     SubscriptionMetric(
-        "pulsar_subscription_in_replay", "Entries to be sent again.", lambda each: each.dispatcher.replay_count
+        "pulsar_subscription_in_replay",
+        "Entries to be sent again.",
+        lambda subscription: subscription.dispatcher.replay_count,
     ),
-    SubscriptionMetric("pulsar_subscription_consumers_count", "Consumers.", lambda each: len(each.consumers)),
+    SubscriptionMetric(
+        "pulsar_subscription_consumers_count", "Consumers.", lambda subscription: len(subscription.consumers)
+    ),
     SubscriptionMetric(
         "pulsar_subscription_msg_rate_out",
         "Messages that go, per second.",
-        lambda each: meters.delivered(each).messages,
+        lambda subscription: meters.delivered(subscription).messages,
     ),
     SubscriptionMetric(
         "pulsar_subscription_msg_throughput_out",
         "Bytes that go, per second.",
-        lambda each: meters.delivered(each).bytes,
+        lambda subscription: meters.delivered(subscription).bytes,
     ),
     SubscriptionMetric(
         "pulsar_subscription_msg_rate_redeliver",
         "Messages that consumers want again, per second.",
-        lambda each: sum(meters.consumed(consumer).redelivered for consumer in each.consumers),
+        lambda subscription: sum(meters.consumed(consumer).redelivered for consumer in subscription.consumers),
     ),
     SubscriptionMetric(
         "pulsar_subscription_msg_ack_rate",
         "Acknowledged per second; a cumulative acknowledgement counts as one.",
-        lambda each: sum(meters.consumed(consumer).acked for consumer in each.consumers),
+        lambda subscription: sum(meters.consumed(consumer).acked for consumer in subscription.consumers),
     ),
     SubscriptionMetric(
         "pulsar_subscription_msg_rate_expired",
         "Entries that expire, per second.",
-        lambda each: meters.delivered(each).expired,
+        lambda subscription: meters.delivered(subscription).expired,
     ),
     SubscriptionMetric(
         "pulsar_subscription_msg_drop_rate",
         "Messages of a non-persistent topic that are dropped, per second.",
-        lambda each: meters.delivered(each).dropped,
+        lambda subscription: meters.delivered(subscription).dropped,
     ),
     *_throttled(
         "Msg",
@@ -431,12 +439,14 @@ SUBSCRIPTION: Final = (
         "Times that a rate of bytes held back the subscription.",
     ),
     SubscriptionMetric(
-        "pulsar_subscription_total_msg_expired", "Expired since the start.", lambda each: each.entries_expired
+        "pulsar_subscription_total_msg_expired",
+        "Expired since the start.",
+        lambda subscription: subscription.entries_expired,
     ),
     SubscriptionMetric(
         "pulsar_subscription_last_expire_timestamp",
         "When entries expired last, in milliseconds.",
-        lambda each: each.last_expired_ms,
+        lambda subscription: subscription.last_expired_ms,
     ),
     SubscriptionMetric(
         "pulsar_subscription_last_acked_timestamp",
@@ -456,20 +466,24 @@ SUBSCRIPTION: Final = (
     SubscriptionMetric(
         "pulsar_subscription_last_mark_delete_advanced_timestamp",
         "When the first unacknowledged entry became another one last, in milliseconds.",
-        lambda each: each.last_moved_ms,
+        lambda subscription: subscription.last_moved_ms,
     ),
     SubscriptionMetric(
         "pulsar_txn_tp_committed_count_total",
         "Committed transactions since the start that had acknowledged here, once there was one.",
-        lambda each: each.transactions_committed or None,
+        lambda subscription: subscription.transactions_committed or None,
         ',status="succeed"',
     ),
     SubscriptionMetric(
         "pulsar_txn_tp_aborted_count_total",
         "Aborted transactions since the start that had acknowledged here, once there was one.",
-        lambda each: each.transactions_aborted or None,
+        lambda subscription: subscription.transactions_aborted or None,
         ',status="succeed"',
     ),
-    SubscriptionMetric("pulsar_out_messages_total", "Messages since the start.", lambda each: each.messages_out),
-    SubscriptionMetric("pulsar_out_bytes_total", "Bytes of entries since the start.", lambda each: each.bytes_out),
+    SubscriptionMetric(
+        "pulsar_out_messages_total", "Messages since the start.", lambda subscription: subscription.messages_out
+    ),
+    SubscriptionMetric(
+        "pulsar_out_bytes_total", "Bytes of entries since the start.", lambda subscription: subscription.bytes_out
+    ),
 )

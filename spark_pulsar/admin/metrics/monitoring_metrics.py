@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 
 
 def _out(member: str) -> Callable[[Topic], float]:
-    return lambda topic: sum(getattr(meters.delivered(each), member) for each in topic.subscriptions.values())
+    return lambda topic: sum(
+        getattr(meters.delivered(subscription), member) for subscription in topic.subscriptions.values()
+    )
 
 
 def _backlog(topic: Topic) -> float:
-    return sum(max(0, each.backlog) for each in topic.subscriptions.values() if each.is_durable)
+    return sum(max(0, subscription.backlog) for subscription in topic.subscriptions.values() if subscription.is_durable)
 
 
 _OF_NAMESPACES: Final[Mapping[str, Callable[[Topic], float]]] = {
@@ -44,7 +46,9 @@ _OF_NAMESPACES: Final[Mapping[str, Callable[[Topic], float]]] = {
     "brk_storage_size": backlog_size.storage_bytes,
 }
 _OF_LEDGERS: Final = {
-    each.name.replace("pulsar_", "brk_", 1): each.value for each in NAMESPACE if each.name.startswith("pulsar_ml_")
+    metric.name.replace("pulsar_", "brk_", 1): metric.value
+    for metric in NAMESPACE
+    if metric.name.startswith("pulsar_ml_")
 }
 
 
@@ -79,9 +83,9 @@ def _metrics(core: Core, call: Call) -> Steps[list[dict[str, Any]]]:
     for topic in scrape.topics:
         topics.setdefault(topic.name.namespace_name, []).append(topic)
     for end, values in (("/persistent", _OF_LEDGERS), ("", _OF_NAMESPACES)):
-        for namespace, found in topics.items():
+        for namespace, namespace_topics in topics.items():
             sums: dict[str, float] = {}
-            for sums in _sums(values, found):  # noqa: B007 - the last ones count
+            for sums in _sums(values, namespace_topics):  # noqa: B007 - the last ones count
                 yield
             metrics.append({"metrics": sums, "dimensions": {"namespace": f"{namespace}{end}"}})
     return metrics

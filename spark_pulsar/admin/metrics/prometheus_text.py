@@ -54,7 +54,7 @@ class _LabelledProcess(Collector):
 
     def collect(self) -> Iterator[Metric]:
         for metric in self._process.collect():
-            metric.samples = [each._replace(labels={"cluster": self._cluster}) for each in metric.samples]
+            metric.samples = [sample._replace(labels={"cluster": self._cluster}) for sample in metric.samples]
             yield metric
 
 
@@ -109,12 +109,12 @@ def _topic_lines(scrape: Scrape) -> Iterator[str]:
         labels = f'{cluster},namespace="{topic.name.namespace_name}",topic="{_escaped(topic.full_name)}"'
         named.append((topic, labels))
         yield ""
-    for each in TOPIC:
-        yield from _head(each.name, each.help, last)
-        last = each.name
+    for metric in TOPIC:
+        yield from _head(metric.name, metric.help, last)
+        last = metric.name
         for topic, labels in named:
-            value = each.value(core, topic)
-            yield "" if value is None else f"{each.name}{{{labels}{each.labels}}} {value}\n"
+            value = metric.value(core, topic)
+            yield "" if value is None else f"{metric.name}{{{labels}{metric.labels}}} {value}\n"
     for one in SUBSCRIPTION:
         yield from _head(one.name, one.help, last)
         last = one.name
@@ -140,14 +140,14 @@ def _namespace_lines(scrape: Scrape) -> Iterator[str]:
     for topic in scrape.topics:
         topics.setdefault(topic.name.namespace_name, []).append(topic)
         yield ""
-    for each in NAMESPACE:
-        yield from _head(each.name, each.help, "")
-        for namespace, found in topics.items():
+    for metric in NAMESPACE:
+        yield from _head(metric.name, metric.help, "")
+        for namespace, namespace_topics in topics.items():
             total: float = 0
-            for topic in found:
-                total += each.value(topic)
+            for topic in namespace_topics:
+                total += metric.value(topic)
                 yield ""
-            yield f'{each.name}{{{_cluster(scrape)},namespace="{namespace}"}} {total}\n'
+            yield f'{metric.name}{{{_cluster(scrape)},namespace="{namespace}"}} {total}\n'
 
 
 def _head(name: str, text: str, last: str) -> Iterator[str]:

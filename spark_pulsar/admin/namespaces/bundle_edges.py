@@ -63,7 +63,7 @@ def read_bundles(value: object) -> dict[str, Any]:
     if not isinstance(wanted, list):
         raise Refused(400, f"boundaries: want a list of texts, got {wanted!r:.80}")
     check_number(len(wanted) - 1)
-    edges = sorted({_edge(each) for each in wanted})
+    edges = sorted({_edge(edge) for edge in wanted})
     if len(edges) < 2 or edges[0] != 0 or edges[-1] != _LAST:
         raise Refused(
             400,
@@ -152,7 +152,7 @@ def _specified(bundle: Bundle, wanted: object) -> list[int]:
     if not isinstance(wanted, list):
         raise Refused(400, f"splitBoundaries: want a list of numbers, got {wanted!r:.80}")
     check_number(len(wanted))
-    places = {whole_number(each, "splitBoundaries") for each in wanted}
+    places = {whole_number(boundary, "splitBoundaries") for boundary in wanted}
     return sorted(place for place in places if bundle.low < place < bundle.high)
 
 

@@ -35,13 +35,13 @@ def _bundle(core: Core, call: Call) -> Bundle | None:
 
 
 def _names_in(core: Core, call: Call, bundle: Bundle | None, domains: tuple[str, ...]) -> Steps[list[str]]:
-    found: list[str] = []
+    names: list[str] = []
     for domain in domains:
         for full in topic_names.full_names_in(core, domain, call.parts["tenant"], call.parts["namespace"]):
             if bundle is None or bundle.has(full):
-                found.append(full)
+                names.append(full)
             yield
-    return found
+    return names
 
 
 def _topics_of(core: Core, call: Call) -> Iterator[Topic | None]:
@@ -56,9 +56,9 @@ def _topics_of(core: Core, call: Call) -> Iterator[Topic | None]:
 def _named(core: Core, call: Call, subscription: str | None) -> Iterator[Subscription | None]:
     """Yields durable subscriptions, those of one name or all; None after each topic."""
     for topic in _topics_of(core, call):
-        for name, each in list(topic.subscriptions.items()) if topic is not None else ():
-            if each.is_durable and subscription in (None, name):
-                yield each
+        for name, candidate in list(topic.subscriptions.items()) if topic is not None else ():
+            if candidate.is_durable and subscription in (None, name):
+                yield candidate
         yield None
 
 
@@ -76,10 +76,10 @@ def _unload(core: Core, call: Call) -> Steps[None]:
 def _clear_backlog(core: Core, call: Call) -> Steps[None]:
     subscription = call.parts.get("subscription")
     is_found = False
-    for each in _named(core, call, subscription):
-        if each is not None:
+    for target in _named(core, call, subscription):
+        if target is not None:
             is_found = True
-            cursor_moves.clear_backlog(core, each)
+            cursor_moves.clear_backlog(core, target)
         yield
     if subscription is not None and not is_found and "bundle" not in call.parts:
         raise Refused(404, f"Subscription {subscription} not found in namespace {call.namespace}")
@@ -89,11 +89,11 @@ def _unsubscribe(core: Core, call: Call) -> Steps[None]:
     existing(core, call.namespace)
     name = call.parts["subscription"]
     for is_check in (True, False):  # nothing is deleted when any is in use at the beginning
-        for each in _named(core, call, name):
-            if each is not None and each.consumers:
+        for subscription in _named(core, call, name):
+            if subscription is not None and subscription.consumers:
                 raise Refused(412, "Subscription has active connected consumers")
-            if each is not None and not is_check:
-                subscribing.delete(core, each)
+            if subscription is not None and not is_check:
+                subscribing.delete(core, subscription)
             yield
 
 
@@ -145,9 +145,9 @@ def _delete(core: Core, call: Call) -> Steps[None]:
 def _hash_positions(core: Core, call: Call) -> Steps[object]:
     existing(core, call.namespace)
     bundle = _bundle(core, call)
-    found = yield from _names_in(core, call, bundle, (PERSISTENT,))
+    names = yield from _names_in(core, call, bundle, (PERSISTENT,))
     wanted = _all_of(call.query, "topics")
-    shown = {full: hash_of(full) for full in found if not wanted or full in wanted}
+    shown = {full: hash_of(full) for full in names if not wanted or full in wanted}
     return {"namespace": call.namespace, "bundle": call.parts["bundle"], "topicHashPositions": shown}
 
 
@@ -160,8 +160,8 @@ def _all_of(query: Any, name: str) -> set[str]:
 def _non_persistent_in(core: Core, call: Call) -> Steps[object]:
     existing(core, call.namespace)
     bundle = _bundle(core, call)
-    found = yield from _names_in(core, call, bundle, (NON_PERSISTENT,))
-    return sorted(found)
+    names = yield from _names_in(core, call, bundle, (NON_PERSISTENT,))
+    return sorted(names)
 
 
 ROUTES: Final[Routes] = (

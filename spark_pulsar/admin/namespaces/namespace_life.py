@@ -186,10 +186,10 @@ def _wanted(core: Core, namespace: str, body: Mapping[str, Any]) -> dict[str, An
         elif member in _FRESH and member not in BY_MEMBER:
             raise Refused(501, f"The policy {member} is not built in this broker yet")
         else:
-            found = _read_member(member, value, namespace)
-            if found is not None:
-                check_partitions(core, member, found)
-                wanted[member] = found
+            policy = _read_member(member, value, namespace)
+            if policy is not None:
+                check_partitions(core, member, policy)
+                wanted[member] = policy
     _check_clusters(core, namespace, wanted)
     return wanted
 
@@ -269,7 +269,7 @@ def delete_in_steps(core: Core, namespace: str, *, force: bool) -> Steps[None]:
     if _has_topics(core, namespace):
         raise Refused(409, "Cannot delete non empty namespace")
     registry.delete_namespace(core, namespace)
-    for quota in [each for each in core.state.documents[RESOURCE_QUOTAS] if each.startswith(f"{namespace}/")]:
+    for quota in [bundle for bundle in core.state.documents[RESOURCE_QUOTAS] if bundle.startswith(f"{namespace}/")]:
         core.append(DocumentDeleted(RESOURCE_QUOTAS, quota))
     core.append(NamespaceDeleted(namespace))
     core.policies.changed(namespace)
@@ -306,11 +306,11 @@ def _topics(core: Core, call: Call) -> Steps[list[str]]:
         raise Refused(404, f"{mode!r} is no mode of this list")
     tenant, name = call.parts["tenant"], call.parts["namespace"]
     with_system = call.flag("includeSystemTopic")
-    found: list[str] = []
+    names: list[str] = []
     for domain in ("persistent", "non-persistent"):
         if mode in ("ALL", domain.upper().replace("-", "_")):
-            found += yield from list_topics(core, domain, tenant, name, with_system=with_system)
-    return found
+            names += yield from list_topics(core, domain, tenant, name, with_system=with_system)
+    return names
 
 
 # ---- properties -------------------------------------------------------------------------------------------------

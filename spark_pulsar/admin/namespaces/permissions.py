@@ -48,9 +48,9 @@ def store(core: Core, namespace: str, permissions: Permissions) -> None:
 def store_of_topics(core: Core, namespace: str, changed: Mapping[str, Grants]) -> None:
     """Stores the actions of roles with single topics of a namespace, by full name; nothing is kept of a topic that has
     no more roles."""
-    found = authorization.permissions_of(core, namespace)
-    topics = {name: grants for name, grants in {**found.topics, **changed}.items() if grants}
-    store(core, namespace, replace(found, topics=topics))
+    permissions = authorization.permissions_of(core, namespace)
+    topics = {name: grants for name, grants in {**permissions.topics, **changed}.items() if grants}
+    store(core, namespace, replace(permissions, topics=topics))
 
 
 def check_topic(core: Core, name: TopicName) -> None:
@@ -80,13 +80,13 @@ def _of_namespace(core: Core, call: Call) -> object:
 
 def _grant(core: Core, call: Call) -> None:
     wanted, name = _wanted_actions(call), read_role(call.parts["role"])
-    found = _existing(core, call, _MISSING)
-    store(core, call.namespace, replace(found, namespace={**found.namespace, name: wanted}))
+    permissions = _existing(core, call, _MISSING)
+    store(core, call.namespace, replace(permissions, namespace={**permissions.namespace, name: wanted}))
 
 
 def _revoke(core: Core, call: Call) -> None:
-    found = _existing(core, call, _MISSING)
-    store(core, call.namespace, replace(found, namespace=without(found.namespace, call.parts["role"])))
+    permissions = _existing(core, call, _MISSING)
+    store(core, call.namespace, replace(permissions, namespace=without(permissions.namespace, call.parts["role"])))
 
 
 # ---- topics -----------------------------------------------------------------------------------------------------
@@ -96,9 +96,9 @@ def _of_topic(core: Core, call: Call) -> object:
     """Shows the actions of all roles with a topic: those of the namespace and its own."""
     name = call.topic
     check_topic(core, call.topic)
-    found = authorization.permissions_of(core, call.namespace)
-    total: dict[str, frozenset[str]] = dict(found.namespace)
-    for grants in [found.topics.get(each, {}) for each in dict.fromkeys((name.full, name.base.full))]:
+    permissions = authorization.permissions_of(core, call.namespace)
+    total: dict[str, frozenset[str]] = dict(permissions.namespace)
+    for grants in [permissions.topics.get(topic, {}) for topic in dict.fromkeys((name.full, name.base.full))]:
         for role, allowed in grants.items():
             total[role] = total.get(role, frozenset()) | allowed
     return grants_json(total)
@@ -129,19 +129,19 @@ def _of_subscriptions(core: Core, call: Call) -> object:
 
 def _grant_subscription(core: Core, call: Call) -> None:
     allowed = read_roles(call.json())
-    found = _existing(core, call, _MISSING)
+    permissions = _existing(core, call, _MISSING)
     name = read_role(call.parts["subscription"])
-    store(core, call.namespace, replace(found, subscriptions={**found.subscriptions, name: allowed}))
+    store(core, call.namespace, replace(permissions, subscriptions={**permissions.subscriptions, name: allowed}))
 
 
 def _revoke_subscription(core: Core, call: Call) -> None:
     """Takes a role away from a subscription, which is open to all roles again when it has none left."""
-    found, name = _existing(core, call, _MISSING), call.parts["subscription"]
-    if name not in found.subscriptions:
+    permissions, name = _existing(core, call, _MISSING), call.parts["subscription"]
+    if name not in permissions.subscriptions:
         raise Refused(404, f"Subscription {name} has no permissions of its own")
-    left = tuple(each for each in found.subscriptions[name] if each != call.parts["role"])
-    rest = without(found.subscriptions, name)
-    store(core, call.namespace, replace(found, subscriptions={**rest, name: left} if left else rest))
+    left = tuple(role for role in permissions.subscriptions[name] if role != call.parts["role"])
+    rest = without(permissions.subscriptions, name)
+    store(core, call.namespace, replace(permissions, subscriptions={**rest, name: left} if left else rest))
 
 
 def _auth_mode(core: Core, call: Call) -> Any:

@@ -34,10 +34,10 @@ def requested_topics(call: Call) -> list[tuple[TopicName, Mapping[str, Any]]]:
     body = call.json()
     if not isinstance(body, list) or len(body) > MAX_GRANTS:
         raise Refused(400, f"want a list of at most {MAX_GRANTS} topics with roles, got {type(body).__name__}")
-    found = [(_topic(each), each) for each in body]
-    if len({(name.tenant, name.namespace) for name, _ in found}) != 1:
+    requests = [(_topic(request), request) for request in body]
+    if len({(name.tenant, name.namespace) for name, _ in requests}) != 1:
         raise Refused(400, "The namespace should be the same")
-    return found
+    return requests
 
 
 def _topic(value: object) -> TopicName:
@@ -52,22 +52,22 @@ def _topic(value: object) -> TopicName:
 
 def _grant(core: Core, call: Call) -> None:
     """Grants a role its actions with each topic, in place of those that it had."""
-    found = requested_topics(call)
-    given = [(name, read_role(each.get("role")), actions(each.get("actions"))) for name, each in found]
-    changed = _known_grants(core, [name for name, _ in found])
+    requests = requested_topics(call)
+    given = [(name, read_role(request.get("role")), actions(request.get("actions"))) for name, request in requests]
+    changed = _known_grants(core, [name for name, _ in requests])
     for name, role, allowed in given:
         changed[name.full] = {**changed[name.full], role: allowed}
-    store_of_topics(core, found[0][0].namespace_name, changed)
+    store_of_topics(core, requests[0][0].namespace_name, changed)
 
 
 def _revoke(core: Core, call: Call) -> None:
     """Takes all actions with each topic away from a role, which may have none."""
-    found = requested_topics(call)
-    roles = [(name, read_role(each.get("role"))) for name, each in found]
-    changed = _known_grants(core, [name for name, _ in found])
+    requests = requested_topics(call)
+    roles = [(name, read_role(request.get("role"))) for name, request in requests]
+    changed = _known_grants(core, [name for name, _ in requests])
     for name, role in roles:
         changed[name.full] = without(changed[name.full], role)
-    store_of_topics(core, found[0][0].namespace_name, changed)
+    store_of_topics(core, requests[0][0].namespace_name, changed)
 
 
 def _known_grants(core: Core, topics: Sequence[TopicName]) -> dict[str, Grants]:

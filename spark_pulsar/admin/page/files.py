@@ -58,8 +58,8 @@ def _file(content: bytes, name: str) -> _File:
 @cache
 def _files() -> dict[str, _File]:
     """Reads all files, once."""
-    found = {each.name: _file(each.read_bytes(), each.name) for each in FOLDER.iterdir() if each.suffix in _MEDIA_TYPES}
-    return {**found, POLICY_LIST: _file(policy_list(), POLICY_LIST)}
+    files = {path.name: _file(path.read_bytes(), path.name) for path in FOLDER.iterdir() if path.suffix in _MEDIA_TYPES}
+    return {**files, POLICY_LIST: _file(policy_list(), POLICY_LIST)}
 
 
 def _answer(call: Call, name: str) -> Response:
@@ -69,7 +69,7 @@ def _answer(call: Call, name: str) -> Response:
     if file is None:
         raise Refused(404, f"There is nothing at /page/{name}")
     headers = {**_HEADERS, "ETag": file.tag}
-    known = {each.strip().removeprefix("W/") for each in call.headers.get("if-none-match", "").split(",")}
+    known = {tag.strip().removeprefix("W/") for tag in call.headers.get("if-none-match", "").split(",")}
     if file.tag in known:
         return Response(status_code=304, headers=headers)
     return Response(file.content, media_type=file.media_type, headers=headers)

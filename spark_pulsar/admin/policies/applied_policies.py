@@ -65,17 +65,17 @@ def _with_levels(core: Core, levels: Mapping[str, Mapping[str, Any]], effective:
 def _policy(
     core: Core, policy: Policy, levels: Mapping[str, Mapping[str, Any]], effective: EffectivePolicies
 ) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    by_level: dict[str, Any] = {}
     if policy.defaults:
-        found[BROKER] = _shown(policy, policy.default(core.config))
+        by_level[BROKER] = _shown(policy, policy.default(core.config))
     for level, stored in levels.items():
         if stored.get(policy.member) is not None:
-            found[level] = stored[policy.member]
-    last = next(reversed(found), BROKER)
-    value = _in_effect(policy, effective, found.get(last))
-    if value != found.get(last) and value == found.get(BROKER):
+            by_level[level] = stored[policy.member]
+    last = next(reversed(by_level), BROKER)
+    value = _in_effect(policy, effective, by_level.get(last))
+    if value != by_level.get(last) and value == by_level.get(BROKER):
         last = BROKER  # the configuration demands it, or the list that is set is empty
-    return {"value": value, "level": last, "values": found}
+    return {"value": value, "level": last, "values": by_level}
 
 
 def _in_effect(policy: Policy, effective: EffectivePolicies, last: Any) -> Any:
@@ -93,7 +93,7 @@ def _shown(policy: Policy, value: Any) -> Any:
     if isinstance(value, set | frozenset):
         return sorted(value)
     if isinstance(value, dict):
-        return {key: _shown_member(each) for key, each in value.items()}
+        return {key: _shown_member(member) for key, member in value.items()}
     return _shown_member(value)
 
 

@@ -40,8 +40,8 @@ _WRITE: Final = access.namespace_policy("OFFLOAD", "WRITE")
 def _threshold(path: str, member: str, unset: int | None, status: int) -> Routes:
     async def get(call: Call) -> Response:
         stored = existing(call.core, call.namespace)
-        found = stored.get(OFFLOAD_POLICIES, {}).get(member)
-        return value_or_empty(stored.get(OLD_OFFLOAD_MEMBERS[member], unset) if found is None else found)
+        value = stored.get(OFFLOAD_POLICIES, {}).get(member)
+        return value_or_empty(stored.get(OLD_OFFLOAD_MEMBERS[member], unset) if value is None else value)
 
     def put(core: Core, call: Call) -> None:
         body = call.json()

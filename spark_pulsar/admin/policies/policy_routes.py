@@ -135,14 +135,14 @@ if TYPE_CHECKING:
 
 
 def _check_retention(place: Place, retention: RetentionPolicy) -> None:
-    found = place.beside().get(BACKLOG_QUOTAS, {}).get(DESTINATION_STORAGE)
-    if not check_quota_fits(retention, None if found is None else BacklogQuota.from_json(found, "")):
+    quota = place.beside().get(BACKLOG_QUOTAS, {}).get(DESTINATION_STORAGE)
+    if not check_quota_fits(retention, None if quota is None else BacklogQuota.from_json(quota, "")):
         raise InvalidPolicy(_RETENTION_TOO_SMALL.format(place.word))
 
 
 def _check_quota(place: Place, quota: BacklogQuota) -> None:
-    found = place.beside().get(RETENTION)
-    if not check_quota_fits(RetentionPolicy() if found is None else RetentionPolicy.from_json(found), quota):
+    retention = place.beside().get(RETENTION)
+    if not check_quota_fits(RetentionPolicy() if retention is None else RetentionPolicy.from_json(retention), quota):
         raise InvalidPolicy(_QUOTA_TOO_LARGE.format(place.word))
 
 
@@ -278,7 +278,7 @@ def _changes_by_name(
 
     def delete(core: Core, call: Call) -> None:
         name, place = name_of(call), find(call, core, member)
-        rest = {each: value for each, value in place.stored().get(member, {}).items() if each != name}
+        rest = {key: value for key, value in place.stored().get(member, {}).items() if key != name}
         place.set(member, rest or None)
 
     return changes(set_), changes(delete)
@@ -354,16 +354,16 @@ def _quota_routes(base: str, find: Find, rule: Callable[[Policy, str], Rule], re
 
 
 def _routes() -> Routes:
-    found: list[Route] = []
+    policy_rows: list[Route] = []
     for policy in POLICIES:
         if policy.namespace is not None:
-            found += _policy_routes(policy, policy.namespace, NAMESPACE_PATH, _namespace, _namespace_rule)
+            policy_rows += _policy_routes(policy, policy.namespace, NAMESPACE_PATH, _namespace, _namespace_rule)
         if policy.topic is not None:
-            found += _policy_routes(policy, policy.topic, TOPIC_PATH, _topic, _topic_rule)
+            policy_rows += _policy_routes(policy, policy.topic, TOPIC_PATH, _topic, _topic_rule)
     rates = BY_MEMBER[SUBSCRIPTION_POLICIES]
     set_rate, delete_rate = _changes_by_name(rates, _topic, _subscription, _store_rate)
     return (
-        *found,
+        *policy_rows,
         *routes(
             TOPIC_PATH, ("DELETE /policies", access.topic_policy("MAX_PRODUCERS", "WRITE"), changes(_delete_policies))
         ),

@@ -86,11 +86,11 @@ def place_in(body: Any) -> Place | None:
 
 def names_of(core: Core, name: TopicName) -> Steps[list[str]]:
     """Returns the names of subscriptions of a topic, or of all partitions of one."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for topic in (yield from partitions_in_steps(core, name)):
-        found |= dict.fromkeys(topic.subscriptions)
+        names |= dict.fromkeys(topic.subscriptions)
         yield
-    return list(found)
+    return list(names)
 
 
 def subscription_in(core: Core, pattern: Sequence[str], parts: Mapping[str, str]) -> str:
@@ -116,9 +116,9 @@ def is_known(core: Core, name: TopicName, subscription: str) -> bool:
     full = name.full
     if not name.is_persistent:
         return any(
-            subscription in each.subscriptions
-            for each in core.non_persistent.by_name.values()
-            if each.name.base == name.base
+            subscription in topic.subscriptions
+            for topic in core.non_persistent.by_name.values()
+            if topic.name.base == name.base
         )
     return _has_cursor(core, full, subscription)
 
@@ -146,8 +146,8 @@ def every_in_steps(core: Core, name: TopicName, subscription: str) -> Steps[list
     """Finds a subscription of a topic, or of all partitions that have it. 404 when there is none."""
     if registry.partition_count(core, name) is None:
         return [_in(existing(core, name), subscription)]
-    found = yield from partitions_in_steps(core, name)
-    having = [topic.subscriptions[subscription] for topic in found if subscription in topic.subscriptions]
+    topics = yield from partitions_in_steps(core, name)
+    having = [topic.subscriptions[subscription] for topic in topics if subscription in topic.subscriptions]
     if not having:
         raise subscription_not_found(subscription, name.full)
     return having
@@ -162,10 +162,10 @@ def is_there(subscription: Subscription) -> bool:
 
 
 def _in(topic: Topic, subscription: str) -> Subscription:
-    found = topic.subscriptions.get(subscription)
-    if found is None:
+    target = topic.subscriptions.get(subscription)
+    if target is None:
         raise subscription_not_found(subscription, topic.full_name)
-    return found
+    return target
 
 
 # ---- coming and going -------------------------------------------------------------------------------------------
@@ -179,10 +179,10 @@ def create_in_steps(core: Core, name: TopicName, subscription: str, place: Place
     _check_name(subscription)
     place = (place or Place(LATEST))._replace(excluded=False)  # as Apache Pulsar: it means something to a reset only
     try:
-        found = yield from _obtain(core, name, subscription, place.properties)
+        topics = yield from _obtain(core, name, subscription, place.properties)
     except TopicNotFound as error:
         raise Refused(412, "Topic does not exist and cannot be auto-created") from error
-    lacking = [topic for topic in found if subscription not in topic.subscriptions]
+    lacking = [topic for topic in topics if subscription not in topic.subscriptions]
     if not lacking:
         raise Refused(409, "Subscription already exists for topic")
     done = _after(len(lacking), lambda: answer(None))
@@ -222,11 +222,11 @@ def _obtain(core: Core, name: TopicName, subscription: str, properties: Mapping[
         yield from lifecycle.create_partitioned_in_steps(core, name, count, {})
     if count is None:
         return [auto_creation.obtain(core, name, may_create=True)]
-    found: list[Topic] = []
+    topics: list[Topic] = []
     for index in range(count):
-        found.append(auto_creation.obtain(core, name.at_partition(index), may_create=True))
+        topics.append(auto_creation.obtain(core, name.at_partition(index), may_create=True))
         yield
-    return found
+    return topics
 
 
 def delete_in_steps(core: Core, name: TopicName, subscription: str, *, force: bool) -> Steps[None]:
@@ -234,21 +234,23 @@ def delete_in_steps(core: Core, name: TopicName, subscription: str, *, force: bo
     partition lacks it, after those that have it are done."""
     is_whole = True
     if registry.partition_count(core, name) is None:
-        found = [one(core, name, subscription)]
+        targets = [one(core, name, subscription)]
     else:
         partitions_found = yield from partitions_in_steps(core, name)
-        found = [each.subscriptions[subscription] for each in partitions_found if subscription in each.subscriptions]
-        is_whole = bool(found) and not any(
-            subscription not in each.subscriptions and core.topics.get(each.full_name) is each
-            for each in partitions_found
+        targets = [
+            topic.subscriptions[subscription] for topic in partitions_found if subscription in topic.subscriptions
+        ]
+        is_whole = bool(targets) and not any(
+            subscription not in topic.subscriptions and core.topics.get(topic.full_name) is topic
+            for topic in partitions_found
         )
-    if not force and any(each.consumers for each in found):
+    if not force and any(target.consumers for target in targets):
         raise Refused(412, "Subscription has active connected consumers")
-    for each in found:
-        if is_there(each):
-            if not force and each.consumers:
+    for target in targets:
+        if is_there(target):
+            if not force and target.consumers:
                 raise Refused(412, "Subscription has active connected consumers")
-            subscribing.delete(core, each)
+            subscribing.delete(core, target)
         yield
     if not is_whole:
         raise Refused(404, "Subscription not found")
@@ -260,24 +262,24 @@ delete = at_once(delete_in_steps)
 def properties_of(core: Core, name: TopicName, subscription: str) -> Steps[dict[str, str]]:
     """Returns a subscription's properties; of a partitioned topic those of all partitions together (CUR-19)."""
     merged: dict[str, str] = {}
-    for each in (yield from every_in_steps(core, name, subscription)):
-        merged.update(each.cursor.properties)
+    for target in (yield from every_in_steps(core, name, subscription)):
+        merged.update(target.cursor.properties)
         yield
     return merged
 
 
 def set_properties(core: Core, name: TopicName, subscription: str, properties: Mapping[str, str]) -> Steps[None]:
     """Replaces a subscription's properties (CUR-19)."""
-    found = yield from every_in_steps(core, name, subscription)
-    partitions.check_subscription(len(found), subscription, properties)
-    for each in found:
+    targets = yield from every_in_steps(core, name, subscription)
+    partitions.check_subscription(len(targets), subscription, properties)
+    for target in targets:
         yield
-        if not is_there(each):
+        if not is_there(target):
             continue
-        if each.is_durable:
-            core.append(CursorPropertiesSet(each.cursor.cursor_id, dict(properties)))
+        if target.is_durable:
+            core.append(CursorPropertiesSet(target.cursor.cursor_id, dict(properties)))
         else:
-            each.cursor.properties = dict(properties)
+            target.cursor.properties = dict(properties)
 
 
 # ---- moving -----------------------------------------------------------------------------------------------------
@@ -286,9 +288,9 @@ def set_properties(core: Core, name: TopicName, subscription: str, properties: M
 def clear_backlog_in_steps(core: Core, name: TopicName, subscription: str) -> Steps[None]:
     """Acknowledges everything (CUR-14)."""
     check_stored(name, "Clear backlog")
-    for each in (yield from every_in_steps(core, name, subscription)):
-        if is_there(each):
-            cursor_moves.clear_backlog(core, each)
+    for target in (yield from every_in_steps(core, name, subscription)):
+        if is_there(target):
+            cursor_moves.clear_backlog(core, target)
         yield
 
 
@@ -298,20 +300,20 @@ clear_backlog = at_once(clear_backlog_in_steps)
 def skip(core: Core, name: TopicName, subscription: str, entries: int) -> None:
     """Acknowledges the next entries (CUR-14)."""
     check_stored(name, "Skip messages")
-    found = one(core, name, subscription, refusal="Skip messages on a partitioned topic is not allowed")
-    cursor_moves.skip(core, found, entries)
+    target = one(core, name, subscription, refusal="Skip messages on a partitioned topic is not allowed")
+    cursor_moves.skip(core, target, entries)
 
 
 def reset_to_time_in_steps(core: Core, name: TopicName, subscription: str, time_ms: int, answer: Answer) -> Steps[None]:
     """Moves the cursor to the first entry published at or after the time (CUR-12)."""
-    found = yield from every_in_steps(core, name, subscription)
+    targets = yield from every_in_steps(core, name, subscription)
     if not name.is_persistent:  # there is nowhere to go (NP-5)
         answer(None)
         return
-    done = _after(len(found), lambda: answer(None))
-    for each in found:
-        if is_there(each):
-            cursor_moves.reset_to_time(core, each, time_ms, done)
+    done = _after(len(targets), lambda: answer(None))
+    for target in targets:
+        if is_there(target):
+            cursor_moves.reset_to_time(core, target, time_ms, done)
         else:
             done()
         yield
@@ -329,8 +331,8 @@ def reset_to_place(core: Core, name: TopicName, subscription: str, place: Place,
 
 def expire_by_time_in_steps(core: Core, name: TopicName, subscription: str, age_s: int, answer: Answer) -> Steps[None]:
     """Acknowledges entries older than an age (TTL-8)."""
-    found = yield from every_in_steps(core, name, subscription)
-    yield from _expire(core, found, age_s, answer)
+    targets = yield from every_in_steps(core, name, subscription)
+    yield from _expire(core, targets, age_s, answer)
 
 
 expire_by_time = at_once(expire_by_time_in_steps)
@@ -338,25 +340,25 @@ expire_by_time = at_once(expire_by_time_in_steps)
 
 def expire_all_by_time(core: Core, name: TopicName, age_s: int, answer: Answer) -> Steps[None]:
     """Acknowledges entries older than an age for every durable subscription (TTL-8)."""
-    found: list[Subscription] = []
+    durable: list[Subscription] = []
     for topic in (yield from partitions_in_steps(core, name)):
-        found += [each for each in topic.subscriptions.values() if each.is_durable]
+        durable += [subscription for subscription in topic.subscriptions.values() if subscription.is_durable]
         yield
-    yield from _expire(core, found, age_s, answer)
+    yield from _expire(core, durable, age_s, answer)
 
 
-def _expire(core: Core, found: Sequence[Subscription], age_s: int, answer: Answer) -> Steps[None]:
+def _expire(core: Core, targets: Sequence[Subscription], age_s: int, answer: Answer) -> Steps[None]:
     """Expires entries of each subscription, and answers 409 for the first one where nothing was to be expired: it has
     no backlog, or a short one that a connected consumer is about to receive."""
-    wanted = [each for each in found if each.is_durable and each.backlog > 0]
+    wanted = [target for target in targets if target.is_durable and target.backlog > 0]
     # Where a mark-delete position has to move: elsewhere a backlog is enough.
-    stood_at = {each: each.cursor.mark_delete if _is_nearly_done(each) else None for each in wanted}
+    stood_at = {target: target.cursor.mark_delete if _is_nearly_done(target) else None for target in wanted}
 
     def done() -> None:
-        for each in found:
-            now_at = each.cursor.mark_delete
-            if is_there(each) and stood_at.get(each, now_at) == now_at:
-                answer(_nothing_expired(each))
+        for target in targets:
+            now_at = target.cursor.mark_delete
+            if is_there(target) and stood_at.get(target, now_at) == now_at:
+                answer(_nothing_expired(target))
                 return
         answer(None)
 
@@ -364,9 +366,9 @@ def _expire(core: Core, found: Sequence[Subscription], age_s: int, answer: Answe
         done()
         return
     each_done = _after(len(wanted), done)
-    for each in wanted:
-        if is_there(each):
-            expire_now.older_than(core, each, core.wall_ms - 1000 * age_s, each_done)
+    for target in wanted:
+        if is_there(target):
+            expire_now.older_than(core, target, core.wall_ms - 1000 * age_s, each_done)
         else:
             each_done()
         yield
@@ -389,18 +391,18 @@ def _nothing_expired(subscription: Subscription) -> Refused:
 def expire_to_place(core: Core, name: TopicName, subscription: str, place: Place) -> None:
     """Acknowledges entries up to a place, inclusive unless it is excluded (TTL-8). 409 when no entry is there."""
     refusal = "Expire message at position is not supported for partitioned-topic"
-    found = one(core, name, subscription, refusal=refusal)
+    target = one(core, name, subscription, refusal=refusal)
     if place.partition >= 0 and name.partition >= 0 and place.partition != name.partition:
         raise Refused(412, "Invalid parameter for expire message by position: partition index of the message id")
-    ledger = found.topic.ledger
+    ledger = target.topic.ledger
     through = ledger.previous_position(place.position) if place.excluded else place.position
-    if not ledger.contains(place.position) or place.position > found.topic.last_add_confirmed:
+    if not ledger.contains(place.position) or place.position > target.topic.last_add_confirmed:
         raise Refused(
             409,
             f"Expire message by position not issued on topic {name.full} for subscription {subscription} due to "
             "ongoing message expiration not finished or invalid message position provided.",
         )
-    found.note_expired(cursor_moves.mark_deleted(core, found, through), core.wall_ms)
+    target.note_expired(cursor_moves.mark_deleted(core, target, through), core.wall_ms)
 
 
 def _reset(core: Core, subscription: Subscription, place: Place, done: Callable[[], None]) -> None:

@@ -105,19 +105,19 @@ def _backlog(core: Core, call: Call) -> Steps[object]:
     name = call.topic
     check_namespace(core, name)
     partitions = (yield from partitions_in_steps(core, name)) if is_known(core, name) else []
-    found = [topic for topic in partitions if topic.non_persistent is None]
+    persistent = [topic for topic in partitions if topic.non_persistent is None]
     details: dict[str, dict[str, int]] = {}
-    for topic in found:
+    for topic in persistent:
         yield
-        for each in topic.subscriptions.values():
-            if each.is_durable:
-                known = details.setdefault(each.name, {"cursorBacklog": 0, "cursorLedgerId": -1})
-                known["cursorBacklog"] += max(0, each.backlog)
-    infos = [info for topic in found for info in topic.ledger.ledgers.values()]
+        for subscription in topic.subscriptions.values():
+            if subscription.is_durable:
+                known = details.setdefault(subscription.name, {"cursorBacklog": 0, "cursorLedgerId": -1})
+                known["cursorBacklog"] += max(0, subscription.backlog)
+    infos = [info for topic in persistent for info in topic.ledger.ledgers.values()]
     return {
-        "storageSize": sum(backlog_size.storage_bytes(topic) for topic in found),
+        "storageSize": sum(backlog_size.storage_bytes(topic) for topic in persistent),
         "totalMessages": sum(info.entries for info in infos),
-        "messageBacklog": sum(each["cursorBacklog"] for each in details.values()),
+        "messageBacklog": sum(detail["cursorBacklog"] for detail in details.values()),
         "brokerName": call.broker_name,
         "topicName": f"{name.tenant}/{name.namespace}/{name.domain}/{name.local}",
         "dataLedgerDetails": [

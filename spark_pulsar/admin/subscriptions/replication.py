@@ -33,13 +33,13 @@ def _names(core: Core, call: Call, verb: str) -> Steps[list[str]]:
     name, subscription = call.topic, call.parts["subscription"]
     if not name.is_persistent:
         raise Refused(405, f"Cannot {verb} replicated subscriptions on non-persistent topics")
-    found: list[str] = []
+    names: list[str] = []
     for topic in (yield from partitions_in_steps(core, name)):
         if subscription not in topic.subscriptions:
             raise Refused(404, f"Subscription {subscription} not found for topic {topic.full_name}")
-        found.append(topic.full_name)
+        names.append(topic.full_name)
         yield
-    return found
+    return names
 
 
 ROUTES: Final[Routes] = routes(

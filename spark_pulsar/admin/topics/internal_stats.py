@@ -39,8 +39,8 @@ def internal_stats(topic: Topic, *, metadata: bool = False) -> Steps[dict[str, A
     if topic.non_persistent is not None:
         return _nothing_stored(topic)
     cursors: dict[str, Any] = {}
-    for name, each in list(topic.subscriptions.items()):
-        cursors[name] = _cursor(each.cursor, max(0, each.backlog), is_used=bool(each.consumers))
+    for name, subscription in list(topic.subscriptions.items()):
+        cursors[name] = _cursor(subscription.cursor, max(0, subscription.backlog), is_used=bool(subscription.consumers))
         yield
     ledger = topic.ledger
     infos = list(ledger.ledgers.values())
@@ -52,7 +52,9 @@ def internal_stats(topic: Topic, *, metadata: bool = False) -> Steps[dict[str, A
         "currentLedgerEntries": 0 if current is None else current.entries,
         "currentLedgerSize": 0 if current is None else current.size_bytes,
         "lastLedgerCreatedTimestamp": timestamp(infos[-1].opened_ms if infos else topic.state.created_ms),
-        "waitingCursorsCount": sum(1 for each in topic.subscriptions.values() if each.consumers and not each.backlog),
+        "waitingCursorsCount": sum(
+            1 for subscription in topic.subscriptions.values() if subscription.consumers and not subscription.backlog
+        ),
         "pendingAddEntriesCount": 0,
         "lastConfirmedEntry": str(last_confirmed(topic)),
         "state": _state(topic),
@@ -105,8 +107,8 @@ def _compaction_cursor(topic: Topic) -> dict[str, Any]:
     if compaction is None or compaction.ledger is None:
         return {}
     cursor = Cursor(topic.ledger, "__compaction", compaction.horizon, created_ms=compaction.finished_ms)
-    found = _cursor(cursor, cursor.backlog(topic.last_add_confirmed), is_used=False)
-    return {cursor.name: {**found, "properties": {"CompactedTopicLedger": compaction.ledger.ledger_id}}}
+    stats = _cursor(cursor, cursor.backlog(topic.last_add_confirmed), is_used=False)
+    return {cursor.name: {**stats, "properties": {"CompactedTopicLedger": compaction.ledger.ledger_id}}}
 
 
 def _deduplication_cursor(topic: Topic) -> dict[str, Any]:

@@ -20,7 +20,7 @@ def subscription_members(subscription: Subscription) -> dict[str, Any]:
     replay_queues = dispatcher.replay_queues
     waiting = dispatcher.newcomers if isinstance(dispatcher, ClassicKeySharedDispatcher) else {}
     return {
-        "consumersAfterMarkDeletePosition": {each.name: str(position) for each, position in waiting.items()},
+        "consumersAfterMarkDeletePosition": {consumer.name: str(position) for consumer, position in waiting.items()},
         "allowOutOfOrderDelivery": not dispatcher.keeps_order,
         "keySharedMode": "STICKY" if dispatcher.selector.is_fixed else "AUTO_SPLIT",
         **_draining(
@@ -47,10 +47,10 @@ def consumer_members(consumer: Consumer) -> dict[str, Any]:
         }
         for sticky_hash, drain in sorted(draining.items())
     ]
-    ranges = [list(each) for each in dispatcher.selector.ranges_of(consumer)]
+    ranges = [list(hash_range) for hash_range in dispatcher.selector.ranges_of(consumer)]
     if isinstance(dispatcher, ClassicKeySharedDispatcher):
         members["readPositionWhenJoining"] = str(dispatcher.joined_at[consumer])
-        members["keyHashRanges"] = [str(each) for each in ranges]
+        members["keyHashRanges"] = [str(hash_range) for hash_range in ranges]
     else:
         members["keyHashRangeArrays"] = ranges
     return members

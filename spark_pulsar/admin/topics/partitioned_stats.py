@@ -82,15 +82,15 @@ _PUBLISHER_SUMMED: Final = ("msgRateIn", "msgThroughputIn", "chunkedMessageRate"
 
 
 def partitioned_stats(
-    core: Core, partitions: int, topics: Iterable[Topic], wanted: Wanted = EVERYTHING, *, each: bool = True
+    core: Core, partitions: int, topics: Iterable[Topic], wanted: Wanted = EVERYTHING, *, per_partition: bool = True
 ) -> Steps[dict[str, Any]]:
-    """Sums the statistics of all partitions of a topic; with `each` every partition is shown too."""
-    found: dict[str, dict[str, Any]] = {}
+    """Sums the statistics of all partitions of a topic; with `per_partition` every partition is shown too."""
+    by_name: dict[str, dict[str, Any]] = {}
     for topic in topics:
         if core.topics.get(topic.full_name) is not topic:
             continue  # deleted meanwhile
-        found[topic.full_name] = yield from topic_stats_in_steps(core, topic, wanted)
-    stats = list(found.values())
+        by_name[topic.full_name] = yield from topic_stats_in_steps(core, topic, wanted)
+    stats = list(by_name.values())
     total: dict[str, Any] = {}
     for key in _SUMMED:
         total[key] = sum(one[key] for one in stats)
@@ -115,7 +115,7 @@ def partitioned_stats(
         "subscriptions": subscriptions,
         "compaction": _compaction([one["compaction"] for one in stats]),
         "metadata": {"partitions": partitions, "deleted": False},
-        "partitions": found if each else {},
+        "partitions": by_name if per_partition else {},
     }
 
 
@@ -133,7 +133,7 @@ def _sum_subscriptions(partitions: Iterable[dict[str, Any]]) -> Steps[dict[str, 
             yield
             known = merged.get(name)
             if known is None:
-                merged[name] = {**subscription, "consumers": [dict(each) for each in subscription["consumers"]]}
+                merged[name] = {**subscription, "consumers": [dict(consumer) for consumer in subscription["consumers"]]}
                 continue
             for key in _SUBSCRIPTION_SUMMED:
                 known[key] += subscription[key]
@@ -141,7 +141,7 @@ def _sum_subscriptions(partitions: Iterable[dict[str, Any]]) -> Steps[dict[str, 
                 known[key] = max(known[key], subscription[key])
             own = subscription["consumers"]
             _merge(known["consumers"], own, "consumerName", _CONSUMER_SUMMED, _CONSUMER_LATEST, _CONSUMER_FIRST)
-            times = [each["earliestMsgPublishTimeInBacklog"] for each in (known, subscription)]
+            times = [stats["earliestMsgPublishTimeInBacklog"] for stats in (known, subscription)]
             known["earliestMsgPublishTimeInBacklog"] = _oldest_of(times)
     return merged
 
@@ -151,8 +151,10 @@ def _merged_publishers(partitions: Iterable[list[dict[str, Any]]]) -> Steps[list
     for publishers in partitions:
         yield
         _merge(merged, publishers, "producerName", _PUBLISHER_SUMMED)
-    for each in merged:
-        each["averageMsgSize"] = each["msgThroughputIn"] / each["msgRateIn"] if each["msgRateIn"] else 0.0
+    for publisher in merged:
+        publisher["averageMsgSize"] = (
+            publisher["msgThroughputIn"] / publisher["msgRateIn"] if publisher["msgRateIn"] else 0.0
+        )
     return merged
 
 
@@ -170,7 +172,7 @@ def _merge(
     alike: dict[str, deque[int]] = {}
     for index, one in enumerate(known):
         alike.setdefault(one[name], deque()).append(index)
-    places = [found.popleft() if (found := alike.get(other[name])) else -1 for other in more]
+    places = [indices.popleft() if (indices := alike.get(other[name])) else -1 for other in more]
     taken = set(places)
     free = iter([index for index in range(len(known)) if index not in taken])
     for other, place in zip(more, places, strict=True):
@@ -186,4 +188,4 @@ def _merge(
 
 def _oldest_of(times: list[int]) -> int:
     """Returns the oldest time, or 0 or -1 when there is none."""
-    return min((each for each in times if each > 0), default=min(times, default=0))
+    return min((time_ms for time_ms in times if time_ms > 0), default=min(times, default=0))

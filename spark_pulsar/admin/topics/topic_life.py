@@ -57,11 +57,11 @@ def list_topics(core: Core, domain: str, tenant: str, namespace: str, *, with_sy
     names = registry.full_names_in(core, domain, tenant, namespace)
     if with_system:
         return names
-    found: list[str] = []
+    visible: list[str] = []
     for at in range(0, len(names), _NAMES_A_STEP):
-        found += [name for name in names[at : at + _NAMES_A_STEP] if not is_hidden(name)]
+        visible += [name for name in names[at : at + _NAMES_A_STEP] if not is_hidden(name)]
         yield
-    return found
+    return visible
 
 
 def list_partitioned(core: Core, domain: str, tenant: str, namespace: str) -> list[str]:
@@ -229,13 +229,13 @@ def partitions_in_steps(core: Core, name: TopicName) -> Steps[list[Topic]]:
     count = registry.partition_count(core, name)
     if count is None:
         return [existing(core, name)]
-    found: list[Topic] = []
+    topics: list[Topic] = []
     for index in range(count):
         topic = registry.find(core, name.at_partition(index))
         if topic is not None:
-            found.append(topic)
+            topics.append(topic)
         yield
-    return found
+    return topics
 
 
 def properties(core: Core, name: TopicName) -> dict[str, str]:

@@ -51,11 +51,11 @@ def _get_partitions(core: Core, call: Call) -> object:
     return topic_life.partition_metadata(core, call.topic, may_be_created=call.flag("checkAllowAutoCreation"))
 
 
-async def _wanted(call: Call, found: Iterable[Topic]) -> topic_stats.Wanted:
+async def _wanted(call: Call, topics: Iterable[Topic]) -> topic_stats.Wanted:
     earliest: dict[tuple[str, str], int] | None = None
     if call.flag("getEarliestTimeInBacklog"):
         earliest = {}
-        for topic in found:
+        for topic in topics:
 
             def begin(core: Core, done: Callable[[dict[str, int] | PulsarError], None], topic: Topic = topic) -> None:
                 backlog_size.with_earliest(core, topic, done)
@@ -71,9 +71,9 @@ async def _wanted(call: Call, found: Iterable[Topic]) -> topic_stats.Wanted:
     )
 
 
-async def _find_oldest(call: Call, found: Iterable[Topic]) -> None:
+async def _find_oldest(call: Call, topics: Iterable[Topic]) -> None:
     """Reads the oldest entry of each backlog, so that its age is known."""
-    for topic in found:
+    for topic in topics:
 
         def begin(core: Core, done: Callable[[object], None], topic: Topic = topic) -> None:
             backlog_size.with_oldest(core, topic, lambda _: done(None))
@@ -94,11 +94,11 @@ async def _partitioned_stats(call: Call) -> Response:
     if known is None:
         topic_life.check_namespace(core, name)
         raise Refused(404, f"Partitioned Topic {name} not found")
-    found = await read_in_slices(topic_life.partitions_in_steps(core, name))
-    await _find_oldest(call, found)
-    each = call.query.get("perPartition", "true").lower() != "false"
-    wanted = await _wanted(call, found)
-    steps = partitioned_stats.partitioned_stats(core, known.partitions, found, wanted, each=each)
+    topics = await read_in_slices(topic_life.partitions_in_steps(core, name))
+    await _find_oldest(call, topics)
+    per_partition = call.query.get("perPartition", "true").lower() != "false"
+    wanted = await _wanted(call, topics)
+    steps = partitioned_stats.partitioned_stats(core, known.partitions, topics, wanted, per_partition=per_partition)
     return await json_answer(await read_in_slices(steps))
 
 
@@ -111,9 +111,9 @@ def _partitioned_internal_stats(core: Core, call: Call) -> Steps[object]:
     known = core.state.partitioned.get(name.full)
     if known is None:
         raise Refused(404, f"Partitioned Topic {name} not found")
-    found = yield from topic_life.partitions_in_steps(core, name)
+    topics = yield from topic_life.partitions_in_steps(core, name)
     stats: dict[str, Any] = {}
-    for topic in found:
+    for topic in topics:
         if core.topics.get(topic.full_name) is not topic:
             continue  # deleted meanwhile
         stats[topic.full_name] = yield from internal_stats.internal_stats(topic, metadata=call.flag("metadata"))

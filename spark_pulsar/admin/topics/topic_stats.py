@@ -90,8 +90,8 @@ def topic_stats(core: Core, topic: Topic, wanted: Wanted = EVERYTHING) -> dict[s
 def topic_stats_in_steps(core: Core, topic: Topic, wanted: Wanted = EVERYTHING) -> Steps[dict[str, Any]]:
     """Returns what `topic_stats` does. Who comes meanwhile may be left out."""
     subscriptions: dict[str, dict[str, Any]] = {}
-    for name, each in list(topic.subscriptions.items()):
-        subscriptions[name] = yield from subscription_stats_in_steps(each, wanted)
+    for name, subscription in list(topic.subscriptions.items()):
+        subscriptions[name] = yield from subscription_stats_in_steps(subscription, wanted)
     publishers: list[dict[str, Any]] = []
     for producer in list(topic.producers.values()) if wanted.publishers else ():
         publishers.append(publisher_stats(producer))
@@ -102,12 +102,14 @@ def topic_stats_in_steps(core: Core, topic: Topic, wanted: Wanted = EVERYTHING) 
     stats = {
         "msgRateIn": rate.messages,
         "msgThroughputIn": rate.bytes,
-        "msgRateOut": sum(each["msgRateOut"] for each in subscriptions.values()),
-        "msgThroughputOut": sum(each["msgThroughputOut"] for each in subscriptions.values()),
+        "msgRateOut": sum(subscription["msgRateOut"] for subscription in subscriptions.values()),
+        "msgThroughputOut": sum(subscription["msgThroughputOut"] for subscription in subscriptions.values()),
         "bytesInCounter": topic.bytes_in,
         "msgInCounter": topic.messages_in,
-        "bytesOutCounter": topic.bytes_out_before + sum(each["bytesOutCounter"] for each in subscriptions.values()),
-        "msgOutCounter": topic.messages_out_before + sum(each["msgOutCounter"] for each in subscriptions.values()),
+        "bytesOutCounter": topic.bytes_out_before
+        + sum(subscription["bytesOutCounter"] for subscription in subscriptions.values()),
+        "msgOutCounter": topic.messages_out_before
+        + sum(subscription["msgOutCounter"] for subscription in subscriptions.values()),
         "averageMsgSize": rate.average_message_bytes,
         "msgChunkPublished": topic.state.has_chunks,
         "storageSize": backlog_size.storage_bytes(topic),
@@ -126,10 +128,10 @@ def topic_stats_in_steps(core: Core, topic: Topic, wanted: Wanted = EVERYTHING) 
         "deduplicationStatus": "Enabled" if topic.deduplicates else "Disabled",
         "compaction": _compaction(core, topic),
         "nonContiguousDeletedMessagesRanges": sum(
-            each["nonContiguousDeletedMessagesRanges"] for each in subscriptions.values()
+            subscription["nonContiguousDeletedMessagesRanges"] for subscription in subscriptions.values()
         ),
         "nonContiguousDeletedMessagesRangesSerializedSize": sum(
-            each["nonContiguousDeletedMessagesRangesSerializedSize"] for each in subscriptions.values()
+            subscription["nonContiguousDeletedMessagesRangesSerializedSize"] for subscription in subscriptions.values()
         ),
         "delayedMessageIndexSizeInBytes": delayed_delivery.index_bytes(topic),
         **({} if (epoch := exclusive_access.announced_epoch(topic)) is None else {"topicEpoch": epoch}),
@@ -159,13 +161,13 @@ def _compaction(core: Core, topic: Topic) -> dict[str, int]:
 
 
 def _oldest(core: Core, topic: Topic, wanted: Wanted) -> dict[str, Any]:
-    found = backlog_size.oldest_known(topic)
-    if found is None or found.publish_ms is None:
+    oldest = backlog_size.oldest_known(topic)
+    if oldest is None or oldest.publish_ms is None:
         return {"oldestBacklogMessageAgeSeconds": -1, "earliestMsgPublishTimeInBacklogs": 0}
     return {
-        "oldestBacklogMessageAgeSeconds": max(0, core.wall_ms - found.publish_ms) // 1000,
-        "oldestBacklogMessageSubscriptionName": found.subscription,
-        "earliestMsgPublishTimeInBacklogs": found.publish_ms if wanted.earliest is not None else 0,
+        "oldestBacklogMessageAgeSeconds": max(0, core.wall_ms - oldest.publish_ms) // 1000,
+        "oldestBacklogMessageSubscriptionName": oldest.subscription,
+        "earliestMsgPublishTimeInBacklogs": oldest.publish_ms if wanted.earliest is not None else 0,
     }
 
 
@@ -179,22 +181,22 @@ def _earliest(subscription: Subscription, wanted: Wanted) -> int:
 def subscription_stats_in_steps(subscription: Subscription, wanted: Wanted) -> Steps[dict[str, Any]]:
     """Returns the statistics of a subscription; `msgBacklog` counts entries."""
     consumers_json: list[dict[str, Any]] = []
-    for each in list(subscription.consumers) if wanted.consumers else ():
-        consumers_json.append(consumer_stats(each))
+    for consumer in list(subscription.consumers) if wanted.consumers else ():
+        consumers_json.append(consumer_stats(consumer))
         yield
     yield
     consumers = subscription.consumers
     backlog = max(0, subscription.backlog)
     delayed_entries, holes = subscription.dispatcher.delayed_count, subscription.cursor.acked.range_count()
-    rate, consumed = meters.delivered(subscription), [meters.consumed(each) for each in consumers]
+    rate, consumed = meters.delivered(subscription), [meters.consumed(consumer) for consumer in consumers]
     stats = {
         "msgRateOut": rate.messages,
         "msgThroughputOut": rate.bytes,
         "bytesOutCounter": subscription.bytes_out,
         "msgOutCounter": subscription.messages_out,
-        "msgRateRedeliver": sum(each.redelivered for each in consumed),
-        "messageAckRate": sum(each.acked for each in consumed),
-        "chunkedMessageRate": sum(each.chunks for each in consumed),
+        "msgRateRedeliver": sum(rates.redelivered for rates in consumed),
+        "messageAckRate": sum(rates.acked for rates in consumed),
+        "chunkedMessageRate": sum(rates.chunks for rates in consumed),
         "msgBacklog": backlog,
         "backlogSize": backlog_size.subscription_backlog_bytes(subscription)
         if wanted.subscription_backlog_bytes
@@ -204,15 +206,17 @@ def subscription_stats_in_steps(subscription: Subscription, wanted: Wanted) -> S
         "blockedSubscriptionOnUnackedMsgs": subscription.dispatcher.is_blocked,
         "msgDelayed": delayed_entries,
         "msgInReplay": subscription.dispatcher.replay_count,
-        "unackedMessages": sum(each.unacked for each in consumers),
+        "unackedMessages": sum(consumer.unacked for consumer in consumers),
         "type": subscription.type_name,
         "msgRateExpired": rate.expired,
         "totalMsgExpired": subscription.entries_expired,
         "msgExpired": subscription.entries_expired,
         "lastExpireTimestamp": subscription.last_expired_ms,
-        "lastConsumedFlowTimestamp": max(subscription.last_flow_ms, *(each.last_flow_ms for each in consumers), 0),
-        "lastConsumedTimestamp": max(subscription.last_sent_ms, *(each.last_sent_ms for each in consumers), 0),
-        "lastAckedTimestamp": max(subscription.last_acked_ms, *(each.last_acked_ms for each in consumers), 0),
+        "lastConsumedFlowTimestamp": max(
+            subscription.last_flow_ms, *(consumer.last_flow_ms for consumer in consumers), 0
+        ),
+        "lastConsumedTimestamp": max(subscription.last_sent_ms, *(consumer.last_sent_ms for consumer in consumers), 0),
+        "lastAckedTimestamp": max(subscription.last_acked_ms, *(consumer.last_acked_ms for consumer in consumers), 0),
         "lastMarkDeleteAdvancedTimestamp": subscription.last_moved_ms,
         "consumers": consumers_json,
         "isDurable": subscription.is_durable,

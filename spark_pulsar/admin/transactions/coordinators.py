@@ -41,10 +41,10 @@ def open_transaction(core: Core, txn_id: TransactionId) -> Transaction:
     with a stack trace to the request that aborts it."""
     if not 0 <= txn_id.most < coordinator.count_of(core):
         raise Refused(404, f"Transaction coordinator with id {txn_id.most} not found!")
-    found = core.state.transactions.get(txn_id)
-    if found is None:
+    transaction = core.state.transactions.get(txn_id)
+    if transaction is None:
         raise Refused(404, f"The transaction with this txdID `{txn_id}`not found ")
-    return found
+    return transaction
 
 
 def low_water_marks(core: Core) -> Steps[dict[int, int]]:
@@ -178,12 +178,12 @@ def _slow(core: Core, call: Call) -> Steps[dict[str, Any]]:
     timeout_ms = whole_number_in_path(call.parts["timeout"])
     check_enabled(core)
     chosen = _chosen(core, call)
-    found: dict[str, Any] = {}
+    slow: dict[str, Any] = {}
     for transaction in list(core.state.transactions.values()):
         yield
         if transaction.timeout_ms > timeout_ms and chosen in (None, transaction.txn_id.most):
-            found[str(transaction.txn_id)] = yield from _metadata_of(core, transaction)
-    return found
+            slow[str(transaction.txn_id)] = yield from _metadata_of(core, transaction)
+    return slow
 
 
 def _abort(core: Core, call: Call) -> None:

@@ -33,20 +33,20 @@ _SUBSCRIPTION: Final = f"{_TOPIC}/{{subscription}}"
 def _topic(core: Core, call: Call) -> Topic:
     parts = call.parts
     name = topic_name("persistent", parts["tenant"], parts["namespace"], parts["topic"])
-    found = registry.find(core, name)
-    if found is None:
+    topic = registry.find(core, name)
+    if topic is None:
         raise Refused(404, f"Topic not found {name.full}")
-    return found
+    return topic
 
 
 def _subscription(core: Core, call: Call) -> Subscription:
     """Finds the subscription of a path; 404 when there is none. Differs from Apache Pulsar, which answers 500 with a
     stack trace."""
     topic, name = _topic(core, call), call.parts["subscription"]
-    found = topic.subscriptions.get(name)
-    if found is None:
+    subscription = topic.subscriptions.get(name)
+    if subscription is None:
         raise Refused(404, f"{topic.full_name} not found subscription : {name}")
-    return found
+    return subscription
 
 
 def _marks(core: Core, call: Call, *, is_used: bool) -> Steps[dict[str, Any]]:
