@@ -47,7 +47,7 @@ def listeners(text: str) -> tuple[Listener, ...]:
     ValueError."""
     urls: dict[str, dict[str, str]] = {}
     names_of: dict[str, str] = {}
-    for entry in (each.strip() for each in text.split(",")):
+    for entry in (part.strip() for part in text.split(",")):
         match = _ENTRY.fullmatch(entry)
         if match is None or not 0 < int(match[4]) < 65_536:
             raise ValueError(
@@ -60,4 +60,4 @@ def listeners(text: str) -> tuple[Listener, ...]:
         if _KINDS[scheme] in urls.setdefault(name, {}):
             raise ValueError(f"want each scheme once in a listener, {name} has two of {scheme}")
         urls[name][_KINDS[scheme]] = f"{scheme}://{address}"
-    return tuple(Listener(name, Addresses(**found)) for name, found in urls.items())
+    return tuple(Listener(name, Addresses(**by_scheme)) for name, by_scheme in urls.items())

@@ -26,6 +26,7 @@ from .keys import (
     STORAGE,
     Section,
     address,
+    integer,
     is_partitioned,
     limit,
     mebibytes,
@@ -46,7 +47,6 @@ from .keys import (
     subscription_types,
     switch,
     times,
-    whole,
 )
 
 _RETENTION: Final = Section(
@@ -61,9 +61,11 @@ _STATISTICS: Final = Section("Statistics")
 
 AUTHORIZATION_PROVIDER: Final = "org.apache.pulsar.broker.authorization.PulsarAuthorizationProvider"
 
-_entry_size: Final = whole(1, MAX_SUBMIT_BYTES // 4)
+_entry_size: Final = integer(1, MAX_SUBMIT_BYTES // 4)
 """Size of one entry: with all that a turn takes in besides, it has to fit into one submit."""
-_compatibility: Final = one_of(tuple(each.value for each in Compatibility if each is not Compatibility.UNDEFINED))
+_compatibility: Final = one_of(
+    tuple(strategy.value for strategy in Compatibility if strategy is not Compatibility.UNDEFINED)
+)
 
 
 # A table: a key's name, reader, default and rules in one line, its meaning in the next.

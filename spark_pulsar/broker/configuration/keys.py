@@ -96,7 +96,9 @@ SECURITY: Final = Section("Security")
 
 def keys_of(config: type) -> dict[str, tuple[str, Key]]:
     """Lists the keys of a configuration class: field and key, by Pulsar's name."""
-    return {each.metadata["key"].name: (each.name, each.metadata["key"]) for each in fields(config) if each.metadata}
+    return {
+        field.metadata["key"].name: (field.name, field.metadata["key"]) for field in fields(config) if field.metadata
+    }
 
 
 def setting_text(value: object) -> str:
@@ -104,7 +106,7 @@ def setting_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def whole(low: int, high: int, besides: str = "") -> Callable[[str], int]:
+def integer(low: int, high: int, besides: str = "") -> Callable[[str], int]:
     """Makes a reader of a whole number within bounds; `besides` explains one of them in the error."""
 
     def read(text: str) -> int:
@@ -120,15 +122,15 @@ def times(factor: int, read: Callable[[str], int]) -> Callable[[str], int]:
     return lambda text: read(text) * factor
 
 
-natural: Final = whole(0, INT)
+natural: Final = integer(0, INT)
 """Numbers from 0 on. Apache Pulsar's own are no larger."""
-positive: Final = whole(1, INT)
-limit: Final = whole(-1, INT, ", -1 for no limit")
-signed: Final = whole(-INT - 1, INT)
+positive: Final = integer(1, INT)
+limit: Final = integer(-1, INT, ", -1 for no limit")
+signed: Final = integer(-INT - 1, INT)
 """Any number; a negative one means the same as none."""
-natural_long: Final = whole(0, LONG)
+natural_long: Final = integer(0, LONG)
 """Number of bytes, or of milliseconds."""
-signed_long: Final = whole(-LONG - 1, LONG)
+signed_long: Final = integer(-LONG - 1, LONG)
 """Number of bytes; a negative one means the same as none."""
 seconds: Final = times(1000, positive)
 """Seconds as milliseconds."""
@@ -150,10 +152,10 @@ def share(text: str) -> float:
 
 def hosts(text: str) -> tuple[str, ...]:
     """Reads names or addresses of hosts, separated by commas."""
-    found = tuple(each.strip().strip("[]").lower() for each in text.split(","))
-    if not all(re.fullmatch(r"[^\s/\[\],]+", each) for each in found):
+    names = tuple(part.strip().strip("[]").lower() for part in text.split(","))
+    if not all(re.fullmatch(r"[^\s/\[\],]+", name) for name in names):
         raise ValueError("want hosts, separated by commas, without scheme and port")
-    return found
+    return names
 
 
 def address(text: str) -> str:
@@ -167,10 +169,10 @@ def names(known: tuple[str, ...] = ()) -> Callable[[str], tuple[str, ...]]:
     """Makes a reader of words, separated by commas; of these, if some are given."""
 
     def read(text: str) -> tuple[str, ...]:
-        found = tuple(each.strip() for each in text.split(",") if each.strip())
-        if not found or (known and not set(found) <= set(known)):
+        names = tuple(part.strip() for part in text.split(",") if part.strip())
+        if not names or (known and not set(names) <= set(known)):
             raise ValueError(f"want some of {', '.join(known)}, by commas" if known else "want names, by commas")
-        return found
+        return names
 
     return read
 
@@ -203,10 +205,10 @@ _TYPES: Final = ("Exclusive", "Shared", "Failover", "Key_Shared")
 
 def subscription_types(text: str) -> frozenset[str]:
     """Reads subscription types, separated by commas."""
-    found = frozenset(part.strip() for part in text.split(",") if part.strip())
-    if not found or not found <= set(_TYPES):
+    types = frozenset(part.strip() for part in text.split(",") if part.strip())
+    if not types or not types <= set(_TYPES):
         raise ValueError(f"want some of {', '.join(_TYPES)}, by commas")
-    return found
+    return types
 
 
 def namespaces(text: str) -> tuple[str, ...]:

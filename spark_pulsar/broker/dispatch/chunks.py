@@ -65,7 +65,7 @@ class ChunkBook:
 
     def count(self) -> int:
         """Counts the chunks that wait."""
-        return self.free.count() + sum(each.count() for each in self.waiting.values())
+        return self.free.count() + sum(ranges.count() for ranges in self.waiting.values())
 
     def owner(self, uuid: str) -> Consumer | None:
         """Finds the consumer of a chunked message; None when none of its chunks was sent."""
@@ -95,7 +95,7 @@ class ChunkBook:
         if self.free:
             yield from list(self.free)
             self.free.clear()
-        for consumer in [each for each in self.waiting if each.can_receive]:
+        for consumer in [consumer for consumer in self.waiting if consumer.can_receive]:
             yield from self.waiting.pop(consumer)
 
     def left(self, consumer: Consumer) -> list[EntryRange]:
@@ -105,32 +105,32 @@ class ChunkBook:
             self._remove_message(uuid)
         return list(self.waiting.pop(consumer, ()))
 
-    def whole(self, ranges: Iterable[EntryRange]) -> list[EntryRange]:
+    def with_all_chunks(self, ranges: Iterable[EntryRange]) -> list[EntryRange]:
         """Completes ranges to redeliver with all chunks of their messages, which any consumer may get then."""
-        found = RangeSet(ranges)
+        completed = RangeSet(ranges)
         if self._uuids:
-            uuids = {self._uuids[place] for place in self._places_in(found)}
+            uuids = {self._uuids[place] for place in self._places_in(completed)}
             for uuid in uuids:
                 for ledger_id, entry_id in self._messages[uuid].places:
-                    found.add(ledger_id, entry_id, entry_id + 1)
+                    completed.add(ledger_id, entry_id, entry_id + 1)
                 self._remove_message(uuid)
-        return list(found)
+        return list(completed)
 
     def done(self, ranges: Iterable[EntryRange]) -> None:
         """Discards acknowledged chunks, and messages of which none is left."""
         if not self:
             return
-        found = RangeSet(ranges)
-        for place in self._places_in(found):
+        acked = RangeSet(ranges)
+        for place in self._places_in(acked):
             uuid = self._uuids.pop(place)
             message = self._messages[uuid]
             del message.places[place]
             if not message.places:
                 self._remove_message(uuid)
-        for ledger_id, first, end in found:
+        for ledger_id, first, end in acked:
             self.free.remove(ledger_id, first, end)
         for consumer, waiting in list(self.waiting.items()):
-            for ledger_id, first, end in found:
+            for ledger_id, first, end in acked:
                 waiting.remove(ledger_id, first, end)
             if not waiting:
                 del self.waiting[consumer]

@@ -84,9 +84,9 @@ class CompactedDispatcher(ExclusiveDispatcher):
             reader.end = info.entries
             self._ledger_id, self._next = info.ledger_id, compaction.entry_before(self.position)
         budget = min(self.core.config.max_dispatch_bytes, self.turn_bytes)
-        lost = [each for each in self.subscription.topic.state.damages if each.accepted]
+        lost = [damage for damage in self.subscription.topic.state.damages if damage.accepted]
         while self._next < info.entries and budget > 0 and self.turn_entries > 0:
-            if lost and any(each.holds(info.ledger_id, self._next) for each in lost):
+            if lost and any(damage.holds(info.ledger_id, self._next) for damage in lost):
                 self._next += 1
                 continue
             run = reader.find(info.ledger_id, self._next)

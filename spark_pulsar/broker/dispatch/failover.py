@@ -123,11 +123,13 @@ class FailoverDispatcher(CompactedDispatcher):
         (FO-3), or on a ring, where it is the first one behind the topic (FO-4)."""
         partition = self.subscription.topic.partition
         if partition >= 0 and not self.core.config.failover_ring_for_partitions:
-            best = bisect_right(consumers, consumers[0].priority, key=lambda each: each.priority)
+            best = bisect_right(consumers, consumers[0].priority, key=lambda consumer: consumer.priority)
             return consumers[partition % best]
         first = self._on_ring[0]
         nearest = first.priority, self._distances[first]
-        return self._on_ring[bisect_right(self._on_ring, nearest, key=lambda each: self._by_distance(each)[:2]) - 1]
+        return self._on_ring[
+            bisect_right(self._on_ring, nearest, key=lambda consumer: self._by_distance(consumer)[:2]) - 1
+        ]
 
     def _distance(self, consumer: Consumer) -> int:
         return min(

@@ -86,9 +86,11 @@ class RedeliveringDispatcher(Dispatcher):
         if not held:
             return
         if self.chunks:
-            whole = self.chunks.whole(held)
+            completed = self.chunks.with_all_chunks(held)
             held = [
-                (each, *piece) for each, first, end in whole for piece in consumer.pending.pieces_in(each, first, end)
+                (ledger_id, *piece)
+                for ledger_id, first, end in completed
+                for piece in consumer.pending.pieces_in(ledger_id, first, end)
             ]
         unacked = consumer.unacked
         for ledger_id, first, end in held:

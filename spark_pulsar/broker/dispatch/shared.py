@@ -27,7 +27,7 @@ class SharedDispatcher(RedeliveringDispatcher):
 
     def attach(self, consumer: Consumer) -> None:
         consumers = self.subscription.consumers
-        consumers.sort(key=lambda each: each.priority)  # stable: order of arrival inside a level (SH-2)
+        consumers.sort(key=lambda consumer: consumer.priority)  # stable: order of arrival inside a level (SH-2)
         if len(consumers) == 1:
             self.rewind()
 

@@ -164,7 +164,11 @@ class Topic(HasCounters):
         """The last entry that a consumer may get, at or before the max read position (RD-3, TX-11)."""
         position, withheld = self.ledger.last_passed(self.max_read_position), self.ledger.withheld
         while withheld and withheld.contains(*position):
-            ranges = [each for each in withheld.ranges_of(position.ledger_id) if each[0] <= position.entry_id]
+            ranges = [
+                entry_range
+                for entry_range in withheld.ranges_of(position.ledger_id)
+                if entry_range[0] <= position.entry_id
+            ]
             position = self.ledger.last_passed(Position(position.ledger_id, ranges[-1][0] - 1))
         return position
 

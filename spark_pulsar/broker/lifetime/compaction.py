@@ -110,7 +110,7 @@ def begin(core: Core) -> None:
 def stop_topic(core: Core, topic: Topic) -> None:
     """Stops the compaction of a topic that is deleted."""
     topic_id = topic.state.topic_id
-    for run in [each for each in core.compactions.running.values() if each.topic is topic]:
+    for run in [run for run in core.compactions.running.values() if run.topic is topic]:
         del core.compactions.running[run.token]
         core.effects.append(StopCompaction(run.token))
     core.compactions.statuses.pop(topic_id, None)

@@ -119,8 +119,8 @@ def note(core: Core, topic: Topic, run: EntryRun) -> None:
     counts = run.message_counts
     if counts is not None and 1 not in counts:  # messages with a time are never batched (DEL-1)
         return
-    found = delays_in(run.buffer, run.starts, run.ends)
-    later = [delay for delay in found if delay.deliver_at_ms > core.wall_ms]
+    delays = delays_in(run.buffer, run.starts, run.ends)
+    later = [delay for delay in delays if delay.deliver_at_ms > core.wall_ms]
     if not later:
         return
     entry_ids = [run.first_entry_id + delay.number for delay in later]
@@ -159,8 +159,8 @@ def count(subscription: Subscription) -> int:
         return 0
     cursor = subscription.cursor
     waiting = held.count_after(*cursor.mark_delete)
-    fewer, more = sorted((held, cursor.acked), key=lambda each: each.range_count())
-    return waiting - sum(more.count_between(*each) for each in fewer)
+    fewer, more = sorted((held, cursor.acked), key=lambda ranges: ranges.range_count())
+    return waiting - sum(more.count_between(*entry_range) for entry_range in fewer)
 
 
 def index_bytes(topic: Topic) -> int:

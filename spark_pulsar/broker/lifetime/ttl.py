@@ -137,8 +137,8 @@ class TtlMonitor:
         """Counts the life of delayed entries from now on, where TTL begins at the delivery (TTL-6, DEL-6)."""
         if self._from_delivery:
             deadline_ms = self.core.wall_ms + self.age_ms
-            for each in ranges:
-                self._note_surely(TtlOutlier(deadline_ms, *each))
+            for entry_range in ranges:
+                self._note_surely(TtlOutlier(deadline_ms, *entry_range))
             self._arm(deadline_ms)
 
     def has_expired(self, run: EntryRun, index: int, horizon_ms: int) -> bool:
@@ -208,7 +208,7 @@ class TtlMonitor:
             self._outliers.remove(due)
             return _Scan(self, Position(due.ledger_id, due.first), Position(due.ledger_id, due.end))
         end = self.topic.last_add_confirmed.next_in_ledger
-        wanted = min((each.cursor.mark_delete for each in self._subscriptions()), default=None)
+        wanted = min((subscription.cursor.mark_delete for subscription in self._subscriptions()), default=None)
         if wanted is None:
             return _Scan(self, end, end, is_search=True)
         self._position = max(self._position, wanted.next_in_ledger)
@@ -216,7 +216,9 @@ class TtlMonitor:
             self._must_survey = False
             last = min(self.topic.ledger.advance(wanted, _SURVEYED_ENTRIES).next_in_ledger, end)
             # The survey notes again the outliers that it finds.
-            self._outliers = [each for each in self._outliers if Position(each.ledger_id, each.first) >= last]
+            self._outliers = [
+                outlier for outlier in self._outliers if Position(outlier.ledger_id, outlier.first) >= last
+            ]
             return _Scan(self, self._position, last, is_survey=True)
         return _Scan(self, self._position, end, is_search=True)
 
@@ -293,11 +295,11 @@ class TtlMonitor:
         """Adds an outlier; when there are too many, one of them takes it in with all that is between."""
         if self._note(outlier):
             return
-        for index, each in enumerate(self._outliers):
-            if each.ledger_id == outlier.ledger_id:
-                first, end = min(each.first, outlier.first), max(each.end, outlier.end)
+        for index, known in enumerate(self._outliers):
+            if known.ledger_id == outlier.ledger_id:
+                first, end = min(known.first, outlier.first), max(known.end, outlier.end)
                 self._outliers[index] = TtlOutlier(
-                    min(each.deadline_ms, outlier.deadline_ms), outlier.ledger_id, first, end
+                    min(known.deadline_ms, outlier.deadline_ms), outlier.ledger_id, first, end
                 )
                 return
         self._outliers.append(outlier)  # at most one for each ledger

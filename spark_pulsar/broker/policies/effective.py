@@ -103,29 +103,29 @@ class PolicyBook:
         known = self._by_texts.get(texts)
         if known is None:
             levels = [policies.stored(text).document for text in texts if text]
-            found = policies.effective(policies.merged(levels), self._config)
-            known = self._by_texts[texts] = found, _without_limits(found)
+            effective = policies.effective(policies.merged(levels), self._config)
+            known = self._by_texts[texts] = effective, _without_limits(effective)
         return known
 
 
-def _without_limits(found: EffectivePolicies) -> EffectivePolicies:
+def _without_limits(effective: EffectivePolicies) -> EffectivePolicies:
     """Returns the policies of a system topic, which has no limits of clients (PR-13, SUB-5, CUR-18, TN-10)."""
     return replace(
-        found, max_producers=0, max_consumers=0, max_consumers_per_subscription=0, max_subscriptions=0, max_topics=0
+        effective, max_producers=0, max_consumers=0, max_consumers_per_subscription=0, max_subscriptions=0, max_topics=0
     )
 
 
-def _deleting_nothing(found: EffectivePolicies, topic: TopicState) -> EffectivePolicies:
+def _deleting_nothing(effective: EffectivePolicies, topic: TopicState) -> EffectivePolicies:
     """Returns the policies of a damaged topic, of which nothing is deleted by itself: its own policies may be lost too,
     and entries that cannot be read must not be skipped in silence."""
     return replace(
-        found,
+        effective,
         retention=RetentionPolicy(NO_LIMIT, NO_LIMIT),
         message_ttl_s=0,
         size_quota=BacklogQuota(),
         age_quota=BacklogQuota(),
-        deduplication=found.deduplication or bool(topic.sequences),
+        deduplication=effective.deduplication or bool(topic.sequences),
         compaction_threshold_bytes=0,
         subscription_expiration_minutes=0,
-        inactive_topic=replace(found.inactive_topic, delete_while_inactive=False),
+        inactive_topic=replace(effective.inactive_topic, delete_while_inactive=False),
     )

@@ -223,7 +223,7 @@ def _check_age(core: Core, topic: Topic) -> None:
     if watch is None or not watch.has_age:
         return
 
-    def found(oldest: OldestEntry | None) -> None:
+    def enforce(oldest: OldestEntry | None) -> None:
         if topic.quota is not watch or core.topics.get(topic.full_name) is not topic:
             return
         excess = _age_excess(core, topic, oldest)
@@ -241,7 +241,7 @@ def _check_age(core: Core, topic: Topic) -> None:
         elif oldest is not None and oldest is not topic.oldest:  # it could not be read
             _check_age_at(core, topic, core.wall_ms + _AGAIN_MS)
 
-    backlog_size.with_oldest(core, topic, found)
+    backlog_size.with_oldest(core, topic, enforce)
 
 
 def _evict_age(core: Core, topic: Topic, watch: QuotaWatch) -> None:
@@ -294,15 +294,15 @@ def admit(core: Core, topic: Topic, go_on: Callable[[PulsarError | None], None])
         go_on(None)
         return
 
-    def found(oldest: OldestEntry | None) -> None:
-        _judge_size(core, topic, oldest, lambda size: judged(size, _age_excess(core, topic, oldest)))
+    def judge(oldest: OldestEntry | None) -> None:
+        _judge_size(core, topic, oldest, lambda size: decide(size, _age_excess(core, topic, oldest)))
 
-    def judged(*found: Excess | None) -> None:
-        for excess in found:
+    def decide(*excesses: Excess | None) -> None:
+        for excess in excesses:
             if excess is not None and excess.quota.policy != BACKLOG_EVICTION:
                 kind = BacklogQuotaExceeded if excess.quota.policy == PRODUCER_EXCEPTION else BacklogQuotaHold
                 go_on(kind(f"Cannot create producer on topic with backlog quota exceeded: {excess.text}"))
                 return
         go_on(None)
 
-    backlog_size.with_oldest(core, topic, found)
+    backlog_size.with_oldest(core, topic, judge)

@@ -173,7 +173,7 @@ def mixed_batch_error(producer: Producer) -> PulsarError:
 
 def _rises(lows: Sequence[int], highs: Sequence[int] | None, counts: Sequence[int]) -> bool:
     """Returns whether every entry's ids lie above those of the entry before it."""
-    first, each = lows[0], counts[0]
+    first, count = lows[0], counts[0]
     number = len(lows)
     if lows[-1] + counts[-1] >= _ABOVE_ALL:
         return False
@@ -181,7 +181,7 @@ def _rises(lows: Sequence[int], highs: Sequence[int] | None, counts: Sequence[in
         return highs[-1] < _ABOVE_ALL and all(map(le, lows, highs)) and all(map(lt, highs, lows[1:]))
     if number == 1:
         return True
-    if counts.count(each) == number and lows == list(range(first, first + number * each, each)):
+    if counts.count(count) == number and lows == list(range(first, first + number * count, count)):
         return True
     return all(map(le, map(add, lows, counts), lows[1:]))
 

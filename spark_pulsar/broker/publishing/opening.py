@@ -88,7 +88,7 @@ def _join(core: Core, session: Session, command: CommandProducer, topic: Topic, 
     if limit and len(topic.producers) >= limit and not fences:
         raise ProducerBusy(f"Topic '{topic.name}' reached max producers limit")
     limit = 0 if topic.name.is_system else core.config.max_same_address_producers
-    if limit and sum(each.session.host == session.host for each in topic.producers.values()) >= limit and not fences:
+    if limit and sum(other.session.host == session.host for other in topic.producers.values()) >= limit and not fences:
         raise ProducerBusy(f"Topic '{topic.name}' reached max same address producers limit")
     schema_version = admission.admit_producer(core, topic, command)
     initial = command.initial_subscription_name

@@ -80,7 +80,7 @@ class PublishLimit:
             self.onward.let_through(producer)
         if producer in self._runs_of:
             mine = [sends for owner, sends in self._held if owner is producer]
-            self._held = deque(each for each in self._held if each[0] is not producer)
+            self._held = deque(held for held in self._held if held[0] is not producer)
             self._note_gone(producer, len(mine))
             for sends in mine:
                 self._store_at_once(producer, sends)
@@ -95,7 +95,7 @@ class PublishLimit:
         self._note_gone(producer, held)
         self._stale += held
         if self._stale * 2 > len(self._held):  # each is moved once or twice, however many leave
-            self._held = deque(each for each in self._held if each[0] in self._runs_of)
+            self._held = deque(held for held in self._held if held[0] in self._runs_of)
             self._stale = 0
 
     def change(self, rate: PublishRate) -> None:

@@ -76,20 +76,20 @@ class _Resolution:
         known = self._known.get(pair)
         if known is not None:
             return known
-        self._count(len(writer.fields) + len(reader.fields) + sum(len(each.aliases) for each in reader.fields))
+        self._count(len(writer.fields) + len(reader.fields) + sum(len(field.aliases) for field in reader.fields))
         before = len(self._fitting)
         self._known[pair] = True
         self._fitting.append(pair)
-        written = {each.name: each for each in writer.fields}
-        for each in reader.fields:
-            source = _written_as(each, written)
-            if (each.default is NO_DEFAULT) if source is None else not self.fits(each.type, source.type):
+        written = {field.name: field for field in writer.fields}
+        for field in reader.fields:
+            source = _written_as(field, written)
+            if (field.default is NO_DEFAULT) if source is None else not self.fits(field.type, source.type):
                 break
         else:
             return True
         # What was found to fit meanwhile may have relied on this pair.
-        for found in self._fitting[before:]:
-            del self._known[found]
+        for fitting in self._fitting[before:]:
+            del self._known[fitting]
         del self._fitting[before:]
         self._known[pair] = False
         return False
@@ -116,7 +116,7 @@ def _same_name(reader: AvroType, writer: AvroType) -> bool:
 
 def _written_as(wanted: AvroField, written: Mapping[str, AvroField]) -> AvroField | None:
     """Finds the writer's field for a reader's field, by its name or one of its aliases."""
-    found = written.get(wanted.name)
-    if found is None and wanted.aliases:
-        found = next((written[alias] for alias in sorted(wanted.aliases) if alias in written), None)
-    return found
+    field = written.get(wanted.name)
+    if field is None and wanted.aliases:
+        field = next((written[alias] for alias in sorted(wanted.aliases) if alias in written), None)
+    return field

@@ -81,14 +81,14 @@ def _check_avro(schema: Schema) -> None:
     from spark_pulsar.model import avro
 
     try:
-        found = avro.parse(schema.data)
+        avro_type = avro.parse(schema.data)
     except avro.InvalidAvro as error:
         if schema.type is SchemaType.JSON and old_json_schema(schema.data) is not None:
             return
         raise InvalidSchema(
             f"Invalid schema definition data for {schema.type.name} schema caused by {error}"
         ) from error
-    if schema.type is SchemaType.AVRO and found.kind == "union":
+    if schema.type is SchemaType.AVRO and avro_type.kind == "union":
         raise InvalidSchema("Avro schema typed [UNION] is not supported")
 
 

@@ -53,7 +53,7 @@ def from_wire(schema: WireSchema) -> Schema:
 
 def versions_of(core: Core, topic: TopicName) -> list[StoredSchema]:
     """Lists the schemas of a topic, oldest first; none when they were deleted."""
-    return [each for each in core.state.schemas.get(name_of(topic), ()) if not each.is_deleted]
+    return [stored for stored in core.state.schemas.get(name_of(topic), ()) if not stored.is_deleted]
 
 
 def latest(core: Core, topic: TopicName) -> StoredSchema | None:
@@ -64,21 +64,21 @@ def latest(core: Core, topic: TopicName) -> StoredSchema | None:
 
 def at_version(core: Core, topic: TopicName, version: int) -> StoredSchema | None:
     """Finds the schema with this version."""
-    return next((each for each in versions_of(core, topic) if each.version == version), None)
+    return next((stored for stored in versions_of(core, topic) if stored.version == version), None)
 
 
 def equal_version(core: Core, topic: TopicName, schema: Schema) -> int | None:
     """Finds the version that says the same as `schema`."""
     versions = versions_of(core, topic)
-    alike = [each for each in versions if each.schema.type is schema.type]
-    same_bytes = next((each.version for each in alike if each.schema.data == schema.data), None)
+    alike = [stored for stored in versions if stored.schema.type is schema.type]
+    same_bytes = next((stored.version for stored in alike if stored.schema.data == schema.data), None)
     if same_bytes is not None:
         return same_bytes
     if not alike:
         return None
     from . import compatibility
 
-    return next((each.version for each in alike if compatibility.are_equal(each.schema, schema)), None)
+    return next((stored.version for stored in alike if compatibility.are_equal(stored.schema, schema)), None)
 
 
 def strategy_of(core: Core, topic: TopicName) -> Compatibility:
@@ -110,7 +110,7 @@ def _check_room(core: Core, topic: TopicName, schema: Schema) -> None:
     """Raises TooManySchemas when one more schema would exceed the versions, or the bytes of all of them, that are kept
     for a topic: all are in memory."""
     config, versions = core.config, versions_of(core, topic)
-    size_bytes = sum(definitions.size_of(each.schema) for each in versions) + definitions.size_of(schema)
+    size_bytes = sum(definitions.size_of(stored.schema) for stored in versions) + definitions.size_of(schema)
     if 0 < config.max_schema_versions <= len(versions):
         held = f"{len(versions)} versions of its schema, the most that schemaMaxVersionsPerTopic allows"
     elif 0 < config.max_schema_total_bytes < size_bytes:
@@ -139,9 +139,11 @@ def check_may_follow(core: Core, topic: TopicName, schema: Schema) -> None:
         return
     from . import compatibility
 
-    existing = [each.schema for each in versions_of(core, topic)]
+    existing = [stored.schema for stored in versions_of(core, topic)]
     if not strategy.is_transitive:
-        existing = [each for each in existing[-1:] if each.type is not schema.type or each.data != schema.data]
+        existing = [
+            earlier for earlier in existing[-1:] if earlier.type is not schema.type or earlier.data != schema.data
+        ]
     compatibility.check_follows(existing, schema, strategy)
 
 
@@ -181,8 +183,8 @@ def delete_namespace(core: Core, namespace: str) -> None:
 def _changed(core: Core, name: str) -> None:
     groups = core.schema_groups
     if len(groups) >= _MOST_GROUPS:  # a durable schema needs no entry here; names come and go for ever
-        for each in [each for each, group in groups.items() if not core.is_awaited(group)]:
-            del groups[each]
+        for key in [key for key, group in groups.items() if not core.is_awaited(group)]:
+            del groups[key]
     groups[name] = core.group_of_now
 
 

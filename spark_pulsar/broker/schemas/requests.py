@@ -26,13 +26,13 @@ def on_get_schema(core: Core, session: Session, command: CommandGetSchema) -> No
     NONE (SC-9, SC-10)."""
     name = TopicName.parse(command.topic)
     if command.HasField("schema_version"):
-        found = registry.at_version(core, name, _version(command.schema_version))
+        stored = registry.at_version(core, name, _version(command.schema_version))
     else:
-        found = registry.latest(core, name)
-    if found is None:
+        stored = registry.latest(core, name)
+    if stored is None:
         raise TopicNotFound(f"Topic not found or no-schema {command.topic}")
     answer = commands.schema_found(
-        command.request_id, _on_wire(registry.name_of(name), found), registry.version_bytes(found.version)
+        command.request_id, _on_wire(registry.name_of(name), stored), registry.version_bytes(stored.version)
     )
     core.when_group_durable(registry.group_of(core, name), lambda: core.send(session, answer))
 
@@ -68,8 +68,8 @@ def _version(data: bytes) -> int:
 
 def _on_wire(name: str, stored: StoredSchema) -> WireSchema:
     schema = stored.schema
-    found = WireSchema(name=name, schema_data=schema.data)
-    found.type = WireSchema.Type.ValueType(max(int(schema.type), int(SchemaType.NONE)))
+    wire_schema = WireSchema(name=name, schema_data=schema.data)
+    wire_schema.type = WireSchema.Type.ValueType(max(int(schema.type), int(SchemaType.NONE)))
     for key, value in schema.properties.items():
-        found.properties.add(key=key, value=value)
-    return found
+        wire_schema.properties.add(key=key, value=value)
+    return wire_schema

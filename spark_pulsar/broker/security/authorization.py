@@ -162,10 +162,10 @@ def _parsed(text: str) -> tuple[Permissions, str]:
     no rights."""
     policies: dict[str, Any] = json.loads(text)
     try:
-        found = Permissions.from_json(policies.get(AUTH_POLICIES) or {})
+        permissions = Permissions.from_json(policies.get(AUTH_POLICIES) or {})
     except PulsarError:
-        found = _NONE
-    return found, policies.get(SUBSCRIPTION_AUTH_MODE) or "None"
+        permissions = _NONE
+    return permissions, policies.get(SUBSCRIPTION_AUTH_MODE) or "None"
 
 
 def flaw_of_roles(principal: Principal, proxy_roles: Collection[str], *, may_name_itself: bool = False) -> str:

@@ -29,9 +29,9 @@ def begin(core: Core) -> None:
     def changed(namespace: str, topic: str | None) -> None:
         if topic is not None:  # topics have no permissions in their own policies
             return
-        found = authorization.permissions_of(core, namespace), authorization.auth_mode_of(core, namespace)
-        if known.get(namespace) != found:
-            known[namespace] = found
+        access = authorization.permissions_of(core, namespace), authorization.auth_mode_of(core, namespace)
+        if known.get(namespace) != access:
+            known[namespace] = access
             close_revoked(core, namespace)
         if namespace not in core.state.namespaces:
             del known[namespace]
@@ -45,10 +45,10 @@ def close_revoked(core: Core, namespace: str) -> None:
     if not core.config.authorization_enabled:
         return
     tenant, separator, _ = namespace.partition("/")
-    named = [namespace] if separator else [each for each in core.state.namespaces if each.startswith(f"{tenant}/")]
-    for each in named:
+    named = [namespace] if separator else [name for name in core.state.namespaces if name.startswith(f"{tenant}/")]
+    for name in named:
         for domain in (PERSISTENT, NON_PERSISTENT):
-            for full_name in registry.full_names_in(core, domain, tenant, each.partition("/")[2]):
+            for full_name in registry.full_names_in(core, domain, tenant, name.partition("/")[2]):
                 topic = core.topics.get(full_name)
                 if topic is not None:
                     _close_revoked(core, topic)

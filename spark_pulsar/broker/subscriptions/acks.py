@@ -62,19 +62,19 @@ def on_ack(core: Core, session: Session, command: CommandAck) -> None:
         _answer(core, consumer, request_id)
         return
     wants_receipt = request_id is not None
-    whole: list[EntryRange] = []
+    ranges: list[EntryRange] = []
     partial: list[BatchSet] = []
     for message_id in command.message_id:
         ledger_id, entry_id = signed(message_id.ledgerId), signed(message_id.entryId)
         if message_id.ack_set:
             partial.append((ledger_id, entry_id, ack_sets.mask(message_id.ack_set)))
         else:
-            whole.append((ledger_id, entry_id, entry_id + 1))
+            ranges.append((ledger_id, entry_id, entry_id + 1))
     if command.ack_type == CommandAck.Individual:
-        _ack_each(core, consumer, whole, partial, wants_receipt=wants_receipt)
-    elif len(whole) + len(partial) == 1:  # ACK-3: exactly one id, else ignored
-        if whole:
-            position, bits = Position(*whole[0][:2]), None
+        _ack_each(core, consumer, ranges, partial, wants_receipt=wants_receipt)
+    elif len(ranges) + len(partial) == 1:  # ACK-3: exactly one id, else ignored
+        if ranges:
+            position, bits = Position(*ranges[0][:2]), None
         else:
             position, bits = Position(*partial[0][:2]), partial[0][2]
         properties = {pair.key: str(signed(pair.value)) for pair in command.properties}
@@ -88,7 +88,7 @@ def _ack_in_transaction(core: Core, consumer: Consumer, command: CommandAck) -> 
     txn_id = TransactionId(command.txnid_most_bits, command.txnid_least_bits)
     pending_acks.check_open(core, consumer, txn_id)
     ledger = consumer.subscription.topic.ledger
-    whole: list[EntryRange] = []
+    ranges: list[EntryRange] = []
     partial: list[BatchSet] = []
     sizes: dict[tuple[int, int], int] = {}
     for message_id in command.message_id:
@@ -97,19 +97,19 @@ def _ack_in_transaction(core: Core, consumer: Consumer, command: CommandAck) -> 
             partial.append((ledger_id, entry_id, ack_sets.mask(message_id.ack_set)))
             sizes[ledger_id, entry_id] = min(message_id.batch_size, MAX_BITS)
         else:
-            whole.append((ledger_id, entry_id, entry_id + 1))
+            ranges.append((ledger_id, entry_id, entry_id + 1))
     sets = [
         (ledger_id, entry_id, sized(bits, _batch_size(core, ledger_id, entry_id, sizes[ledger_id, entry_id])))
         for ledger_id, entry_id, bits in _usable_sets(core, ledger, partial)
     ]
     if command.ack_type == CommandAck.Individual:
-        pending_acks.ack_each(core, consumer, txn_id, sorted(set(_existing(ledger, whole))), sets)
-    elif consumer.subscription.type not in _SHARED and len(whole) + len(partial) == 1:  # ACK-3
-        position = Position(*(whole or partial)[0][:2])
+        pending_acks.ack_each(core, consumer, txn_id, sorted(set(_existing(ledger, ranges))), sets)
+    elif consumer.subscription.type not in _SHARED and len(ranges) + len(partial) == 1:  # ACK-3
+        position = Position(*(ranges or partial)[0][:2])
         info = ledger.ledgers.get(position.ledger_id)
         if info is None or not -1 <= position.entry_id < info.entries:
             return
-        if whole:
+        if ranges:
             pending_acks.ack_through(core, consumer, txn_id, position)
         elif sets:
             pending_acks.ack_through_batch(core, consumer, txn_id, sets[0])
@@ -142,18 +142,18 @@ def _ack_each(
     subscription = consumer.subscription
     cursor, ledger = subscription.cursor, subscription.topic.ledger
     moved_from, held = cursor.mark_delete, consumer.unacked
-    whole = _existing(ledger, ranges)
+    existing = _existing(ledger, ranges)
     sets = _usable_sets(core, ledger, partial)
-    if not whole and not sets:
+    if not existing and not sets:
         return
     if cursor.is_durable:
-        _record(core, CursorAcked(cursor.cursor_id, whole, sets), wants_receipt=wants_receipt)
+        _record(core, CursorAcked(cursor.cursor_id, existing, sets), wants_receipt=wants_receipt)
     else:
-        cursor.acknowledge(whole)
+        cursor.acknowledge(existing)
         for batch_set in sets:
             cursor.acknowledge_batch(*batch_set)
     consumer.last_acked_ms = core.wall_ms
-    entries = len(whole) if isinstance(whole, Singles) else sum(end - first for _, first, end in whole)
+    entries = len(existing) if isinstance(existing, Singles) else sum(end - first for _, first, end in existing)
     emptied: list[EntryRange] = []
     for ledger_id, entry_id, _ in sets:
         left = cursor.batch_set(ledger_id, entry_id)
@@ -161,7 +161,7 @@ def _ack_each(
             emptied.append((ledger_id, entry_id, entry_id + 1))
         else:
             subscription.dispatcher.batch_acked(consumer, ledger_id, entry_id, left.bit_count())
-    subscription.dispatcher.acked(consumer, [*whole, *emptied] if emptied else whole)
+    subscription.dispatcher.acked(consumer, [*existing, *emptied] if emptied else existing)
     consumer.messages_acked += (held - consumer.unacked) or entries
     if cursor.mark_delete != moved_from:
         subscription.mark_delete_moved()
@@ -219,14 +219,14 @@ def _existing(ledger: ManagedLedger, ranges: Sequence[EntryRange]) -> Sequence[E
     if isinstance(ranges, Singles):
         known = ledger.ledgers.get(ranges.ledger_id)
         return () if known is None else ranges.between(0, known.entries) or ()
-    found: list[EntryRange] = []
+    existing: list[EntryRange] = []
     for ledger_id, first, end in ranges:
         info = ledger.ledgers.get(ledger_id)
         if info is not None:
             end = min(end, info.entries)
             if 0 <= first < end:
-                found.append((ledger_id, first, end))
-    return found
+                existing.append((ledger_id, first, end))
+    return existing
 
 
 def _usable_sets(core: Core, ledger: ManagedLedger, partial: Sequence[BatchSet]) -> list[BatchSet]:
@@ -261,7 +261,9 @@ def on_redeliver(core: Core, session: Session, command: CommandRedeliverUnacknow
     epoch = command.consumer_epoch if command.HasField("consumer_epoch") else None
     ranges: list[EntryRange] | None = None
     if command.message_ids:
-        positions = sorted({(signed(each.ledgerId), signed(each.entryId)) for each in command.message_ids})
+        positions = sorted(
+            {(signed(message_id.ledgerId), signed(message_id.entryId)) for message_id in command.message_ids}
+        )
         ranges = []
         for ledger_id, entry_id in positions:
             if ranges and ranges[-1][0] == ledger_id and ranges[-1][2] == entry_id:

@@ -35,11 +35,11 @@ def on_last_message_id(core: Core, session: Session, command: CommandGetLastMess
         answer(MessageId(last_left[0], last_left[1], topic.partition, last_left[2]))
         return
 
-    def found(entry: bytes | None) -> None:
+    def answer_from(entry: bytes | None) -> None:
         batch_index = -1 if entry is None else entry_lookup.declared_batch_size(entry) - 1
         answer(MessageId(*last_position, topic.partition, batch_index))
 
     if topic.ledger.contains(last_position):
-        entry_lookup.fetch(core, last_position, found)
+        entry_lookup.fetch(core, last_position, answer_from)
     else:
         answer(MessageId(-1, -1, topic.partition))

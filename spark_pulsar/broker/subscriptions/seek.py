@@ -66,12 +66,12 @@ def on_seek(core: Core, session: Session, command: CommandSeek) -> None:
         answer()
         return
 
-    def found() -> None:
+    def resume() -> None:
         subscription.unfence()
         answer()
 
     subscription.fenced = True
-    place_at_time(core, subscription, command.message_publish_time, found)
+    place_at_time(core, subscription, command.message_publish_time, resume)
 
 
 def move(core: Core, subscription: Subscription, wanted: Position, bits: int | None = None) -> None:
@@ -98,7 +98,7 @@ def move(core: Core, subscription: Subscription, wanted: Position, bits: int | N
 def place_at_time(core: Core, subscription: Subscription, time_ms: int, done: Callable[[], None]) -> None:
     """Moves a subscription without consumers to the first entry published at or after a time (CUR-12)."""
 
-    def found(position: Position) -> None:
+    def place(position: Position) -> None:
         topic = subscription.topic
         if topic.subscriptions.get(subscription.name) is subscription:
             if subscription.reads_compacted and position == topic.ledger.first_position:
@@ -106,4 +106,4 @@ def place_at_time(core: Core, subscription: Subscription, time_ms: int, done: Ca
             move(core, subscription, position)
         done()
 
-    time_search.first_at_or_after(core, subscription.topic, time_ms, found)
+    time_search.first_at_or_after(core, subscription.topic, time_ms, place)

@@ -208,7 +208,7 @@ def _check_host(core: Core, session: Session, topic: Topic) -> None:
     a system topic they may have any number."""
     limit = 0 if topic.name.is_system else core.config.max_same_address_consumers
     if limit:
-        consumers = (consumer for each in topic.subscriptions.values() for consumer in each.consumers)
+        consumers = (consumer for subscription in topic.subscriptions.values() for consumer in subscription.consumers)
         if sum(consumer.session.host == session.host for consumer in consumers) >= limit:
             raise ConsumerBusy("Topic reached max same address consumers limit")
 
@@ -236,7 +236,7 @@ def _check_mode(subscription: Subscription, command: CommandSubscribe) -> None:
 
 
 def _ranges(command: CommandSubscribe) -> tuple[tuple[int, int], ...]:
-    return tuple((each.start, each.end) for each in command.keySharedMeta.hashRanges)
+    return tuple((hash_range.start, hash_range.end) for hash_range in command.keySharedMeta.hashRanges)
 
 
 def _rival(subscription: Subscription, command: CommandSubscribe) -> tuple[Consumer, PulsarError] | None:

@@ -134,19 +134,19 @@ def with_oldest(core: Core, topic: Topic, done: Callable[[OldestEntry | None], N
 def with_earliest(core: Core, topic: Topic, done: Callable[[dict[str, int]], None]) -> None:
     """Finds the time at which the first entry after each subscription's mark-delete was published, by its producer's
     clock; `done` gets it in this or a later turn, by name, without those that have no backlog."""
-    found: dict[str, int] = {}
+    earliest: dict[str, int] = {}
     left = 1
 
     def one_less() -> None:
         nonlocal left
         left -= 1
         if not left:
-            done(found)
+            done(earliest)
 
     def note(name: str, entry: bytes | None) -> None:
         published_ms = None if entry is None else publish_time(entry)
         if published_ms is not None:
-            found[name] = published_ms
+            earliest[name] = published_ms
         one_less()
 
     for name, subscription in topic.subscriptions.items():

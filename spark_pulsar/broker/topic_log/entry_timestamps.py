@@ -25,5 +25,5 @@ def time_in(run: EntryRun, index: int) -> int:
 
 def delivery_time_in(run: EntryRun, index: int) -> int:
     """Reads the delivery time of the entry at an index of a run; 0 without one (DEL-1)."""
-    found = delays_in(run.buffer, run.starts[index : index + 1], run.ends[index : index + 1])
-    return found[0].deliver_at_ms if found else 0
+    delays = delays_in(run.buffer, run.starts[index : index + 1], run.ends[index : index + 1])
+    return delays[0].deliver_at_ms if delays else 0

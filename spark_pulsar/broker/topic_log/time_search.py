@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from spark_pulsar.broker.entities.topic import Topic
 
 
-def first_at_or_after(core: Core, topic: Topic, time_ms: int, found: Callable[[Position], None]) -> None:
-    """Finds the first entry published at or after the time, the end when there is none; `found` gets it in this turn
+def first_at_or_after(core: Core, topic: Topic, time_ms: int, done: Callable[[Position], None]) -> None:
+    """Finds the first entry published at or after the time, the end when there is none; `done` gets it in this turn
     when all entries that are compared are in memory."""
-    _TimeSearch(core, topic, time_ms, found).step()
+    _TimeSearch(core, topic, time_ms, done).step()
 
 
 class _TimeSearch:
     """Binary search for the first entry with publish time >= t among the entries that were on disk at its start."""
 
-    def __init__(self, core: Core, topic: Topic, time_ms: int, found: Callable[[Position], None]) -> None:
+    def __init__(self, core: Core, topic: Topic, time_ms: int, done: Callable[[Position], None]) -> None:
         self._core = core
         self._ledger = topic.ledger
         self._time_ms = time_ms
-        self._found = found
+        self._done = done
         self._end = self._ledger.next_position(topic.last_add_confirmed)
         self._through = topic.last_add_confirmed
         self._begin()
@@ -52,7 +52,7 @@ class _TimeSearch:
                 entry_lookup.read(self._core, position, self._go_on)
                 return
             self._judge(entry)
-        self._found(self._end if self._low == self._count else self._ledger.position_at(self._low))
+        self._done(self._end if self._low == self._count else self._ledger.position_at(self._low))
 
     def _go_on(self, entry: bytes | None) -> None:
         if self._count_now() == self._count:

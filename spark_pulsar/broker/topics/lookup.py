@@ -42,22 +42,24 @@ def on_lookup(core: Core, session: Session, command: CommandLookupTopic) -> None
     """
     name = TopicName.parse(command.topic)
     registry.check_namespace(core, name)
-    found = addresses_of(core, session, command.advertised_listener_name)
+    addresses = addresses_of(core, session, command.advertised_listener_name)
     core.send(
         session,
-        commands.lookup_connect(command.request_id, found.binary, found.binary_tls, proxy_through_service_url=True),
+        commands.lookup_connect(
+            command.request_id, addresses.binary, addresses.binary_tls, proxy_through_service_url=True
+        ),
     )
 
 
 def addresses_of(core: Core, session: Session, listener: str) -> Addresses:
     """Returns the addresses of this broker for the client of the session: by default the one that it came by."""
     config = core.config
-    found = addresses_for(config, host_of(session.local), listener)
+    addresses = addresses_for(config, host_of(session.local), listener)
     if listener or config.advertised_listeners or config.advertised_address:
-        return found
+        return addresses
     if session.is_tls:
-        return replace(found, binary_tls=f"pulsar+ssl://{session.local}")
-    return replace(found, binary=f"pulsar://{session.local}")
+        return replace(addresses, binary_tls=f"pulsar+ssl://{session.local}")
+    return replace(addresses, binary=f"pulsar://{session.local}")
 
 
 def on_partition_metadata(core: Core, session: Session, command: CommandPartitionedTopicMetadata) -> None:
@@ -103,9 +105,9 @@ def addresses_for(config: BrokerConfig, reached_host: str, listener: str = "") -
     SEC-47). Raises ServiceNotReady when there is no such listener."""
     if listener or config.advertised_listeners:
         name = listener or config.internal_listener or config.advertised_listeners[0].name
-        for each in config.advertised_listeners:
-            if each.name == name:
-                return each.addresses
+        for advertised in config.advertised_listeners:
+            if advertised.name == name:
+                return advertised.addresses
         raise ServiceNotReady(f"the broker do not have {listener} listener")
     return _at(config, reached_host)
 

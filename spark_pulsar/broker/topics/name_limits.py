@@ -59,8 +59,8 @@ def check_command(kind: int, content: Any) -> None:
     elif kind == BaseCommand.ADD_PARTITION_TO_TXN:
         _check_longest("Topic name", content.partitions, MAX_TOPIC_NAME_LENGTH)
     elif kind == BaseCommand.ADD_SUBSCRIPTION_TO_TXN:
-        _check_longest("Topic name", (each.topic for each in content.subscription), MAX_TOPIC_NAME_LENGTH)
-        _check_longest("Subscription name", (each.subscription for each in content.subscription), MAX_NAME_LENGTH)
+        _check_longest("Topic name", (pair.topic for pair in content.subscription), MAX_TOPIC_NAME_LENGTH)
+        _check_longest("Subscription name", (pair.subscription for pair in content.subscription), MAX_NAME_LENGTH)
     texts = _TEXTS.get(kind)
     if texts is None:
         return

@@ -153,17 +153,17 @@ class TopicWatchers:
         known = self._by_namespace.get(namespace, {}).get(pattern.text)
         if known is not None and known.knows >= self._made:
             return known, [*known.names], known.hash
-        found = WatchedList(namespace, pattern, self._made)
+        watched = WatchedList(namespace, pattern, self._made)
         being_found = self._being_found.setdefault(namespace, {})
-        being_found[found] = None
+        being_found[watched] = None
         try:
-            yield from found.find(registry.full_names_in(core, PERSISTENT, *split_namespace(namespace)))
+            yield from watched.find(registry.full_names_in(core, PERSISTENT, *split_namespace(namespace)))
         finally:
-            del being_found[found]
+            del being_found[watched]
             if not being_found and self._being_found.get(namespace) is being_found:
                 del self._being_found[namespace]
-        found.knows = self._made
-        return self._by_namespace.get(namespace, {}).get(pattern.text, found), [*found.names], found.hash
+        watched.knows = self._made
+        return self._by_namespace.get(namespace, {}).get(pattern.text, watched), [*watched.names], watched.hash
 
     def _add(self, session: Session, watcher_id: int, watched: WatchedList) -> None:
         """Adds a watcher to a list that is sent to its session."""
@@ -193,8 +193,8 @@ class TopicWatchers:
         state = core.state.topics_by_name.get(name.full)
         full = name.full if state is None else state.name  # a text that all lists share
         if is_being_found:
-            for found in self._being_found[namespace]:
-                found.missed[full] = exists
+            for watched in self._being_found[namespace]:
+                watched.missed[full] = exists
         if namespace not in self._by_namespace:
             return
         changes = self._changes

@@ -29,14 +29,14 @@ _LISTED: Final = 0.25
 
 def select(names: Sequence[str], pattern: TopicPattern | None) -> Generator[int, None, list[str]]:
     """Selects the names that may be shown and that a pattern fits."""
-    each = _COST_OF_NAME if pattern is None else cost_of_match(pattern)
-    count = max(1, int(STEP_COST / each))
-    found: list[str] = []
+    cost = _COST_OF_NAME if pattern is None else cost_of_match(pattern)
+    count = max(1, int(STEP_COST / cost))
+    selected: list[str] = []
     for at in range(0, len(names), count):
         shown = [name for name in names[at : at + count] if not is_hidden(name)]
-        found += shown if pattern is None else pattern.select(shown)
-        yield int(each * count)
-    return found
+        selected += shown if pattern is None else pattern.select(shown)
+        yield int(cost * count)
+    return selected
 
 
 def cost_of_match(pattern: TopicPattern) -> float:

@@ -111,11 +111,11 @@ def matcher() -> Matcher:
     compiled = _compiler()
 
     def matches(expression: str, texts: Sequence[str]) -> list[bool]:
-        found = compiled(expression)
-        if found.programsize > MAX_INSTRUCTIONS:
-            raise UnsupportedPattern(f"pattern too large: {found.programsize} steps, not {MAX_INSTRUCTIONS} at most")
+        pattern = compiled(expression)
+        if pattern.programsize > MAX_INSTRUCTIONS:
+            raise UnsupportedPattern(f"pattern too large: {pattern.programsize} steps, not {MAX_INSTRUCTIONS} at most")
         try:
-            return [found.search(text) is not None for text in texts]
+            return [pattern.search(text) is not None for text in texts]
         except UnicodeEncodeError as error:
             raise InvalidPattern(str(error)) from error
 

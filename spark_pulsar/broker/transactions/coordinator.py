@@ -149,17 +149,17 @@ def _find(
     """Finds the open transaction that a command names, of which the client must be the owner (TX-25)."""
     txn_id = TransactionId(command.txnid_most_bits, command.txnid_least_bits)
     _check_coordinator(core, txn_id.most)
-    found = core.state.transactions.get(txn_id)
-    if found is None:
+    transaction = core.state.transactions.get(txn_id)
+    if transaction is None:
         raise TransactionNotFound(f"The transaction with this txdID `{txn_id}`not found ")
     principal = session.principal
-    is_owner = not core.config.authorization_enabled or principal.client_role == found.owner
+    is_owner = not core.config.authorization_enabled or principal.client_role == transaction.owner
     if not is_owner and not authorization.is_super_user(core, principal):
         raise TransactionNotFound(
             f"Client ({principal.client_role}) is neither the owner of the transaction {txn_id} nor a super user"
         )
     disk_full.admit_order(core)
-    return found
+    return transaction
 
 
 def on_tc_client_connect(core: Core, session: Session, command: CommandTcClientConnectRequest) -> None:
@@ -204,7 +204,7 @@ def on_add_subscriptions(core: Core, session: Session, command: CommandAddSubscr
     """Handles ADD_SUBSCRIPTION_TO_TXN: the transaction will have acks on these subscriptions (TX-5)."""
     transaction = _find(core, session, command)
     known = transaction.subscriptions
-    wanted = dict.fromkeys((each.topic, each.subscription) for each in command.subscription)
+    wanted = dict.fromkeys((pair.topic, pair.subscription) for pair in command.subscription)
     for topic, _ in wanted:
         TopicName.parse(topic)
     pairs = [(topic, name) for topic, name in wanted if name not in known.get(topic, ())]

@@ -33,9 +33,9 @@ def end(core: Core, transaction: Transaction, *, is_committed: bool) -> Callable
         for topic in _topics(core, transaction)
     ]
     runs = [run for _, run in markers if run is not None]
-    aborted = {} if is_committed else {topic_id: list(each) for topic_id, each in transaction.entries.items()}
-    acks = [(_subscription(core, cursor_id), each) for cursor_id, each in transaction.acks.items()]
-    concerned = {each: None for topic, _ in markers for each in topic.subscriptions.values()}
+    aborted = {} if is_committed else {topic_id: list(ranges) for topic_id, ranges in transaction.entries.items()}
+    acks = [(_subscription(core, cursor_id), cursor_acks) for cursor_id, cursor_acks in transaction.acks.items()]
+    concerned = {subscription: None for topic, _ in markers for subscription in topic.subscriptions.values()}
     concerned |= {subscription: None for subscription, _ in acks}
     before = [subscription.cursor.mark_delete for subscription in concerned]
     ids = tuple(run.ledger_id for run in runs), tuple(run.first_entry_id for run in runs)
@@ -46,12 +46,12 @@ def end(core: Core, transaction: Transaction, *, is_committed: bool) -> Callable
         if subscription.cursor.mark_delete != mark_delete:
             subscription.dispatcher.passed()
             subscription.mark_delete_moved()
-    for subscription, each in acks:
+    for subscription, cursor_acks in acks:
         if is_committed:
             subscription.transactions_committed += 1
         else:
             subscription.transactions_aborted += 1
-            pending_acks.free(subscription, each)
+            pending_acks.free(subscription, cursor_acks)
 
     def visible() -> None:
         for topic, run in markers:
@@ -82,8 +82,8 @@ def _topics(core: Core, transaction: Transaction) -> list[Topic]:
     """Finds the topics that it was added to, or has entries on, as far as they exist."""
     names = dict.fromkeys(core.state.topics[topic_id].name for topic_id in transaction.entries)
     names |= {TopicName.parse(text).full: None for text in transaction.partitions}
-    found = (registry.find(core, TopicName.parse(name)) for name in names)
-    return [topic for topic in found if topic is not None and topic.non_persistent is None]
+    topics = (registry.find(core, TopicName.parse(name)) for name in names)
+    return [topic for topic in topics if topic is not None and topic.non_persistent is None]
 
 
 def _subscription(core: Core, cursor_id: int) -> Subscription:

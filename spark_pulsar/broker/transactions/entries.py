@@ -51,7 +51,7 @@ def adopt(core: Core, topic: Topic) -> None:
     if topic.state.open_transactions:
         topic.transactions = OpenTransactions()
         opened = topic.state.open_transactions.items()
-        firsts = ((Position(*(each.first() or EARLIEST)), txn_id) for txn_id, each in opened)
+        firsts = ((Position(*(ranges.first() or EARLIEST)), txn_id) for txn_id, ranges in opened)
         topic.transactions.firsts.update({txn_id: first for first, txn_id in sorted(firsts)})
 
 

@@ -85,7 +85,7 @@ class OpenTransactions:
             self._sessions[txn_id] = session
         if len(self._queue) >= self._clear_at:
             transactions = self._core.state.transactions
-            self._queue = [each for each in self._queue if each[1] in transactions]
+            self._queue = [due for due in self._queue if due[1] in transactions]
             heapq.heapify(self._queue)
             self._clear_at = max(_FEW, 2 * len(self._queue))
         ends_ms = self._core.now_ms - self._core.age_ms(transaction.opened_ms) + transaction.timeout_ms
@@ -130,8 +130,8 @@ def _cost_us(core: Core, transaction: Transaction) -> int:
     """Estimates the microseconds that the end of a transaction takes."""
     topics = len(transaction.partitions) + len(transaction.entries)
     acks = transaction.acks.values()
-    pieces = sum(each.ranges.range_count() + len(each.batch_sets) for each in acks)
-    pieces += sum(each.range_count() for each in transaction.entries.values())
+    pieces = sum(cursor_acks.ranges.range_count() + len(cursor_acks.batch_sets) for cursor_acks in acks)
+    pieces += sum(ranges.range_count() for ranges in transaction.entries.values())
     names = (core.state.topics[topic_id] for topic_id in transaction.entries)
     subscriptions = sum(len(topic.cursors) for topic in names) + len(acks)
     return TIME_OUT_US + topics * _TOPIC_US + subscriptions * _SUBSCRIPTION_US + pieces // _RANGES_A_US

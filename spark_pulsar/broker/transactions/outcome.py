@@ -25,20 +25,20 @@ Found = Callable[["bool | None"], None]
 """Takes whether the transaction was aborted; None when no entry shows it."""
 
 
-def was_aborted(core: Core, topic: Topic, txn_id: TransactionId, found: Found) -> None:
-    """Finds out whether an ended transaction was aborted on a topic; `found` gets it in a later turn, unless nothing
+def was_aborted(core: Core, topic: Topic, txn_id: TransactionId, done: Found) -> None:
+    """Finds out whether an ended transaction was aborted on a topic; `done` gets it in a later turn, unless nothing
     was ever withheld there."""
-    _Search(core, topic, txn_id, found).step()
+    _Search(core, topic, txn_id, done).step()
 
 
 class _Search:
     """Reads the withheld entries of a topic, those of the newest ledger first, until one is of the transaction."""
 
-    def __init__(self, core: Core, topic: Topic, txn_id: TransactionId, found: Found) -> None:
+    def __init__(self, core: Core, topic: Topic, txn_id: TransactionId, done: Found) -> None:
         self._core = core
         self._topic = topic
         self._txn_id = txn_id
-        self._found = found
+        self._done = done
         self._ledgers = topic.ledger.withheld.ledgers()
         self._ledger_id = -1
         self._ranges: list[tuple[int, int]] = []
@@ -51,7 +51,7 @@ class _Search:
             self._ledger_id = self._ledgers.pop()
             self._ranges = list(self._topic.ledger.withheld.ranges_of(self._ledger_id))
         if not self._ranges or self._left <= 0:
-            self._found(None)
+            self._done(None)
             return
         first, end = self._ranges.pop()
         wanted = min(end - first, _ENTRIES_A_READ, self._left)
@@ -70,7 +70,7 @@ class _Search:
             for entry_id in range(max(seen, run.first_entry_id), min(end, run.end_entry_id)):
                 is_aborted = self._outcome_in(run.entry(entry_id))
                 if is_aborted is not None:
-                    self._found(is_aborted)
+                    self._done(is_aborted)
                     return
             seen = run.end_entry_id
         if self._requested[0] < seen < end:

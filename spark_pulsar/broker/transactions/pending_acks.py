@@ -39,7 +39,7 @@ def ack_each(
     core: Core,
     consumer: Consumer,
     txn_id: TransactionId,
-    whole: Sequence[EntryRange],
+    ranges: Sequence[EntryRange],
     sets: Sequence[BatchSet],
 ) -> None:
     """Makes acks of single entries and of parts of batches (as sized bit sets) pending, all or none of them.
@@ -47,19 +47,19 @@ def ack_each(
     subscription = consumer.subscription
     cursor = subscription.cursor
     pending = cursor.pending or _NONE
-    acknowledged = _first_acknowledged(cursor, whole, sets)
+    acknowledged = _first_acknowledged(cursor, ranges, sets)
     if acknowledged is not None:
         raise _conflict(subscription, txn_id, str(acknowledged), "already acked before.")
-    found = pending.first_conflict(whole, sets)
-    if found is not None:
-        raise _conflict(subscription, txn_id, str(found), "in pending ack status.")
+    conflict = pending.first_conflict(ranges, sets)
+    if conflict is not None:
+        raise _conflict(subscription, txn_id, str(conflict), "in pending ack status.")
     acks = pending.of.get(txn_id)
     held = 0 if acks is None else acks.ranges.range_count() + len(acks.batch_sets)
-    if held + len(whole) + len(sets) > MAX_PENDING_ACKS:
+    if held + len(ranges) + len(sets) > MAX_PENDING_ACKS:
         raise NotAllowed(f"Transaction {txn_id} has {held} acks pending on {subscription.name}: commit it first")
-    if not whole and not sets:
+    if not ranges and not sets:
         return
-    core.append(TransactionAcked(*txn_id, cursor.cursor_id, whole, sets))
+    core.append(TransactionAcked(*txn_id, cursor.cursor_id, ranges, sets))
     consumer.last_acked_ms = core.wall_ms
     filled: list[EntryRange] = []
     for ledger_id, entry_id, _ in sets:
@@ -68,18 +68,18 @@ def ack_each(
             filled.append((ledger_id, entry_id, entry_id + 1))
         else:
             subscription.dispatcher.batch_acked(consumer, ledger_id, entry_id, left.bit_count())
-    subscription.dispatcher.acked(consumer, [*whole, *filled])
+    subscription.dispatcher.acked(consumer, [*ranges, *filled])
 
 
-def _first_acknowledged(cursor: Cursor, whole: Sequence[EntryRange], sets: Sequence[BatchSet]) -> Position | None:
+def _first_acknowledged(cursor: Cursor, ranges: Sequence[EntryRange], sets: Sequence[BatchSet]) -> Position | None:
     """Finds the first entry that is acknowledged, or of which the same messages are; None without one."""
-    for ledger_id, first, end in whole:
+    for ledger_id, first, end in ranges:
         if (ledger_id, first) <= cursor.mark_delete or cursor.acked.intersects(ledger_id, first, end):
             return Position(ledger_id, first)
         in_part = cursor.batch_sets.get(ledger_id)
-        found = None if in_part is None else first_among(in_part, first, end)
-        if found is not None:
-            return Position(ledger_id, found)
+        acked_id = None if in_part is None else first_among(in_part, first, end)
+        if acked_id is not None:
+            return Position(ledger_id, acked_id)
     for ledger_id, entry_id, bits in sets:
         known = cursor.batch_set(ledger_id, entry_id)
         if cursor.is_acked(ledger_id, entry_id) or (known is not None and acked(bits) & ~known):
@@ -127,9 +127,9 @@ def ack_through(core: Core, consumer: Consumer, txn_id: TransactionId, position:
 
 def _check_turn(subscription: Subscription, txn_id: TransactionId, position: Position) -> None:
     """Refuses a cumulative ack while another transaction has one pending, or behind the transaction's last one."""
-    found = (subscription.cursor.pending or _NONE).cumulative()
-    if found is not None and (found[0] != txn_id or position <= found[1]):
-        text = f"while transaction {found[0]} has a cumulative ack of {found[1]} pending"
+    cumulative = (subscription.cursor.pending or _NONE).cumulative()
+    if cumulative is not None and (cumulative[0] != txn_id or position <= cumulative[1]):
+        text = f"while transaction {cumulative[0]} has a cumulative ack of {cumulative[1]} pending"
         raise _conflict(subscription, txn_id, str(position), text)
 
 
@@ -147,6 +147,10 @@ def free(subscription: Subscription, acks: TransactionAcks) -> None:
         for low, high in cursor.acked.pieces_not_in(ledger_id, first, end)
         if (ledger_id, high - 1) > cursor.mark_delete
     ]
-    ranges += [(each[0], each[1], each[1] + 1) for each in acks.sets() if not cursor.is_acked(*each[:2])]
+    ranges += [
+        (batch_set[0], batch_set[1], batch_set[1] + 1)
+        for batch_set in acks.sets()
+        if not cursor.is_acked(*batch_set[:2])
+    ]
     if ranges:
         subscription.dispatcher.acks_aborted(sorted(ranges))

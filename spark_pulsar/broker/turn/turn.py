@@ -259,7 +259,7 @@ class Turn:
     def _set_timer(self, due_ms: int, timer: Timer) -> Timer:
         self._timers_made += 1
         if len(self._timers) >= self._clear_timers_at:
-            self._timers[:] = [each for each in self._timers if each[2].call is not None]
+            self._timers[:] = [queued for queued in self._timers if queued[2].call is not None]
             heapq.heapify(self._timers)
             self._clear_timers_at = max(_FEW_TIMERS, 2 * len(self._timers))
         heapq.heappush(self._timers, (due_ms, self._timers_made, timer))

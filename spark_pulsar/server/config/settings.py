@@ -14,6 +14,7 @@ from spark_pulsar.broker.configuration.keys import (
     TLS,
     WEBSOCKETS,
     hosts,
+    integer,
     mebibytes,
     names,
     natural,
@@ -22,7 +23,6 @@ from spark_pulsar.broker.configuration.keys import (
     seconds_or_zero,
     switch,
     times,
-    whole,
 )
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         BrokerConfig,  # much to import for the command line's help
     )
 
-_port: Final = whole(0, 65_535)
+_port: Final = integer(0, 65_535)
 
 
 def _port_or_none(text: str) -> int | None:
@@ -38,7 +38,7 @@ def _port_or_none(text: str) -> int | None:
     return _port(text) if text else None
 
 
-_segment_size: Final = times(1024 * 1024, whole(1, 2048))
+_segment_size: Final = times(1024 * 1024, integer(1, 2048))
 """MB as bytes; a position in a journal segment has 32 bits."""
 TOKEN_ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512")
 """Algorithms of public keys that sign tokens."""
@@ -100,7 +100,7 @@ class ServerConfig:
         "maxPendingConnectionsPerIp", natural, 2048, "SEC-25",
         "The same for one address; 0: no limit of its own (ours).")
     http_max_head_bytes: int = CONNECTIONS.key(
-        "httpMaxRequestHeaderSize", whole(1024, 1024 * 1024), 8192, "SEC-27",
+        "httpMaxRequestHeaderSize", integer(1024, 1024 * 1024), 8192, "SEC-27",
         "Bytes of the line and the headers of an HTTP request.")
     log_lines_of_host: int = CONNECTIONS.key(
         "maxLogLinesPerHostPerMinute", natural, 30, "SEC-87",
@@ -110,13 +110,13 @@ class ServerConfig:
         "webSocketServiceEnabled", switch, True, "WS-1",
         "Serves the WebSocket API, /ws/v2/…, on the ports of the admin API.")
     websocket_max_text_bytes: int = WEBSOCKETS.key(
-        "webSocketMaxTextFrameSize", whole(1024, 64 * 1024 * 1024), 1024 * 1024, "WS-9",
+        "webSocketMaxTextFrameSize", integer(1024, 64 * 1024 * 1024), 1024 * 1024, "WS-9",
         "Bytes of a message of a WebSocket's client; one that sends more is closed (1009).")
     websocket_idle_ms: int = WEBSOCKETS.key(
         "webSocketSessionIdleTimeoutMillis", natural, 300_000, "WS-9",
         "Milliseconds without a frame either way after which a WebSocket is closed (1001); 0: never.")
     websocket_ping_s: int = WEBSOCKETS.key(
-        "webSocketPingDurationSeconds", whole(-1, 1 << 31), -1, "WS-9",
+        "webSocketPingDurationSeconds", integer(-1, 1 << 31), -1, "WS-9",
         "Seconds between two PINGs to a WebSocket's client; 0 or -1: none.")
     authentication_providers: tuple[str, ...] = SECURITY.key(
         "authenticationProviders", names(), "", "AU-1, SEC-1",

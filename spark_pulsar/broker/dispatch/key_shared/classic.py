@@ -91,7 +91,7 @@ class ClassicKeySharedDispatcher(KeySharedDispatcher):
         """Lets newcomers have everything once all entries before their position are acknowledged."""
         if self.newcomers:
             following = self.subscription.cursor.next_to_read
-            for consumer in [each for each, position in self.newcomers.items() if position <= following]:
+            for consumer in [consumer for consumer, position in self.newcomers.items() if position <= following]:
                 del self.newcomers[consumer]
                 self._wake()
 

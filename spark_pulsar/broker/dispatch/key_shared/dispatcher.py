@@ -92,7 +92,7 @@ class KeySharedDispatcher(RedeliveringDispatcher):
 
     def _has_waiting(self) -> bool:
         return bool(self.replay) or any(
-            replay_queue and self._can_send_to(each) for each, replay_queue in self.replay_queues.of.items()
+            replay_queue and self._can_send_to(consumer) for consumer, replay_queue in self.replay_queues.of.items()
         )
 
     def _has_new_entries(self) -> bool:
@@ -194,7 +194,7 @@ class KeySharedDispatcher(RedeliveringDispatcher):
             return False
         ahead = self._look_ahead()
         # A consumer whose replay queue is not empty gets that first.
-        able = any(not queue and each.can_receive for each, queue in self.replay_queues.of.items())
+        able = any(not queue and consumer.can_receive for consumer, queue in self.replay_queues.of.items())
         return able and ahead > 0 and self._send_new(through, min(MAX_ENTRIES_A_TURN, ahead), self._spread)
 
     def _look_ahead(self) -> int:
@@ -202,8 +202,8 @@ class KeySharedDispatcher(RedeliveringDispatcher):
         config = self.core.config
         limit = config.look_ahead_per_subscription
         if config.look_ahead_per_consumer:
-            each = config.look_ahead_per_consumer * len(self.replay_queues.of)
-            limit = min(each, limit) if limit else each
+            combined = config.look_ahead_per_consumer * len(self.replay_queues.of)
+            limit = min(combined, limit) if limit else combined
         return limit - self.replay_count if limit else MAX_ENTRIES_A_TURN
 
     def _spread(self, ledger_id: int, first: int, end: int) -> int:
@@ -211,8 +211,12 @@ class KeySharedDispatcher(RedeliveringDispatcher):
         one that was not sent."""
         while first < end:
             allowance = min(self._unacked_allowance(), self.turn_messages)
-            able = {each: self._allowance(each) for each, waiting in self.replay_queues.of.items() if not waiting}
-            able = {each: messages for each, messages in able.items() if messages > 0 and each.can_receive}
+            able = {
+                consumer: self._allowance(consumer)
+                for consumer, waiting in self.replay_queues.of.items()
+                if not waiting
+            }
+            able = {consumer: messages for consumer, messages in able.items() if messages > 0 and consumer.can_receive}
             if self._budget <= 0 or allowance <= 0 or self.turn_entries <= 0 or not able:
                 break
             run = self.reader.find(ledger_id, first)
@@ -232,9 +236,12 @@ class KeySharedDispatcher(RedeliveringDispatcher):
     def _spread_run(self, run: EntryRun, low: int, high: int, able: dict[Consumer, int]) -> int:
         """Sends entries of a run to consumers, by the messages that each may have, until none of them may have more."""
         dealt = self._dealt(self._sticky_hashes_in(run, low, high), low)
-        fits = {each: _fitting(run.message_counts, dealt.get(each, ()), messages) for each, messages in able.items()}
+        fits = {
+            consumer: _fitting(run.message_counts, dealt.get(consumer, ()), messages)
+            for consumer, messages in able.items()
+        }
         if all(is_all for _, is_all in fits.values()):
-            high = max(dealt[each][entries - 1] for each, (entries, _) in fits.items()) + 1
+            high = max(dealt[consumer][entries - 1] for consumer, (entries, _) in fits.items()) + 1
         ledger_id, first = run.ledger_id, run.first_entry_id
         for owner, indexes in dealt.items():
             entries, _ = fits.get(owner, (0, False))  # type: ignore[arg-type]
@@ -260,7 +267,7 @@ class KeySharedDispatcher(RedeliveringDispatcher):
         if numbers.count(numbers[0]) == len(numbers):
             return {owners[numbers[0]]: [*range(low, low + len(numbers))]}
         lists: list[list[int]] = [[] for _ in owners]
-        adding = [each.append for each in lists]
+        adding = [share.append for share in lists]
         for index, number in enumerate(numbers, low):
             adding[number](index)
         return {owner: indexes for owner, indexes in zip(owners, lists, strict=True) if indexes}

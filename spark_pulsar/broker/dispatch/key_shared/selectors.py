@@ -155,7 +155,7 @@ class StickySelector(RangeSelector):
         rising = sorted(range(len(ranges)), key=ranges.__getitem__)
         for lower, higher in pairwise(rising):
             if ranges[higher][0] <= ranges[lower][1]:
-                former, latter = ("[{},{}]".format(*ranges[each]) for each in sorted((lower, higher)))
+                former, latter = ("[{},{}]".format(*ranges[index]) for index in sorted((lower, higher)))
                 raise ConsumerAssignFailed(f"Consumer's own ranges conflict: {former} overlaps with {latter}")
         if len(self._parts) + len(ranges) > STICKY_HASHES:  # some are useless, and all are kept
             raise ConsumerAssignFailed(
@@ -175,7 +175,7 @@ class StickySelector(RangeSelector):
                 rivals.add(self._parts[at][2])
                 at += 1
             done = at  # the last range checked may overlap further ones, but is among the rivals already
-        return next((each for each in self._consumers if each in rivals), None) if rivals else None
+        return next((consumer for consumer in self._consumers if consumer in rivals), None) if rivals else None
 
     def leave(self, consumer: Consumer) -> None:
         del self._consumers[consumer]
@@ -187,7 +187,7 @@ class StickySelector(RangeSelector):
     def _arrange(self) -> None:
         self._changed()
         self._parts = sorted(
-            ((start, end, each) for each in self._consumers for start, end in each.hash_ranges),
+            ((start, end, consumer) for consumer in self._consumers for start, end in consumer.hash_ranges),
             key=lambda part: part[:2],
         )
         self.bounds, self.owners = [], []

@@ -59,7 +59,7 @@ class StickyHashBook:
 
     def remove_before(self, ledger_id: int, entry_id: int) -> None:
         """Removes entries before a position."""
-        for older in [each for each in self._sticky_hashes if each < ledger_id]:
+        for older in [older for older in self._sticky_hashes if older < ledger_id]:
             del self._sticky_hashes[older], self._firsts[older]
         behind = entry_id - self._firsts.get(ledger_id, entry_id)
         if behind > _KEEP_BEHIND:

@@ -41,12 +41,12 @@ class UnackedLimit:
         if not self.is_reached:
             if self.total >= self.messages:
                 self.is_reached = True
-                self.waiting.update((each, None) for each, held in self.held.items() if held > self.most_each)
+                self.waiting.update((holder, None) for holder, held in self.held.items() if held > self.most_each)
         elif self.total < max(1, self.messages // 2):
             self.is_reached = False
             waiting, self.waiting = self.waiting, {}
-            for each in waiting:
-                self._wake(each)
+            for waiter in waiting:
+                self._wake(waiter)
         elif subscription not in self.waiting:
             if unacked > self.most_each:
                 self.waiting[subscription] = None

@@ -55,7 +55,11 @@ class DispatchLimits:
         self.subscribers: SubscribeLimit | None = None
         """Subscribe rate, when there is one (SUB-6)."""
         if before is not None:
-            self._own = {each: limit for each, limit in before._own.items() if limit.rate == self._rate_of(each)}
+            self._own = {
+                subscription: limit
+                for subscription, limit in before._own.items()
+                if limit.rate == self._rate_of(subscription)
+            }
             self._of_topic = before._of_topic if before.rates.topic == rates.topic else None
             self.subscribers = before.subscribers if before.rates.consumers == rates.consumers else None
         if self._of_topic is None and rates.topic.is_limited:
@@ -98,8 +102,8 @@ class DispatchLimits:
     def _run_turn(self, dispatcher: features.Dispatcher, shares: list[tuple[int, int]]) -> tuple[bool, int, int]:
         """Sends the least share at most. Returns whether there may be more, and the messages (or entries) and bytes
         sent."""
-        units = min((each[0] for each in shares), default=UNLIMITED)
-        size_bytes = min((each[1] for each in shares), default=UNLIMITED)
+        units = min((share[0] for share in shares), default=UNLIMITED)
+        size_bytes = min((share[1] for share in shares), default=UNLIMITED)
         counts_entries = self._core.config.dispatch_rates_count_entries
         dispatcher.turn_messages, dispatcher.turn_entries = (UNLIMITED, units) if counts_entries else (units, UNLIMITED)
         dispatcher.turn_bytes = size_bytes

@@ -47,8 +47,10 @@ class SubscribeLimit:
         return bucket
 
     def _discard_filled(self) -> None:
-        spent = [each for each in list(self._buckets) if self._filled(each).tokens < self.rate.times]
-        self._buckets = {each: self._buckets[each] for each in spent} if len(spent) * 2 < _MOST_KNOWN else {}
+        spent = [identity for identity in list(self._buckets) if self._filled(identity).tokens < self.rate.times]
+        self._buckets = (
+            {identity: self._buckets[identity] for identity in spent} if len(spent) * 2 < _MOST_KNOWN else {}
+        )
 
 
 def admit(session: Session, topic: Topic, consumer_id: int, name: str) -> None:
