@@ -34,8 +34,8 @@ BatchSet = tuple[int, int, int]
 def spans_of(extents: Extents) -> Iterator[tuple[int, int, int]]:
     """Yields ledger id, first entry and end entry of each extent."""
     ledger_ids, firsts, entries = extents
-    each = entries // len(ledger_ids)
-    return ((ledger_id, first, first + each) for ledger_id, first in zip(ledger_ids, firsts, strict=True))
+    count = entries // len(ledger_ids)
+    return ((ledger_id, first, first + count) for ledger_id, first in zip(ledger_ids, firsts, strict=True))
 
 
 def first_entries(extents: Extents) -> dict[int, int]:

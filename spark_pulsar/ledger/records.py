@@ -221,7 +221,7 @@ class DeclaredRecord(Record):
     @classmethod
     @cache
     def _layout(cls) -> tuple[tuple[str, Field], ...]:
-        return tuple((each.name, FIELDS[str(each.type)]) for each in fields(cls))
+        return tuple((field.name, FIELDS[str(field.type)]) for field in fields(cls))
 
 
 class Table(NamedTuple):

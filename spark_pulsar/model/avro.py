@@ -96,16 +96,16 @@ def meaning(data: bytes) -> bytes:
     ones: the last requested ones are remembered, those that are none as well.
     """
     key = sha256(data).digest()
-    found = _meanings.get(key)
-    if found is None:
-        found = _meanings[key] = _meaning_or_reason(data)
+    cached = _meanings.get(key)
+    if cached is None:
+        cached = _meanings[key] = _meaning_or_reason(data)
         if len(_meanings) > _REMEMBERED:
             _meanings.popitem(last=False)
     else:
         _meanings.move_to_end(key)
-    if isinstance(found, str):
-        raise InvalidAvro(found)
-    return found
+    if isinstance(cached, str):
+        raise InvalidAvro(cached)
+    return cached
 
 
 _meanings: Final[OrderedDict[bytes, bytes | str]] = OrderedDict()
@@ -141,7 +141,7 @@ class _Parser:
             return self.type_of(kind, namespace, depth + 1)
         if not isinstance(kind, str):
             raise InvalidAvro(f"No type: {_short(value)}")
-        attributes = {key: each for key, each in value.items() if key not in _OF_TYPES}
+        attributes = {key: item for key, item in value.items() if key not in _OF_TYPES}
         if kind in PRIMITIVES:
             return AvroType(kind, attributes=attributes)
         if kind in _NAMED:
@@ -154,13 +154,13 @@ class _Parser:
         return self._reference(kind, namespace)
 
     def _reference(self, name: str, namespace: str) -> AvroType:
-        found = self._known.get(_full_name(name, namespace)) or self._known.get(name)
-        if found is None:
+        avro_type = self._known.get(_full_name(name, namespace)) or self._known.get(name)
+        if avro_type is None:
             raise InvalidAvro(f'"{name}" is not a defined name')
-        return found
+        return avro_type
 
     def _union(self, values: list[Any], namespace: str, depth: int) -> AvroType:
-        branches = [self.type_of(each, namespace, depth + 1) for each in values]
+        branches = [self.type_of(branch, namespace, depth + 1) for branch in values]
         seen: set[str] = set()
         for branch in branches:
             if branch.kind == "union":
@@ -185,16 +185,16 @@ class _Parser:
         if full in self._known or full in PRIMITIVES:
             raise InvalidAvro(f"Can't redefine: {full}")
         inner = full.rpartition(".")[0]
-        aliases = frozenset(_full_name(each, inner) for each in _texts(value.get("aliases", []), "aliases"))
-        found = AvroType("record" if kind in _RECORDS else kind, full, aliases, attributes=attributes)
-        self._known[full] = found
+        aliases = frozenset(_full_name(alias, inner) for alias in _texts(value.get("aliases", []), "aliases"))
+        avro_type = AvroType("record" if kind in _RECORDS else kind, full, aliases, attributes=attributes)
+        self._known[full] = avro_type
         if kind == "fixed":
-            found.size_bytes = _size(value.get("size"))
+            avro_type.size_bytes = _size(value.get("size"))
         elif kind == "enum":
-            found.symbols = self._symbols(value)
+            avro_type.symbols = self._symbols(value)
         else:
-            self._fill(found, value.get("fields"), inner, depth)
-        return found
+            self._fill(avro_type, value.get("fields"), inner, depth)
+        return avro_type
 
     @staticmethod
     def _symbols(value: dict[str, Any]) -> tuple[str, ...]:
@@ -211,10 +211,14 @@ class _Parser:
         if not isinstance(values, list):
             raise InvalidAvro(f"Record has no fields: {record.name}")
         seen: set[str] = set()
-        for each in values:
-            if not isinstance(each, dict) or not isinstance(each.get("name"), str) or "type" not in each:
-                raise InvalidAvro(f"No field name or type: {_short(each)}")
-            name, order = each["name"], each.get("order", "ascending")
+        for definition in values:
+            if (
+                not isinstance(definition, dict)
+                or not isinstance(definition.get("name"), str)
+                or "type" not in definition
+            ):
+                raise InvalidAvro(f"No field name or type: {_short(definition)}")
+            name, order = definition["name"], definition.get("order", "ascending")
             _check_name(name)
             if name in seen:
                 raise InvalidAvro(f"Duplicate field {name} in record {record.name}")
@@ -224,11 +228,11 @@ class _Parser:
             record.fields.append(
                 AvroField(
                     name,
-                    self.type_of(each["type"], namespace, depth + 1),
-                    each.get("default", NO_DEFAULT),
-                    frozenset(_texts(each.get("aliases", []), "aliases")),
+                    self.type_of(definition["type"], namespace, depth + 1),
+                    definition.get("default", NO_DEFAULT),
+                    frozenset(_texts(definition.get("aliases", []), "aliases")),
                     order.lower(),
-                    {key: item for key, item in each.items() if key not in _OF_FIELDS},
+                    {key: item for key, item in definition.items() if key not in _OF_FIELDS},
                 )
             )
 
@@ -241,13 +245,13 @@ def _canonical(one: AvroType, seen: set[str]) -> Any:
         seen.add(one.name)
     fields = [
         (
-            each.name,
-            _canonical(each.type, seen),
-            [] if each.default is NO_DEFAULT else [each.default],
-            each.order,
-            each.attributes,
+            avro_field.name,
+            _canonical(avro_field.type, seen),
+            [] if avro_field.default is NO_DEFAULT else [avro_field.default],
+            avro_field.order,
+            avro_field.attributes,
         )
-        for each in one.fields
+        for avro_field in one.fields
     ]
     branches = [_canonical(branch, seen) for branch in one.branches]
     items = None if one.items is None else _canonical(one.items, seen)
@@ -274,7 +278,7 @@ def _size(value: Any) -> int:
 
 
 def _texts(value: Any, what: str) -> list[str]:
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise InvalidAvro(f"{what}: want a list of texts, got {_short(value)}")
     return value
 

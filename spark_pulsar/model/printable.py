@@ -25,5 +25,5 @@ def one_line(text: str) -> str:
     return _CONTROLS_OR_BREAKS.sub(_escaped, text)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return f"\\u{ord(found[0]):04x}"
+def _escaped(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"

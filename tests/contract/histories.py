@@ -113,7 +113,7 @@ def pending_facts(pending: PendingAcks | None) -> object:
     if pending is None:
         return None
     each = {txn_id: (list(acks.ranges), acks.batch_sets, acks.through) for txn_id, acks in pending.of.items()}
-    return each, list(pending.whole), pending.batch_sets
+    return each, list(pending.ranges), pending.batch_sets
 
 
 class History:

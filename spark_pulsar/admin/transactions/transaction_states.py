@@ -127,7 +127,7 @@ def _position(core: Core, call: Call) -> dict[str, str]:
 
 def _is_pending(pending: PendingAcks, position: Position, batch_index: int | None) -> bool:
     """Returns whether an ack of an entry is pending, or that of one of its messages; cumulative ones count for none."""
-    if pending.whole.contains(*position):
+    if pending.ranges.contains(*position):
         return True
     if batch_index is None:
         return position.entry_id in pending.batch_sets.get(position.ledger_id, ())

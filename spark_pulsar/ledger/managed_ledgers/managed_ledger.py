@@ -184,10 +184,10 @@ class ManagedLedger:
     def bytes_after(self, position: Position) -> int:
         """Bytes of the entries after a position (backlogSize), as well as it is known: entries between two marks
         (`entry_sizes`) count as their average one."""
-        found = self._known_around(position)
-        if found is None:
+        around = self._known_around(position)
+        if around is None:
             return self._bytes_from(position.ledger_id)
-        info, entries, known = found
+        info, entries, known = around
         inside = known.low_bytes
         if known.high > known.low:
             inside += (known.high_bytes - known.low_bytes) * (entries - known.low) // (known.high - known.low)
@@ -195,20 +195,20 @@ class ManagedLedger:
 
     def bytes_after_at_most(self, position: Position) -> int:
         """An upper bound of the bytes after a position; exact when nothing is `unmeasured`."""
-        found = self._known_around(position)
-        return self._bytes_from(position.ledger_id) - (0 if found is None else found[2].low_bytes)
+        around = self._known_around(position)
+        return self._bytes_from(position.ledger_id) - (0 if around is None else around[2].low_bytes)
 
     def bytes_after_at_least(self, position: Position) -> int:
         """A lower bound of them."""
-        found = self._known_around(position)
-        return self._bytes_from(position.ledger_id) - (0 if found is None else found[2].high_bytes)
+        around = self._known_around(position)
+        return self._bytes_from(position.ledger_id) - (0 if around is None else around[2].high_bytes)
 
     def unmeasured(self, position: Position) -> SizeSpan | None:
         """The span to be measured, for `learn`, so that `bytes_after_at_most` is exact; None when it is."""
-        found = self._known_around(position)
-        if found is None or found[2].low == found[2].high:
+        around = self._known_around(position)
+        if around is None or around[2].low == around[2].high:
             return None
-        info, entries, known = found
+        info, entries, known = around
         return SizeSpan(info.ledger_id, entries, known.high, known.high_bytes)
 
     def keeping_bytes(self, max_bytes: int, after: Position) -> Position | SizeSpan:

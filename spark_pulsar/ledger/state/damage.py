@@ -72,9 +72,9 @@ class DamageAccepted(DeclaredRecord):
 def _damaged(state: DurableState, record: TopicDamaged) -> None:
     topic = state.topic(record.topic_id)
     state.dirty["damages"].add(record.topic_id)
-    found = (record.ledger_id, record.first, record.end)
-    if all(damage[:3] != found for damage in topic.damages):
-        topic.damages.append(Damage(*found, record.place, record.text))
+    entry_range = (record.ledger_id, record.first, record.end)
+    if all(damage[:3] != entry_range for damage in topic.damages):
+        topic.damages.append(Damage(*entry_range, record.place, record.text))
 
 
 def _accepted(state: DurableState, record: DamageAccepted) -> None:
@@ -117,7 +117,7 @@ def load(state: DurableState, rows: Iterable[tuple[int, str]]) -> None:
     """Gives topics the damage of their rows."""
     for topic_id, damages in rows:
         topic = state.topics[topic_id]
-        topic.damages = [Damage(*each) for each in json.loads(damages)]
+        topic.damages = [Damage(*values) for values in json.loads(damages)]
         note_lost(topic)
 
 

@@ -83,8 +83,8 @@ class DelayBlock:
         both = [time_ms << BLOCK_SHIFT | offset for time_ms, offset in here]
         both += [time_ms << BLOCK_SHIFT | offset for time_ms, offset in zip(times_ms, offsets, strict=True)]
         both.sort()
-        self.times_ms = array("q", [each >> BLOCK_SHIFT for each in both])
-        self.offsets = array("H", [each & _MASK for each in both])
+        self.times_ms = array("q", [packed >> BLOCK_SHIFT for packed in both])
+        self.offsets = array("H", [packed & _MASK for packed in both])
         self.head = 0
 
     def due(self, time_ms: int) -> array[int]:
@@ -172,8 +172,8 @@ class Delays:
             self.held.remove(key[0], key[1] << BLOCK_SHIFT, (key[1] + 1) << BLOCK_SHIFT)
             del self.blocks[key]
             return
-        for each in due:
-            self.held.remove(*each)
+        for entry_range in due:
+            self.held.remove(*entry_range)
         block.drop(over)
         self._note_first(key, block)
 
@@ -209,23 +209,23 @@ class Delays:
         heads = self._heads
         heappush(heads, (block.first_ms, key))
         if len(heads) > 2 * len(self.blocks) + _SPARE_HEADS:  # times that fall leave what is passed over
-            heads[:] = [(each.first_ms, known) for known, each in self.blocks.items()]
+            heads[:] = [(other.first_ms, known) for known, other in self.blocks.items()]
             heapify(heads)
 
 
 def _ranges(offsets: Sequence[int]) -> list[tuple[int, int]]:
     """Numbers, each once and in any order, as half-open ranges."""
-    found: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     first = end = -1
     for offset in sorted(offsets):
         if offset != end:
             if end >= 0:
-                found.append((first, end))
+                ranges.append((first, end))
             first = offset
         end = offset + 1
     if end >= 0:
-        found.append((first, end))
-    return found
+        ranges.append((first, end))
+    return ranges
 
 
 @dataclass(frozen=True, slots=True)

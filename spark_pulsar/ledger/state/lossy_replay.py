@@ -100,7 +100,7 @@ class LossyReplay:
         """Notes the topics of open transactions, at the end: that they were committed may be among what was lost, and
         they are going to be aborted."""
         for transaction in self.state.transactions.values():
-            topic_ids = {*transaction.entries, *(self.state.cursor_topics[each] for each in transaction.acks)}
+            topic_ids = {*transaction.entries, *(self.state.cursor_topics[cursor_id] for cursor_id in transaction.acks)}
             for topic_id in topic_ids:
                 self.lose(topic_id)
 

@@ -50,7 +50,7 @@ class SchemasForgotten(DeclaredRecord):
 
 def next_version(versions: Iterable[StoredSchema]) -> int:
     """The version that comes after these."""
-    return max((each.version for each in versions), default=-1) + 1
+    return max((stored.version for stored in versions), default=-1) + 1
 
 
 def _added(state: DurableState, record: SchemaAdded) -> None:
@@ -66,12 +66,12 @@ def _deleted(state: DurableState, record: SchemasDeleted) -> None:
     _append(state, record.name, mark)
     gone = state.schemas[record.name][:-1]
     state.schemas[record.name] = [mark]
-    state.dirty["schemas"].update((record.name, each.version) for each in gone)
+    state.dirty["schemas"].update((record.name, stored.version) for stored in gone)
 
 
 def _removed(state: DurableState, record: SchemasForgotten) -> None:
     gone = state.schemas.pop(record.name, [])
-    state.dirty["schemas"].update((record.name, each.version) for each in gone)
+    state.dirty["schemas"].update((record.name, stored.version) for stored in gone)
 
 
 def _append(state: DurableState, name: str, stored: StoredSchema) -> None:
@@ -92,12 +92,12 @@ TRANSITIONS: Final[dict[type[Record], Callable[[DurableState, Any], None]]] = {
 
 def _values(state: DurableState, key: tuple[str, int]) -> tuple[Any, ...] | None:
     """The row of a schema after name and version, None when it is gone."""
-    found = next((each for each in state.schemas.get(key[0], ()) if each.version == key[1]), None)
-    if found is None:
+    stored = next((stored for stored in state.schemas.get(key[0], ()) if stored.version == key[1]), None)
+    if stored is None:
         return None
-    schema = found.schema
+    schema = stored.schema
     properties = json.dumps(dict(schema.properties))
-    return int(schema.type), found.created_ms, int(found.is_deleted), schema.data, properties
+    return int(schema.type), stored.created_ms, int(stored.is_deleted), schema.data, properties
 
 
 def load(state: DurableState, rows: Iterable[tuple[Any, ...]]) -> None:

@@ -260,9 +260,9 @@ def _acknowledge(cursor: Cursor, acks: TransactionAcks) -> None:
 
 def withhold(state: DurableState, topic: TopicState, ranges: list[tuple[int, int, int]]) -> None:
     """Withholds entries of a topic from all consumers: each cursor, also one that is made later, passes over them."""
-    for each in ranges:
-        topic.ledger.withheld.add(*each)
-        state.dirty["withheld"].add(each[0])
+    for entry_range in ranges:
+        topic.ledger.withheld.add(*entry_range)
+        state.dirty["withheld"].add(entry_range[0])
     for cursor in topic.cursors.values():
         cursor.acknowledge(ranges)
         state.dirty["cursors"].add(cursor.cursor_id)
@@ -271,7 +271,7 @@ def withhold(state: DurableState, topic: TopicState, ranges: list[tuple[int, int
 def _remove_entries(state: DurableState, transaction: Transaction, topic_id: int) -> RangeSet:
     entries = transaction.entries.pop(topic_id)
     del state.topics[topic_id].open_transactions[transaction.txn_id]
-    state.dirty["transaction_entries"].update((*transaction.txn_id, each) for each in entries.ledgers())
+    state.dirty["transaction_entries"].update((*transaction.txn_id, ledger_id) for ledger_id in entries.ledgers())
     return entries
 
 
@@ -323,26 +323,31 @@ WITHHELD_COLUMNS: Final = ("ledger_id INTEGER", "ranges BLOB")
 
 def transaction_values(state: DurableState, key: tuple[int, int]) -> tuple[Any, ...] | None:
     """The row of a transaction after its key; None when it has ended."""
-    found = state.transactions.get(TransactionId(*key))
-    if found is None:
+    transaction = state.transactions.get(TransactionId(*key))
+    if transaction is None:
         return None
-    pairs = [(topic, name) for topic, names in found.subscriptions.items() for name in names]
-    return found.opened_ms, found.timeout_ms, found.owner, json.dumps([list(found.partitions), pairs])
+    pairs = [(topic, name) for topic, names in transaction.subscriptions.items() for name in names]
+    return (
+        transaction.opened_ms,
+        transaction.timeout_ms,
+        transaction.owner,
+        json.dumps([list(transaction.partitions), pairs]),
+    )
 
 
 def entry_values(state: DurableState, key: tuple[int, int, int]) -> tuple[bytes] | None:
     """The row of a transaction's entries in a ledger after its key; None when there are none any more."""
     most, least, ledger_id = key
-    info, found = state.ledgers.get(ledger_id), state.transactions.get(TransactionId(most, least))
-    entries = None if info is None or found is None else found.entries.get(info.topic_id)
+    info, transaction = state.ledgers.get(ledger_id), state.transactions.get(TransactionId(most, least))
+    entries = None if info is None or transaction is None else transaction.entries.get(info.topic_id)
     return None if entries is None else _ranges(entries, ledger_id)
 
 
 def ack_values(state: DurableState, key: tuple[int, int, int]) -> tuple[Any, ...] | None:
     """The row of a transaction's pending acks on a cursor after its key; None when there are none any more."""
     most, least, cursor_id = key
-    found = state.transactions.get(TransactionId(most, least))
-    acks = None if found is None else found.acks.get(cursor_id)
+    transaction = state.transactions.get(TransactionId(most, least))
+    acks = None if transaction is None else transaction.acks.get(cursor_id)
     if acks is None:
         return None
     parts: list[bytes] = []
@@ -365,11 +370,11 @@ def load(state: DurableState, tables: Mapping[str, Sequence[tuple[Any, ...]]]) -
         _load_ranges(state.topics[state.ledgers[ledger_id].topic_id].ledger.withheld, ledger_id, ranges)
     for most, least, opened_ms, timeout_ms, owner, names in sorted(tables.get("transactions", ()), key=_by_age):
         txn_id = TransactionId(most, least)
-        found = state.transactions[txn_id] = Transaction(txn_id, opened_ms, timeout_ms, owner)
+        transaction = state.transactions[txn_id] = Transaction(txn_id, opened_ms, timeout_ms, owner)
         partitions, pairs = json.loads(names)
-        found.partitions = dict.fromkeys(partitions)
+        transaction.partitions = dict.fromkeys(partitions)
         for topic, name in pairs:
-            found.subscriptions.setdefault(topic, {})[name] = None
+            transaction.subscriptions.setdefault(topic, {})[name] = None
     _load_entries(state, tables.get("transaction_entries", ()))
     for most, least, cursor_id, through_ledger, through_entry, ranges, batch_sets in tables.get("transaction_acks", ()):
         txn_id, cursor = TransactionId(most, least), state.cursors[cursor_id]
@@ -387,7 +392,7 @@ def _by_age(row: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _load_entries(state: DurableState, rows: Iterable[tuple[int, int, int, bytes]]) -> None:
-    found: list[tuple[tuple[int, int], TransactionId, int, RangeSet]] = []
+    openings: list[tuple[tuple[int, int], TransactionId, int, RangeSet]] = []
     for most, least, ledger_id, ranges in sorted(rows):
         transaction = state.transactions[TransactionId(most, least)]
         topic_id = state.ledgers[ledger_id].topic_id
@@ -395,8 +400,8 @@ def _load_entries(state: DurableState, rows: Iterable[tuple[int, int, int, bytes
         is_new = not entries
         _load_ranges(entries, ledger_id, ranges)
         if is_new:
-            found.append((entries.first() or EARLIEST, transaction.txn_id, topic_id, entries))
-    for _, txn_id, topic_id, entries in sorted(found, key=lambda each: each[0]):
+            openings.append((entries.first() or EARLIEST, transaction.txn_id, topic_id, entries))
+    for _, txn_id, topic_id, entries in sorted(openings, key=lambda opening: opening[0]):
         state.topics[topic_id].open_transactions[txn_id] = entries
 
 

@@ -163,12 +163,12 @@ class PersistencePolicy:
             raise MalformedPolicy(f"Bookkeeper Ensemble ({ensemble}) >= WriteQuorum ({write}) >= AckQuorum ({ack})")
         rate = body.get("managedLedgerMaxMarkDeleteRate", 0.0)
         try:
-            found = float(rate)
+            mark_delete_rate = float(rate)
         except (TypeError, ValueError, OverflowError):
-            found = math.nan
-        if not math.isfinite(found):
+            mark_delete_rate = math.nan
+        if not math.isfinite(mark_delete_rate):
             raise MalformedPolicy(f"managedLedgerMaxMarkDeleteRate: want a number, got {rate!r}")
-        return cls(ensemble, write, ack, found)
+        return cls(ensemble, write, ack, mark_delete_rate)
 
     def to_json(self) -> dict[str, Any]:
         """Returns the JSON that is stored and answered."""
@@ -286,8 +286,10 @@ class SubscribeRate:
 
 def rates_by_name(value: object) -> Mapping[str, DispatchRate]:
     """Reads the dispatch rates of single subscriptions: `{"NAME": {"dispatchRate": {...}}}`."""
-    found = members(value, "subscriptionPolicies")
-    return {name: DispatchRate.from_json(members(each, name).get(RATE_OF_ONE)) for name, each in found.items()}
+    by_name = members(value, "subscriptionPolicies")
+    return {
+        name: DispatchRate.from_json(members(policies, name).get(RATE_OF_ONE)) for name, policies in by_name.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,13 +18,13 @@ def number(value: object, what: str, most: int = INT) -> int:
     type."""
     if isinstance(value, bool | int | float | str):
         try:
-            found = int(value)
+            integer = int(value)
         except (ValueError, OverflowError):
             pass
         else:
-            if -most - 1 <= found <= most:
-                return found
-            nearest = most if found > 0 else -most - 1
+            if -most - 1 <= integer <= most:
+                return integer
+            nearest = most if integer > 0 else -most - 1
             raise OutOfRange(f"{what}: the number is out of range, {-most - 1} to {most}", what, nearest)
     raise MalformedPolicy(f"{what}: want a whole number, got {value!r}")
 
@@ -54,10 +54,10 @@ def members(value: object, what: str) -> Mapping[str, Any]:
 
 def at_least_zero(value: object, refusal: str, most: int = INT) -> int:
     """Reads a number that is not negative; `refusal` is the text of the error."""
-    found = number(value, refusal, most)
-    if found < 0:
+    parsed = number(value, refusal, most)
+    if parsed < 0:
         raise InvalidPolicy(refusal)
-    return found
+    return parsed
 
 
 class MalformedPolicy(PulsarError):
@@ -85,7 +85,7 @@ def subscription_types(value: object) -> frozenset[str]:
     """Reads a list of some of `SUBSCRIPTION_TYPES`."""
     if not isinstance(value, list):
         raise MalformedPolicy(f"subscriptionTypesEnabled: want a list, got {value!r}")
-    wrong = [each for each in value if each not in SUBSCRIPTION_TYPES]
+    wrong = [name for name in value if name not in SUBSCRIPTION_TYPES]
     if wrong:
         raise InvalidPolicy(f"Unknown subscription type {wrong[0]!r}: want some of {', '.join(SUBSCRIPTION_TYPES)}")
     return frozenset(value)

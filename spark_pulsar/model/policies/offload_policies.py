@@ -71,34 +71,34 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
 def read_offload_policies(value: object) -> dict[str, Any]:
     """Reads offload policies, those of no driver too; members that Apache Pulsar does not know are left out."""
     body = members(value, "offloadPolicies")
-    found: dict[str, Any] = {}
+    policies: dict[str, Any] = {}
     for member, item in body.items():
         if item is None:
             continue
         if member in _NUMBERS:
-            found[member] = number(item, member, _NUMBERS[member])
+            policies[member] = number(item, member, _NUMBERS[member])
         elif member in _TEXTS:
-            found[member] = _text(item, member)
+            policies[member] = _text(item, member)
         elif member == _EXTRA:
-            found[member] = _extras(item)
+            policies[member] = _extras(item)
         elif member == _PRIORITY:
             if item not in _PRIORITIES:
                 raise MalformedPolicy(f"{_PRIORITY}: want one of {', '.join(_PRIORITIES)}, got {item!r}")
-            found[member] = item
-    return found
+            policies[member] = item
+    return policies
 
 
 def complete_offload_policies(value: object) -> dict[str, Any]:
     """Reads offload policies as a request may set them: with a driver and, unless that is a file system, a bucket."""
     if value is None:
         raise InvalidPolicy("The offloadPolicies must be specified for namespace offload.")
-    found = read_offload_policies(value)
-    driver = found.get(_DRIVER, "")
-    if driver.lower() not in {each.lower() for each in DRIVERS}:
+    policies = read_offload_policies(value)
+    driver = policies.get(_DRIVER, "")
+    if driver.lower() not in {name.lower() for name in DRIVERS}:
         raise InvalidPolicy(f"The driver is not supported, support value: {','.join(DRIVERS)}")
-    if driver.lower() != "filesystem" and not any(found.get(bucket) for bucket in _BUCKETS):
+    if driver.lower() != "filesystem" and not any(policies.get(bucket) for bucket in _BUCKETS):
         raise InvalidPolicy("The bucket must be specified for namespace offload.")
-    return found
+    return policies
 
 
 def shown_offload_policies(stored: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def _text(value: object, member: str) -> str:
 
 
 def _extras(value: object) -> dict[str, str]:
-    found = members(value, _EXTRA)
-    if len(found) > _MOST_EXTRAS:
-        raise MalformedPolicy(f"{_EXTRA}: want at most {_MOST_EXTRAS} members, got {len(found)}")
-    return {_text(name, _EXTRA): _text(item, _EXTRA) for name, item in found.items()}
+    extras = members(value, _EXTRA)
+    if len(extras) > _MOST_EXTRAS:
+        raise MalformedPolicy(f"{_EXTRA}: want at most {_MOST_EXTRAS} members, got {len(extras)}")
+    return {_text(name, _EXTRA): _text(item, _EXTRA) for name, item in extras.items()}

@@ -45,11 +45,11 @@ class Permissions:
     @classmethod
     def from_json(cls, value: object) -> Permissions:
         """Reads what `to_json` writes, which is Apache Pulsar's form."""
-        found = members(value, AUTH_POLICIES)
+        body = members(value, AUTH_POLICIES)
         result = cls(
-            _grants(found.get(_NAMESPACE) or {}, _NAMESPACE),
-            {topic: _grants(each, _TOPICS) for topic, each in members(found.get(_TOPICS) or {}, _TOPICS).items()},
-            {name: roles(each) for name, each in members(found.get(_SUBSCRIPTIONS) or {}, _SUBSCRIPTIONS).items()},
+            _grants(body.get(_NAMESPACE) or {}, _NAMESPACE),
+            {topic: _grants(grants, _TOPICS) for topic, grants in members(body.get(_TOPICS) or {}, _TOPICS).items()},
+            {name: roles(listed) for name, listed in members(body.get(_SUBSCRIPTIONS) or {}, _SUBSCRIPTIONS).items()},
         )
         result.check_size()
         return result
@@ -66,8 +66,8 @@ class Permissions:
         """Refuses more roles than one record may hold."""
         names = [*self.namespace]
         for grants in (self.topics, self.subscriptions):
-            for each, allowed in grants.items():
-                names += (each, *allowed)
+            for holder, allowed in grants.items():
+                names += (holder, *allowed)
         if len(names) > MAX_GRANTS or sum(map(len, names)) > MAX_CHARACTERS:
             raise MalformedPolicy(
                 f"{AUTH_POLICIES}: a namespace has at most {MAX_GRANTS} roles, topics and subscriptions in permissions "
@@ -79,9 +79,9 @@ def actions(value: object) -> frozenset[str]:
     """Reads a list of actions."""
     if not isinstance(value, list):
         raise MalformedPolicy(f"permissions: want a list of actions, got {value!r}")
-    for each in value:
-        if each not in ACTIONS:
-            raise MalformedPolicy(f"permissions: {each!r} is no action: want some of {', '.join(ACTIONS)}")
+    for action in value:
+        if action not in ACTIONS:
+            raise MalformedPolicy(f"permissions: {action!r} is no action: want some of {', '.join(ACTIONS)}")
     return frozenset(value)
 
 
@@ -89,7 +89,7 @@ def roles(value: object) -> tuple[str, ...]:
     """Reads a list of roles, each once."""
     if not isinstance(value, list):
         raise MalformedPolicy(f"roles: want a list of texts, got {value!r}")
-    return tuple(dict.fromkeys(role(each) for each in value))
+    return tuple(dict.fromkeys(role(name) for name in value))
 
 
 def role(value: object) -> str:
@@ -101,7 +101,7 @@ def role(value: object) -> str:
 
 def grants_json(grants: Grants) -> dict[str, list[str]]:
     """Writes actions by role, in their order."""
-    return {each: [action for action in ACTIONS if action in allowed] for each, allowed in grants.items()}
+    return {holder: [action for action in ACTIONS if action in allowed] for holder, allowed in grants.items()}
 
 
 def auth_mode(value: object) -> str:
@@ -112,7 +112,7 @@ def auth_mode(value: object) -> str:
 
 
 def _grants(value: object, what: str) -> Grants:
-    return {role(each): actions(allowed) for each, allowed in members(value, what).items()}
+    return {role(holder): actions(allowed) for holder, allowed in members(value, what).items()}
 
 
 def is_permitted(grants: Grants, holder: str, action: str, *, with_wildcards: bool) -> bool:

@@ -42,19 +42,19 @@ def names(value: object, what: str) -> list[str]:
         raise MalformedPolicy(f"{what}: want a list of names")
     if len(value) > MOST_NAMES:
         raise MalformedPolicy(f"{what}: want at most {MOST_NAMES} names, got {len(value)}")
-    for each in value:
-        if not isinstance(each, str) or not each or len(each) > _MOST_CHARACTERS:
-            raise MalformedPolicy(f"{what}: want texts of at most {_MOST_CHARACTERS} characters, got {each!r:.80}")
+    for text in value:
+        if not isinstance(text, str) or not text or len(text) > _MOST_CHARACTERS:
+            raise MalformedPolicy(f"{what}: want texts of at most {_MOST_CHARACTERS} characters, got {text!r:.80}")
     return list(dict.fromkeys(value))
 
 
 def _store_replication(body: Any, level: Level) -> Any:
     if not body:
         raise InvalidPolicy("ClusterIds should not be null or empty")
-    found = names(body, level.path)
-    if "global" in found:
+    clusters = names(body, level.path)
+    if "global" in clusters:
         raise InvalidPolicy("Cannot specify global in the list of replication clusters")
-    return found
+    return clusters
 
 
 def _store_shadow_topics(body: Any, level: Level) -> Any:
@@ -64,21 +64,21 @@ def _store_shadow_topics(body: Any, level: Level) -> Any:
 
 
 def _read_filters(value: object) -> str:
-    found = members(value, ENTRY_FILTERS).get(_NAMES)
-    words = [] if found is None or isinstance(found, list | dict) else str(found).split(",")
+    joined = members(value, ENTRY_FILTERS).get(_NAMES)
+    words = [] if joined is None or isinstance(joined, list | dict) else str(joined).split(",")
     if not any(word.strip() for word in words):
         raise MalformedPolicy("entryFilterNames can't be empty. To remove entry filters use the remove method.")
-    if len(words) > MOST_NAMES or len(str(found)) > _MOST_CHARACTERS:
+    if len(words) > MOST_NAMES or len(str(joined)) > _MOST_CHARACTERS:
         raise MalformedPolicy(f"{_NAMES}: want at most {MOST_NAMES} names and {_MOST_CHARACTERS} characters")
-    return str(found)
+    return str(joined)
 
 
 def _read_affinity(value: object) -> dict[str, str]:
     body = members(value, BOOKIE_AFFINITY)
-    found = {member: str(body[member]) for member in _AFFINITY_GROUPS if body.get(member) is not None}
-    if any(len(text) > _MOST_CHARACTERS for text in found.values()):
+    groups = {member: str(body[member]) for member in _AFFINITY_GROUPS if body.get(member) is not None}
+    if any(len(text) > _MOST_CHARACTERS for text in groups.values()):
         raise MalformedPolicy(f"{BOOKIE_AFFINITY}: want texts of at most {_MOST_CHARACTERS} characters")
-    return found
+    return groups
 
 
 ROWS: Final = (
@@ -132,7 +132,7 @@ ROWS: Final = (
             "object",
             read_offload_policies,
             lambda body, _: shown_offload_policies(complete_offload_policies(body)),
-            lambda found: shown_offload_policies(found) if found else None,
+            lambda stored: shown_offload_policies(stored) if stored else None,
             make=dict,
         ),
         "the place and the time of moving old ledgers.",
@@ -157,7 +157,7 @@ ROWS: Final = (
             "object",
             _read_filters,
             lambda body, _: {_NAMES: _read_filters(body)},
-            lambda found: {_NAMES: found},
+            lambda joined: {_NAMES: joined},
             make=str,
         ),
         "the filters, Java classes, that pick each consumer's messages.",

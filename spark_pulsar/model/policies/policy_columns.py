@@ -146,5 +146,5 @@ class Policy:
 
     def value(self, policies: Mapping[str, Any], config: object) -> Any:
         """Returns the value that merged policies hold, or the default."""
-        found = policies.get(self.member)
-        return self.default(config) if found is None else self.kind.read(found)
+        stored = policies.get(self.member)
+        return self.default(config) if stored is None else self.kind.read(stored)

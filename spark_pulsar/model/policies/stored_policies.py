@@ -47,18 +47,18 @@ def readable(stored: Mapping[str, Any], readers: Readers | ByName) -> Readable:
             continue
         try:
             if callable(reader):
-                found = _within_range(reader, value)
+                read_value = _within_range(reader, value)
             else:
-                found, inner = readable(members(value, member), reader)
+                read_value, inner = readable(members(value, member), reader)
                 notes += (f"{member}: {note}" for note in inner)
-                if inner and not found and isinstance(readers, ByName):
+                if inner and not read_value and isinstance(readers, ByName):
                     continue  # a name with nothing set would mean something else than no such name
         except _REFUSALS as error:
             notes.append(f"{member} is left out, it cannot be read: {error}")
             continue
-        document[member] = found
-        if callable(reader) and found is not value:
-            notes.append(f"{member} is {found}: a number in it was out of range")
+        document[member] = read_value
+        if callable(reader) and read_value is not value:
+            notes.append(f"{member} is {read_value}: a number in it was out of range")
     return Readable(document, tuple(notes))
 
 
@@ -67,11 +67,11 @@ def _within_range(read: Reader, value: Any) -> Any:
     mended = value
     for _ in range(_MOST_NUMBERS):
         try:
-            found = read(mended)
+            read_value = read(mended)
         except OutOfRange as error:
             mended = {**mended, error.what: error.nearest} if isinstance(mended, Mapping) else error.nearest
         else:
             if mended is value:
                 return value
-            return found.to_json() if hasattr(found, "to_json") else mended
+            return read_value.to_json() if hasattr(read_value, "to_json") else mended
     raise MalformedPolicy("too many numbers are out of range")

@@ -83,7 +83,7 @@ class EntrySet:
     def remove_through(self, ledger_id: int, entry_id: int) -> int:
         """Takes out everything at or before a position; returns how many entries were in."""
         before = self._count
-        for older in [each for each in self._ledgers if each < ledger_id]:
+        for older in [older for older in self._ledgers if older < ledger_id]:
             self._count -= len(self._ledgers.pop(older))
         self.remove(ledger_id, -1, entry_id + 1)
         return before - self._count

@@ -98,9 +98,9 @@ class MappedIntervals:
             self.count += high - low - marks.count(1, low, high)
             marks[low:high] = b"\1" * (high - low)
             self._move_front()
-        found = self.around(first)
-        assert found is not None, "it is in now"
-        return found[0]
+        interval = self.around(first)
+        assert interval is not None, "it is in now"
+        return interval[0]
 
     def _make_room(self, first: int, end: int) -> None:
         """Entries from `first` on come next: make the map reach `end`, unless that is too far from `first`."""
@@ -159,9 +159,9 @@ class MappedIntervals:
         base, marks = self._base, self._map
         place = entry_id - base
         if place < 0:
-            found = self._front.around(entry_id)
-            if found is not None:
-                return found
+            interval = self._front.around(entry_id)
+            if interval is not None:
+                return interval
             place = 0
         start = marks.find(1, place)
         if start < 0:
@@ -177,9 +177,9 @@ class MappedIntervals:
 
     def first_start(self, entry_id: int) -> int | None:
         """Finds the first interval that begins at or after an entry id, and returns where."""
-        found = self._front.first_start(entry_id)
-        if found is not None:
-            return found
+        in_front = self._front.first_start(entry_id)
+        if in_front is not None:
+            return in_front
         start = self._map.find(b"\0\1", max(entry_id - self._base - 1, 0))
         return None if start < 0 else self._base + start + 1
 
@@ -197,15 +197,15 @@ class MappedIntervals:
 
     def between(self, first: int, end: int) -> Iterator[tuple[int, int]]:
         """Yields the intervals that have entries in [first, end), whole, ascending."""
-        found = self.around(first)
-        while found is not None and found[0] < end:
-            yield found
-            found = self.around(found[1])
+        interval = self.around(first)
+        while interval is not None and interval[0] < end:
+            yield interval
+            interval = self.around(interval[1])
 
     def _stretches(self, low: int, high: int) -> tuple[array[int], array[int]]:
         """Starts and ends of the intervals of a part of the map, which begins and ends at a gap."""
         base = self._base
-        spans = [found.span() for found in _STRETCH.finditer(self._map, low, high)]
+        spans = [match.span() for match in _STRETCH.finditer(self._map, low, high)]
         return array("q", [base + start for start, _ in spans]), array("q", [base + end for _, end in spans])
 
     def __len__(self) -> int:

@@ -88,13 +88,13 @@ class RangeSet:
         low, high = entry_ids[0] >> shift, (entry_ids[-1] + 1) >> shift
         blocks: Iterable[int] = range(low, high + 1)
         if high - low > len(entry_ids):
-            blocks = {each >> shift for entry_id in entry_ids for each in (entry_id, entry_id + 1)}
+            blocks = {edge >> shift for entry_id in entry_ids for edge in (entry_id, entry_id + 1)}
         for block in blocks:
             changed.add((ledger_id, block))
             first = block << shift
-            found = intervals.around(first - 1)
-            if found is not None and found[0] < first < found[1]:
-                changed.add((ledger_id, found[0] >> shift))
+            interval = intervals.around(first - 1)
+            if interval is not None and interval[0] < first < interval[1]:
+                changed.add((ledger_id, interval[0] >> shift))
 
     def append(self, ledger_id: int, starts: Sequence[int], ends: Sequence[int]) -> None:
         """Puts intervals in, ascending and apart from each other, that lie behind all of the ledger. ValueError when
@@ -161,8 +161,8 @@ class RangeSet:
         intervals = self._ledgers.get(ledger_id)
         if intervals is None:
             return False
-        found = intervals.around(entry_id)
-        return found is not None and found[0] <= entry_id
+        interval = intervals.around(entry_id)
+        return interval is not None and interval[0] <= entry_id
 
     def covers(self, ledger_id: int, first: int, end: int) -> bool:
         """Returns whether the set holds every entry of a range."""
@@ -170,8 +170,8 @@ class RangeSet:
 
     def intersects(self, ledger_id: int, first: int, end: int) -> bool:
         """Returns whether the set holds some entry of a range."""
-        found = self.next_range(ledger_id, first)
-        return found is not None and found[0] < end and first < end
+        interval = self.next_range(ledger_id, first)
+        return interval is not None and interval[0] < end and first < end
 
     def count(self) -> int:
         """Counts the entries of the set."""
@@ -185,7 +185,7 @@ class RangeSet:
         """Counts the entries behind a position in the set."""
         later = self._ledger_ids[bisect_right(self._ledger_ids, ledger_id) :]
         behind = sum(end - start for start, end in self.pieces_in(ledger_id, entry_id + 1, _BEYOND))
-        return behind + sum(self._ledgers[each].count for each in later)
+        return behind + sum(self._ledgers[later_id].count for later_id in later)
 
     def range_count(self) -> int:
         """Counts the intervals: they are what memory and a snapshot cost."""
@@ -196,9 +196,9 @@ class RangeSet:
         if not self._ledger_ids:
             return None
         ledger_id = self._ledger_ids[0]
-        found = self._ledgers[ledger_id].around(-1)
-        assert found is not None, "the ledger has entries in"
-        return ledger_id, found[0]
+        interval = self._ledgers[ledger_id].around(-1)
+        assert interval is not None, "the ledger has entries in"
+        return ledger_id, interval[0]
 
     def last(self) -> tuple[int, int] | None:
         """Returns the highest position, None when empty."""
@@ -209,8 +209,8 @@ class RangeSet:
 
     def next_gap(self, ledger_id: int, entry_id: int) -> int:
         """Returns the first entry id at or after `entry_id` in this ledger that the set does not hold."""
-        found = self.next_range(ledger_id, entry_id)
-        return found[1] if found is not None and found[0] <= entry_id else entry_id
+        interval = self.next_range(ledger_id, entry_id)
+        return interval[1] if interval is not None and interval[0] <= entry_id else entry_id
 
     def next_range(self, ledger_id: int, entry_id: int) -> tuple[int, int] | None:
         """Returns the first interval of this ledger that holds or follows `entry_id`, whole; None when there is

@@ -138,7 +138,7 @@ class Cursor:
         ledger, acked, pending = self.ledger, self.acked, self.pending
         if start <= self.mark_delete:
             start = Position(self.mark_delete.ledger_id, self.mark_delete.entry_id + 1)
-        waiting = None if with_pending or pending is None or not pending.whole else pending.whole
+        waiting = None if with_pending or pending is None or not pending.ranges else pending.ranges
         position = ledger.at_or_after(start)
         while max_entries > 0 and position <= through:
             ledger_id, entry_id = position
@@ -269,14 +269,14 @@ class Cursor:
         if not in_part:
             return sets
         known = sets or {}
-        found = {}
+        to_send = {}
         for entry_id in entry_ids:
             if entry_id in in_part:
                 bits = in_part[entry_id]
-                found[entry_id] = bits & known.get(entry_id, bits)
+                to_send[entry_id] = bits & known.get(entry_id, bits)
             elif entry_id in known:
-                found[entry_id] = known[entry_id]
-        return found
+                to_send[entry_id] = known[entry_id]
+        return to_send
 
     def _pass_over(self) -> None:
         """Acknowledges, behind mark-delete, entries that no consumer gets: lost ones, and withheld ones."""
@@ -361,10 +361,16 @@ class Cursor:
     def blocks(self) -> set[tuple[int, int]]:
         """Every block in which something is kept, in the form of `changed_blocks`."""
         acked = self.acked
-        found = {(each, block) for each in acked.ledgers() for block in acked.blocks(each, 0, _BEYOND, BLOCK_SHIFT)}
+        blocks = {
+            (ledger_id, block)
+            for ledger_id in acked.ledgers()
+            for block in acked.blocks(ledger_id, 0, _BEYOND, BLOCK_SHIFT)
+        }
         for table in (self.batch_sets, self.redelivered):
-            found.update((each, entry_id >> BLOCK_SHIFT) for each, entries in table.items() for entry_id in entries)
-        return found
+            blocks.update(
+                (ledger_id, entry_id >> BLOCK_SHIFT) for ledger_id, entries in table.items() for entry_id in entries
+            )
+        return blocks
 
 
 def _gap_of_both(one: RangeSet, other: RangeSet, ledger_id: int, entry_id: int) -> int:

@@ -56,11 +56,11 @@ class PendingAcks:
     consumer; those pending in part are sent with the part. An ack costs by what it names, however many transactions and
     acks there are beside it."""
 
-    __slots__ = ("_parts", "_with_through", "batch_sets", "of", "whole")
+    __slots__ = ("_parts", "_with_through", "batch_sets", "of", "ranges")
 
     def __init__(self) -> None:
         self.of: dict[TransactionId, TransactionAcks] = {}
-        self.whole = RangeSet()
+        self.ranges = RangeSet()
         """Entries pending as a whole, in whichever transaction."""
         self.batch_sets: dict[int, dict[int, int]] = {}
         """Ledger id → entry id → bit set (1 = not pending) of entries pending in part, without a size."""
@@ -73,22 +73,22 @@ class PendingAcks:
     def first_conflict(self, ranges: Iterable[EntryRange], batch_sets: Iterable[BatchSet]) -> Position | None:
         """Finds the first entry that is pending already, as a whole or in the same part; None without one."""
         for ledger_id, first, end in ranges:
-            pieces = self.whole.pieces_in(ledger_id, first, end)
+            pieces = self.ranges.pieces_in(ledger_id, first, end)
             if pieces:
                 return Position(ledger_id, pieces[0][0])
             in_part = self.batch_sets.get(ledger_id)
-            found = None if in_part is None else first_among(in_part, first, end)
-            if found is not None:
-                return Position(ledger_id, found)
+            conflict_id = None if in_part is None else first_among(in_part, first, end)
+            if conflict_id is not None:
+                return Position(ledger_id, conflict_id)
         for ledger_id, entry_id, bits in batch_sets:
-            if self.whole.contains(ledger_id, entry_id) or self.parts(ledger_id, entry_id) & acked(bits):
+            if self.ranges.contains(ledger_id, entry_id) or self.parts(ledger_id, entry_id) & acked(bits):
                 return Position(ledger_id, entry_id)
         return None
 
     def parts(self, ledger_id: int, entry_id: int) -> int:
         """Returns the messages of a batch that are pending, in whichever transaction, as bits."""
-        found = self._parts.get((ledger_id, entry_id))
-        return 0 if found is None else found.acked
+        part = self._parts.get((ledger_id, entry_id))
+        return 0 if part is None else part.acked
 
     def cumulative(self) -> tuple[TransactionId, Position] | None:
         """Finds the transaction that has a cumulative ack pending, and its position."""
@@ -100,9 +100,9 @@ class PendingAcks:
     def add(self, txn_id: TransactionId, ranges: Iterable[EntryRange], batch_sets: Sequence[BatchSet]) -> None:
         """Makes acks pending that conflict with none."""
         acks = self.of.setdefault(txn_id, TransactionAcks())
-        for each in ranges:
-            acks.ranges.add(*each)
-            self.whole.add(*each)
+        for entry_range in ranges:
+            acks.ranges.add(*entry_range)
+            self.ranges.add(*entry_range)
         for ledger_id, entry_id, bits in batch_sets:
             key = (ledger_id, entry_id)
             before = acks.batch_sets.get(key)
@@ -122,7 +122,7 @@ class PendingAcks:
         if self._with_through == txn_id:
             self._with_through = None
         for ledger_id, first, end in acks.ranges:
-            self.whole.remove(ledger_id, first, end)
+            self.ranges.remove(ledger_id, first, end)
         for key, bits in acks.batch_sets.items():
             self._replace(key, bits, None)
         return acks
@@ -140,12 +140,12 @@ class PendingAcks:
             parts.acked |= acked(after)
             insort(parts.sizes, size_of(after))
         if was_whole:
-            self.whole.remove(ledger_id, entry_id, entry_id + 1)
+            self.ranges.remove(ledger_id, entry_id, entry_id + 1)
         in_part = self.batch_sets.setdefault(ledger_id, {})
         if parts.sizes:
             left = in_part[entry_id] = parts.left
             if not left:
-                self.whole.add(ledger_id, entry_id, entry_id + 1)
+                self.ranges.add(ledger_id, entry_id, entry_id + 1)
             return
         del self._parts[key]
         in_part.pop(entry_id, None)
@@ -157,8 +157,8 @@ def first_among(entries: Collection[int], first: int, end: int) -> int | None:
     """Returns the least of some entry ids in `first … end - 1`, by whichever of the two is smaller; None without
     one."""
     if end - first < len(entries):
-        return next((each for each in range(first, end) if each in entries), None)
-    return min((each for each in entries if first <= each < end), default=None)
+        return next((entry_id for entry_id in range(first, end) if entry_id in entries), None)
+    return min((entry_id for entry_id in entries if first <= entry_id < end), default=None)
 
 
 def sized(bits: int, size: int) -> int:
