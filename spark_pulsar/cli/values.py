@@ -92,19 +92,19 @@ def topic_name(text: str) -> TopicName:
 
 def pairs(texts: list[str] | None, hint: str | None = None) -> dict[str, str]:
     """Reads the values of an option `NAME=VALUE` that may be repeated; `hint` is the option in a refusal."""
-    found = {}
+    by_name = {}
     for text in texts or []:
         name, separator, value = text.partition("=")
         if not separator or not name:
             raise typer.BadParameter(f"want NAME=VALUE, got '{text}'", param_hint=hint)
-        found[name] = value
-    return found
+        by_name[name] = value
+    return by_name
 
 
 def show(value: Any) -> None:
     """Prints an answer: objects as indented JSON, lists of texts a line each, anything else as it is."""
-    if isinstance(value, list) and all(isinstance(each, str) for each in value):
-        text = "".join(f"{each}\n" for each in value)
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        text = "".join(f"{item}\n" for item in value)
     elif isinstance(value, str):
         text = f"{value}\n"
     else:

@@ -87,11 +87,11 @@ class TopicDirectory:
             response = (yield connection.start(command, request_id)).lookupTopicResponse
             broker = self._broker_of(response, f"lookup of {topic} at {target}")
             proxied = response.proxy_through_service_url and broker != service
-            found = Target(service, str(broker)) if proxied else Target(broker)
+            next_target = Target(service, str(broker)) if proxied else Target(broker)
             if response.response == CommandLookupTopicResponse.Connect:
-                self._remember(topic, found)
-                return found
-            target, authoritative = found, response.authoritative
+                self._remember(topic, next_target)
+                return next_target
+            target, authoritative = next_target, response.authoritative
             connection = self._pool.shared(target, deadline)
         raise TooManyRedirects(f"lookup of {topic}: more than {MAX_LOOKUP_REDIRECTS} redirects, the last to {target}")
 

@@ -35,7 +35,7 @@ class ReaderTypes:
         with self._lock:
             last = self._worked.get(topic, CommandSubscribe.Exclusive)
         yield last
-        yield from (each for each in _IN_ORDER_OF_CHOICE if each != last)
+        yield from (subscription_type for subscription_type in _IN_ORDER_OF_CHOICE if subscription_type != last)
 
     def worked(self, topic: str, subscription_type: SubscriptionType) -> None:
         """Notes the type that a topic allowed."""

@@ -138,7 +138,7 @@ class RetryLetters:
         message_id = f"{position.ledger_id()}:{position.entry_id()}:{position.partition()}"
         if position.batch_index() >= 0:
             message_id += f":{position.batch_index()}"
-        found = letter(
+        copy = letter(
             message.properties(),
             message.topic_name(),
             self.subscription,
@@ -148,12 +148,12 @@ class RetryLetters:
             properties,
         )
         try:
-            self._publish(message, found)
+            self._publish(message, copy)
         except Exception:
             consumer.negative_acknowledge(message)
             raise
         consumer.acknowledge(message)
-        return found
+        return copy
 
     def close(self) -> None:
         """Closes the producers."""
@@ -161,20 +161,20 @@ class RetryLetters:
         for producer in producers.values():
             producer.close()
 
-    def _publish(self, message: Any, found: Letter) -> None:
-        target = self.dead_letter_topic if found.is_dead else self.retry_letter_topic
+    def _publish(self, message: Any, copy: Letter) -> None:
+        target = self.dead_letter_topic if copy.is_dead else self.retry_letter_topic
         producer = self._producers.get(target)
         if producer is None:
-            if found.is_dead and self._initial_subscription_name:
+            if copy.is_dead and self._initial_subscription_name:
                 self._subscribe_initially(target, self._initial_subscription_name)
             producer = self._producers[target] = self._client.create_producer(target, chunking_enabled=True)
         producer.send(
             message.data(),
-            properties=found.properties,
+            properties=copy.properties,
             partition_key=message.partition_key() or None,
             ordering_key=message.ordering_key() or None,
             event_timestamp=message.event_timestamp() or None,
-            deliver_after=timedelta(milliseconds=found.delay_ms) if found.delay_ms else None,
+            deliver_after=timedelta(milliseconds=copy.delay_ms) if copy.delay_ms else None,
         )
 
     def _subscribe_initially(self, topic: str, subscription: str) -> None:

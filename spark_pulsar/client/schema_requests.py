@@ -46,11 +46,11 @@ def get_schema(
         answer = yield connection.start(requests.get_schema(request_id, topic, version), request_id)
     except TopicNotFound:
         return None
-    found = answer.getSchemaResponse
-    schema = _schema_of(topic, found.schema)
+    response = answer.getSchemaResponse
+    schema = _schema_of(topic, response.schema)
     if schema.type is SchemaType.NONE:
         return None
-    return RegisteredSchema(found.schema.name, schema, found.schema_version)
+    return RegisteredSchema(response.schema.name, schema, response.schema_version)
 
 
 def get_or_create_schema(

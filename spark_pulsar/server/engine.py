@@ -278,8 +278,8 @@ class Engine:
         May wait for the disk: not for the loop's thread."""
         if self._directory is None:
             return None
-        found = shutil.disk_usage(self._directory)
-        return found.total, found.free
+        usage = shutil.disk_usage(self._directory)
+        return usage.total, usage.free
 
     def _due_turn(self) -> None:
         self._turn_is_due = False

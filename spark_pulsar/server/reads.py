@@ -50,12 +50,12 @@ class Reads:
         """Reads entries: those in memory by the loop itself, since handing them to a thread and back takes as long, but
         once in a turn only."""
         what = effect.ledger_id, effect.entry_id, effect.max_entries
-        found = None
+        runs = None
         if not self._has_read:
-            found = self._storage.read_at_once(*what, min(effect.max_bytes, _AT_ONCE_BYTES))
-        if found:
+            runs = self._storage.read_at_once(*what, min(effect.max_bytes, _AT_ONCE_BYTES))
+        if runs:
             self._has_read = True
-            self._loop.call_soon(self._on_read_at_once, EntriesRead(effect.token, found))
+            self._loop.call_soon(self._on_read_at_once, EntriesRead(effect.token, runs))
         else:
             self._begin(effect.token, self._storage.read, *what, effect.max_bytes)
 
@@ -83,12 +83,14 @@ class Reads:
     def _on_read(self, token: int, future: Future[list[Any]]) -> None:
         error = future.exception()
         if error is None:
-            found = future.result()
-            if not found:
+            result = future.result()
+            if not result:
                 _LOG.warning(
                     "reading entries: storage has none where the core expects some; the core requests them again"
                 )
-            self._happen([SizesRead(token, found) if found and type(found[0]) is int else EntriesRead(token, found)])
+            self._happen(
+                [SizesRead(token, result) if result and type(result[0]) is int else EntriesRead(token, result)]
+            )
         elif isinstance(error, StorageError | OSError):
             self._on_trouble("reading entries", error)
             self._happen([ReadFailed(token, str(error))])

@@ -101,8 +101,8 @@ def _authenticator_of(providers: Providers, config: ServerConfig) -> HttpAuthent
 
 def _advertised(config: ServerConfig) -> list[str]:
     """Lists the hosts of the admin API that listeners advertise."""
-    each = [listener.addresses for listener in config.broker.advertised_listeners]
-    urls = [url for found in each for url in (found.http, found.http_tls) if url is not None]
+    advertised = [listener.addresses for listener in config.broker.advertised_listeners]
+    urls = [url for addresses in advertised for url in (addresses.http, addresses.http_tls) if url is not None]
     return [urlsplit(url).hostname or "" for url in urls]
 
 
@@ -192,11 +192,11 @@ class _Runner:
             websockets,
         )
         web.start(listening.http)
-        servers = [await self._loop.create_server(self._new_connection, sock=each) for each in listening.binary]
+        servers = [await self._loop.create_server(self._new_connection, sock=sock) for sock in listening.binary]
         if tls is not None:
             handshakes = Handshakes(self._loop, lambda: tls.binary, self._has_room_beside, self._admission.pending)
             over = handshakes.over(self._new_connection)
-            servers += [await self._loop.create_server(over, sock=each) for each in listening.binary_tls]
+            servers += [await self._loop.create_server(over, sock=sock) for sock in listening.binary_tls]
         gc.collect()
         gc.freeze()
         gc.set_threshold(*_GC_THRESHOLDS)

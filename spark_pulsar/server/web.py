@@ -357,13 +357,13 @@ class WebServer:
             made: asyncio.Protocol = config.http_protocol_class(config, state, {}, loop)  # type: ignore[call-arg]
             return made
 
-        for each in sockets:
-            self._over_tls.append(await loop.create_server(handshakes.over(connection), sock=each))
+        for sock in sockets:
+            self._over_tls.append(await loop.create_server(handshakes.over(connection), sock=sock))
 
     async def stop(self) -> None:
         """Ends the server; requests under way are cut off."""
-        for each in self._over_tls:
-            each.close()
+        for server in self._over_tls:
+            server.close()
         self._server.should_exit = True
         self._server.force_exit = True
         if self._task is not None:

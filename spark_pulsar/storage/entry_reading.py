@@ -18,7 +18,7 @@ from spark_pulsar.storage.ledgers.lost_entries import LostEntries
 _MOST_RUNS, _MOST_ENTRIES = 32, 2_048
 """Read at once, and in one run of them: a run is decoded whole, and the loop does nothing else meanwhile."""
 
-_Found = TypeVar("_Found")
+_Run = TypeVar("_Run")
 
 
 class EntryReading:
@@ -132,11 +132,11 @@ class EntryReading:
         while first + len(sizes) < end:
             at = first + len(sizes)
             try:
-                found = self._find_run(ledger_id, at, self._files.sizes, self._sizes_in_journal)
+                run = self._find_run(ledger_id, at, self._files.sizes, self._sizes_in_journal)
             except StorageDamaged as error:
                 # The reader of these entries reports it.
-                found = max((lost_end for _, _, lost_end in error.lost), default=end), []
-            begin, known = found or (end, [])
+                run = max((lost_end for _, _, lost_end in error.lost), default=end), []
+            begin, known = run or (end, [])
             if begin > at:
                 sizes += [0] * (min(begin, end) - at)
             sizes += known[max(0, at - begin) : max(0, end - begin)] or [0] * (begin <= at)
@@ -153,9 +153,9 @@ class EntryReading:
         self,
         ledger_id: int,
         entry_id: int,
-        in_file: Callable[[int, Extent, int], _Found | None],
-        in_journal: Callable[[Segment, int, RunPlace], _Found],
-    ) -> _Found | None:
+        in_file: Callable[[int, Extent, int], _Run | None],
+        in_journal: Callable[[Segment, int, RunPlace], _Run],
+    ) -> _Run | None:
         """Finds the stored run at or after an entry, in a file or in the journal; None when there is none."""
         passed: Extent | None = None
         while True:
@@ -169,11 +169,11 @@ class EntryReading:
                     break
             assert extent is not None, "it is in the file"
             try:
-                found = in_file(ledger_id, extent, entry_id)
+                run = in_file(ledger_id, extent, entry_id)
             except FileNotFoundError:
                 return None
-            if found is not None:
-                return found
+            if run is not None:
+                return run
             passed = extent
         if held is None:
             return None

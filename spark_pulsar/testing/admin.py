@@ -128,8 +128,10 @@ class BrokerAdmin:
 
     def topics(self, namespace: str = "public/default") -> list[str]:
         """Lists the topics of a namespace, a partitioned topic once."""
-        partitioned = [name for each in _DOMAINS for name in self.get(f"{each}/{_namespace(namespace)}/partitioned")]
-        others = [name for each in _DOMAINS for name in self.get(f"{each}/{_namespace(namespace)}")]
+        partitioned = [
+            name for domain in _DOMAINS for name in self.get(f"{domain}/{_namespace(namespace)}/partitioned")
+        ]
+        others = [name for domain in _DOMAINS for name in self.get(f"{domain}/{_namespace(namespace)}")]
         return sorted({*partitioned, *(name for name in others if TopicName.parse(name).base.full not in partitioned)})
 
     def partitions(self, topic: str) -> int:
@@ -168,18 +170,18 @@ class BrokerAdmin:
     def backlog(self, topic: str, subscription: str) -> int:
         """Returns the number of a subscription's messages that are not acknowledged, over all partitions (entries, as
         Pulsar counts them: a batch is one)."""
-        found = self.stats(topic)["subscriptions"]
-        if subscription not in found:
-            raise KeyError(f"{topic} has no subscription {subscription!r}; it has {', '.join(found) or 'none'}")
-        return int(found[subscription]["msgBacklog"])
+        subscriptions = self.stats(topic)["subscriptions"]
+        if subscription not in subscriptions:
+            raise KeyError(f"{topic} has no subscription {subscription!r}; it has {', '.join(subscriptions) or 'none'}")
+        return int(subscriptions[subscription]["msgBacklog"])
 
     def wait_for_backlog(self, topic: str, subscription: str, count: int, timeout_s: float = 10.0) -> None:
         """Waits until a subscription has `count` messages that are not acknowledged. Raises TimeoutError."""
         deadline = time.monotonic() + timeout_s
-        while (found := self.backlog(topic, subscription)) != count:
+        while (backlog := self.backlog(topic, subscription)) != count:
             if time.monotonic() > deadline:
                 raise TimeoutError(
-                    f"{topic}: {subscription} has a backlog of {found} after {timeout_s:g} s, not {count}"
+                    f"{topic}: {subscription} has a backlog of {backlog} after {timeout_s:g} s, not {count}"
                 )
             time.sleep(_PAUSE_S)
 
@@ -205,9 +207,9 @@ class BrokerAdmin:
     # ---- requests ---------------------------------------------------------------------------------------------------
 
     def _call(self, method: str, path: str, body: object, query: Mapping[str, object]) -> Any:
-        whole = path if path.startswith(("/admin/", "/metrics")) else f"/admin/v2/{path.lstrip('/')}"
+        full_path = path if path.startswith(("/admin/", "/metrics")) else f"/admin/v2/{path.lstrip('/')}"
         try:
-            return self._api.call(method, whole, body, query).value
+            return self._api.call(method, full_path, body, query).value
         except RestError as error:
             reason = f"no answer: {error}"
             if error.status:
@@ -232,5 +234,5 @@ def _policy(name: str, policy: str) -> tuple[str, Level]:
     """Finds the path of a policy, and how it is set: as a namespace's or topic's table says, else in a POST's body."""
     is_topic = "://" in name
     levels = (row.topic if is_topic else row.namespace for row in POLICIES)
-    level = next((each for each in levels if each is not None and each.path == policy), Level(policy))
+    level = next((level for level in levels if level is not None and level.path == policy), Level(policy))
     return f"{_topic(name) if is_topic else f'namespaces/{_namespace(name)}'}/{policy}", level

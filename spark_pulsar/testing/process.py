@@ -70,7 +70,9 @@ class BrokerProcess:
         """The file of `log` until `close`."""
         self._host = host
         binary, http = ("--tls-port", "--tls-http-port") if tls else ("--port", "--http-port")
-        self._ports = {option: str(each) for option, each in ((binary, port), (http, http_port)) if each is not None}
+        self._ports = {
+            option: str(number) for option, number in ((binary, port), (http, http_port)) if number is not None
+        }
         self._process: subprocess.Popen[bytes] | None = None
         self._is_closed = False
         self._clients: list[weakref.ref[pulsar.Client]] = []

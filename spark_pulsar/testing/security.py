@@ -97,7 +97,7 @@ class ProcessSecurity:
             }
         if self._authority is not None:
             hosts = dict.fromkeys(("localhost", "127.0.0.1", "::1", socket.gethostname(), host))
-            certificate, key = self._authority.issue("broker", tuple(each for each in hosts if each not in _WILDCARDS))
+            certificate, key = self._authority.issue("broker", tuple(name for name in hosts if name not in _WILDCARDS))
             self.conf |= {
                 "brokerServicePort": "",
                 "webServicePort": "",

@@ -51,10 +51,10 @@ class ConnectionNotices:
             self._closed = True
 
     def _line(self, text: str) -> str | None:
-        found = _ADDRESS.search(text)
-        if found is None:
+        match = _ADDRESS.search(text)
+        if match is None:
             return None
-        address, now_ms = found[1], monotonic_ms()
+        address, now_ms = match[1], monotonic_ms()
         with self._guard:
             if self._closed:
                 return None

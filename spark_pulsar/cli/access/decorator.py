@@ -93,7 +93,7 @@ def _print_log(level: LogLevel) -> None:
 
 def _with_options(work: Callable[..., None], options: dict[str, Any]) -> Callable[..., None]:
     signature = inspect.signature(work, eval_str=True)
-    others = [each for name, each in signature.parameters.items() if name != "access"]
+    others = [parameter for name, parameter in signature.parameters.items() if name != "access"]
     more = [
         Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
         for name, annotation in options.items()
@@ -107,5 +107,5 @@ def _with_options(work: Callable[..., None], options: dict[str, Any]) -> Callabl
         work(*args, access=access, **values)
 
     command.__signature__ = signature.replace(parameters=[*others, *more])  # type: ignore[attr-defined]
-    command.__annotations__ = {each.name: each.annotation for each in (*others, *more)}
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in (*others, *more)}
     return command

@@ -43,7 +43,7 @@ class Profile:
 
     def settings(self) -> dict[str, str | bool]:
         """Returns the settings of the profile."""
-        return {each.name: value for each in fields(self) if (value := getattr(self, each.name)) is not None}
+        return {field.name: value for field in fields(self) if (value := getattr(self, field.name)) is not None}
 
     def fill(self, options: AccessOptions, url: str | None) -> AccessOptions:
         """Returns options that were given, and the profile's for others; `url` is the profile's address."""
@@ -73,7 +73,7 @@ class Profile:
 
 _NO_PROFILE: Final = Profile()
 _FLAGS: Final = ("tls_allow_insecure", "tls_enable_hostname_verification")
-_KNOWN: Final = {each.name: bool if each.name in _FLAGS else str for each in fields(Profile)}
+_KNOWN: Final = {field.name: bool if field.name in _FLAGS else str for field in fields(Profile)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,25 +111,25 @@ def profile_of(options: AccessOptions) -> Profile:
     named = os.environ.get(VARIABLE)
     if named == "" or not place().exists():
         return _NO_PROFILE if not named else Profiles().named(named, f"${VARIABLE}")
-    found = read_profiles()
+    profiles = read_profiles()
     if named:
-        return found.named(named, f"${VARIABLE}")
-    return found.named(found.current, "the profile in use") if found.current else _NO_PROFILE
+        return profiles.named(named, f"${VARIABLE}")
+    return profiles.named(profiles.current, "the profile in use") if profiles.current else _NO_PROFILE
 
 
 def read_profiles() -> Profiles:
     """Reads the user's file. Raises typer.BadParameter."""
     path = place()
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return Profiles()
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise typer.BadParameter(f"{path} cannot be read: {error}") from error
-    tables = found.get("profiles", {})
-    if not isinstance(tables, dict) or not isinstance(found.get("current", ""), str):
+    tables = document.get("profiles", {})
+    if not isinstance(tables, dict) or not isinstance(document.get("current", ""), str):
         raise typer.BadParameter(f"{path}: want [profiles.NAME] tables and the name `current`")
-    return Profiles({name: _profile(path, name, each) for name, each in tables.items()}, found.get("current", ""))
+    return Profiles({name: _profile(path, name, table) for name, table in tables.items()}, document.get("current", ""))
 
 
 def _profile(path: Path, name: str, table: Any) -> Profile:
@@ -185,13 +185,15 @@ def check_no_secret(params: str) -> str:
 def _has_only_references(params: str) -> bool:
     """Returns whether parameters name files alone: certificate and key of `tls`, the private key of `oauth2`."""
     try:
-        found = json.loads(params) if params.startswith("{") else dict(each.split(":", 1) for each in params.split(","))
+        parameters = (
+            json.loads(params) if params.startswith("{") else dict(pair.split(":", 1) for pair in params.split(","))
+        )
     except ValueError:
         return False
-    if not isinstance(found, dict):
+    if not isinstance(parameters, dict):
         return False
-    is_file = str(found.get("privateKey", found.get("private_key", ""))).startswith(("file:", "/"))
-    return found.keys() == {"tlsCertFile", "tlsKeyFile"} or (is_file and found.keys() <= _OAUTH2)
+    is_file = str(parameters.get("privateKey", parameters.get("private_key", ""))).startswith(("file:", "/"))
+    return parameters.keys() == {"tlsCertFile", "tlsKeyFile"} or (is_file and parameters.keys() <= _OAUTH2)
 
 
 _OAUTH2: Final = {"type", "issuerUrl", "issuer_url", "privateKey", "private_key", "audience", "scope"}

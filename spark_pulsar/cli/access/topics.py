@@ -33,8 +33,8 @@ def _names_of_broker(ctx: typer.Context, incomplete: str) -> list[str]:
     if len(parts) == 2 or (len(parts) == 1 and domain):
         return []  # a tenant's namespace is not known yet
     namespace, prefix = ("/".join(parts[:2]), f"{domain}{parts[0]}/{parts[1]}/") if len(parts) > 2 else (_HOME, "")
-    found = {TopicName.parse(topic).base.local for topic in _topics_of(_options(ctx), namespace)}
-    return sorted(name for local in found if (name := f"{prefix}{local}").startswith(incomplete))[:MOST]
+    local_names = {TopicName.parse(topic).base.local for topic in _topics_of(_options(ctx), namespace)}
+    return sorted(name for local in local_names if (name := f"{prefix}{local}").startswith(incomplete))[:MOST]
 
 
 def _topics_of(options: tuple[AccessOptions, bool], namespace: str) -> list[str]:
@@ -70,12 +70,12 @@ def _options(ctx: Any) -> tuple[AccessOptions, bool]:
     """Returns the options of access of a command, or of its group, and whether they are those of the admin API."""
     while ctx is not None and "auth_plugin" not in ctx.params:
         ctx = ctx.parent
-    given = {} if ctx is None else {name: each for name, each in ctx.params.items() if each is not None}
+    given = {} if ctx is None else {name: value for name, value in ctx.params.items() if value is not None}
     for name in ("tls_trust_cert_path", "client_conf"):
         if name in given:
             given[name] = Path(given[name])
-    of_access = {each.name for each in fields(AccessOptions)}
-    options = AccessOptions(**{name: each for name, each in given.items() if name in of_access})
+    of_access = {field.name for field in fields(AccessOptions)}
+    options = AccessOptions(**{name: value for name, value in given.items() if name in of_access})
     return options, ctx is None or "listener_name" not in ctx.params
 
 

@@ -122,17 +122,19 @@ class Command:
             return [*self.own_parameters]
         if self.work is not None:
             own = inspect.signature(self.work, eval_str=True).parameters.values()
-            return [each.replace(kind=Parameter.KEYWORD_ONLY) for each in own if each.name != "ctx"]
-        found = [parameter(name, str, PLACES[name].info) for name in self._places()]
-        found += parameters_of(self.placed, "placed") + parameters_of(self.body) + parameters_of(self.query, "query")
-        return [*found, _FORCE] if self.question else found
+            return [argument.replace(kind=Parameter.KEYWORD_ONLY) for argument in own if argument.name != "ctx"]
+        parameters = [parameter(name, str, PLACES[name].info) for name in self._places()]
+        parameters += (
+            parameters_of(self.placed, "placed") + parameters_of(self.body) + parameters_of(self.query, "query")
+        )
+        return [*parameters, _FORCE] if self.question else parameters
 
     def option_names(self) -> list[tuple[str, ...]]:
         """Returns the names of each option, without those of output."""
         return [
-            (*_first_name(each), *(info.param_decls or ()))
-            for each in self.parameters()
-            if isinstance(info := _info(each), OptionInfo)
+            (*_first_name(argument), *(info.param_decls or ()))
+            for argument in self.parameters()
+            if isinstance(info := _info(argument), OptionInfo)
         ]
 
     def argument_names(self) -> list[str]:
@@ -150,7 +152,7 @@ class Command:
             raise typer.Exit
         names = self._places()
         placed = {name: PLACES[name].segments(values[name]) for name in names}
-        placed |= {name: segment(str(each)) for name, each in members_of(self.placed, values, "placed").items()}
+        placed |= {name: segment(str(value)) for name, value in members_of(self.placed, values, "placed").items()}
         query = {**self.fixed_query, **members_of(self.query, values, "query")}
         call = getattr(values["ctx"].obj, self.method.lower())
         path = self.path.format(**placed)
@@ -175,14 +177,14 @@ def rows(group: str, base: str) -> Callable[..., Command]:
     return row
 
 
-def _info(each: Parameter) -> Any:
+def _info(argument: Parameter) -> Any:
     """Returns typer's description of a parameter."""
-    return next(iter(getattr(each.annotation, "__metadata__", ())), each.default)
+    return next(iter(getattr(argument.annotation, "__metadata__", ())), argument.default)
 
 
-def _first_name(each: Parameter) -> tuple[str, ...]:
+def _first_name(argument: Parameter) -> tuple[str, ...]:
     """Returns the first name of an option that is an annotation: typer keeps it as the default."""
-    return (_info(each).default,) if hasattr(each.annotation, "__metadata__") else ()
+    return (_info(argument).default,) if hasattr(argument.annotation, "__metadata__") else ()
 
 
 _FORCE: Final = parameter("force", bool, typer.Option(False, "--force", "-force", "-f", help="Skip the confirmation."))

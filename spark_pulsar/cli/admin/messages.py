@@ -47,7 +47,7 @@ def _peek(
     ] = IsolationLevel.READ_COMMITTED,
     output: AsPulsarAdmin = None,
 ) -> None:
-    path, found, shown = f"{subscription_path(topic, subscription)}/position", [], 0
+    path, messages, shown = f"{subscription_path(topic, subscription)}/position", [], 0
     for number in itertools.count(1):
         answer = ctx.obj.fetch(f"{path}/{number}", may_be_missing=True) if shown < count else None
         if answer is None:
@@ -58,9 +58,9 @@ def _peek(
             break  # so is everything behind it
         is_aborted, is_marker = headers.get("x-pulsar-txn-aborted") == "true", "x-pulsar-marker-type" in headers
         if (with_markers or not is_marker) and (shows_all or not is_aborted):
-            found += _messages_of(*answer)
+            messages += _messages_of(*answer)
             shown += 1
-    _show(found, output)
+    _show(messages, output)
 
 
 def _by_id(
@@ -126,13 +126,13 @@ def _messages_of(headers: Mapping[str, str], body: bytes) -> list[_Message]:
     if count is None:
         properties = json.loads(headers.get("x-pulsar-property", "{}"))
         return [_Message(f"Message ID: {message_id}", message_id, *times, key, properties, body)]
-    found = []
+    messages = []
     for index, (single, payload) in enumerate(_unpacked(body, int(count))):
         own = {pair.key: pair.value for pair in single.properties}
         one = message_id._replace(batch_index=index)
         its_key = single.partition_key if single.HasField("partition_key") else key
-        found.append(_Message(f"Batch Message ID: {one}", one, *times, its_key, own, payload))
-    return found
+        messages.append(_Message(f"Batch Message ID: {one}", one, *times, its_key, own, payload))
+    return messages
 
 
 def _show(messages: list[_Message], output: Format | None) -> None:

@@ -41,24 +41,24 @@ def parameter(name: str, annotation: Any, default: Any) -> Parameter:
 
 def parameters_of(options: Sequence[Option], place: str = "body") -> list[Parameter]:
     """Returns the parameters of options: `PLACE_N`, and `PLACE_N_off` for the second of a switch."""
-    found = []
+    parameters = []
     for index, option in enumerate(options):
         names = option.names.split()
         if option.written is Written.SWITCH:
             for end, name in zip(("", "_off"), names, strict=True):
-                found.append(parameter(f"{place}_{index}{end}", bool, typer.Option(False, name, name[1:3])))
+                parameters.append(parameter(f"{place}_{index}{end}", bool, typer.Option(False, name, name[1:3])))
         else:
             kind = _TYPES.get(option.written, str)
             annotation = kind if option.default is not None else kind | None
             least = _LEAST.get(option.written)
             default = typer.Option(option.default, *names, help=option.help or None, min=least)
-            found.append(parameter(f"{place}_{index}", annotation, default))
-    return found
+            parameters.append(parameter(f"{place}_{index}", annotation, default))
+    return parameters
 
 
 def members_of(options: Sequence[Option], values: Values, place: str = "body") -> dict[str, Any]:
     """Returns the values of options by their members; an option that is not given is left out."""
-    found = {}
+    members = {}
     for index, option in enumerate(options):
         value = values[f"{place}_{index}"]
         if option.written is Written.SWITCH:
@@ -66,8 +66,8 @@ def members_of(options: Sequence[Option], values: Values, place: str = "body") -
         elif value is not None and option.written in _CONVERTED:
             value = _CONVERTED[option.written](value)
         if value is not None:
-            found[option.member] = value
-    return found
+            members[option.member] = value
+    return members
 
 
 def body_of(options: Sequence[Option], values: Values) -> Any:

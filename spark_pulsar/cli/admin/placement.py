@@ -46,7 +46,7 @@ def _set_policy(
         "auto_failover_policy": {
             "policy_type": kind,
             "parameters": pairs(
-                [each for text in parameters for each in text.split(",")], "--auto-failover-policy-params"
+                [part for text in parameters for part in text.split(",")], "--auto-failover-policy-params"
             ),
         },
     }

@@ -89,8 +89,8 @@ class Admin:
 def _print_warnings(warnings: Sequence[str]) -> None:
     """Prints the broker's warnings, for example about a policy that it stores without effect."""
     for warning in warnings:
-        found = re.fullmatch(r'\d{3} \S+ "(.*)"', warning)
-        typer.echo(f"spark-pulsar: note: {found[1] if found else warning}", err=True)
+        match = re.fullmatch(r'\d{3} \S+ "(.*)"', warning)
+        typer.echo(f"spark-pulsar: note: {match[1] if match else warning}", err=True)
 
 
 def _hint(reason: object) -> str:

@@ -32,7 +32,7 @@ def _get(
 ) -> Any:
     path = _path(topic)
     if all_versions:
-        return [_shown(topic, each) for each in ctx.obj.get(f"{path}/schemas")["getSchemaResponses"]]
+        return [_shown(topic, response) for response in ctx.obj.get(f"{path}/schemas")["getSchemaResponses"]]
     if version is not None:
         return _shown(topic, ctx.obj.get(f"{path}/schema/{version}"))["schemaInfo"]
     return _shown(topic, ctx.obj.get(f"{path}/schema"))

@@ -27,15 +27,15 @@ def _list(
         bool, typer.Option("--include-system-topic", "-ist", help="With those that Pulsar made for itself.")
     ] = False,
 ) -> list[str]:
-    tail, found = namespace_path(namespace).removeprefix("/admin/v2/namespaces"), []
-    for each in _DOMAINS if domain is None else (domain,):
-        found += ctx.obj.get(f"/admin/v2/{each}{tail}", includeSystemTopic=system)
-    return found
+    tail, topics = namespace_path(namespace).removeprefix("/admin/v2/namespaces"), []
+    for topic_domain in _DOMAINS if domain is None else (domain,):
+        topics += ctx.obj.get(f"/admin/v2/{topic_domain}{tail}", includeSystemTopic=system)
+    return topics
 
 
 def _list_partitioned(ctx: typer.Context, namespace: Namespace) -> list[str]:
     tail = namespace_path(namespace).removeprefix("/admin/v2/namespaces")
-    return [name for each in _DOMAINS for name in ctx.obj.get(f"/admin/v2/{each}{tail}/partitioned")]
+    return [name for domain in _DOMAINS for name in ctx.obj.get(f"/admin/v2/{domain}{tail}/partitioned")]
 
 
 def _update_properties(

@@ -55,10 +55,10 @@ class Latencies:
 
     def in_ms(self) -> dict[str, float]:
         """Returns mean, percentiles and maximum in milliseconds."""
-        found = {"mean": self.mean_us}
-        found |= {name: self.percentile_us(percent) for name, percent in PERCENTILES.items()}
-        found["max"] = self.max_us
-        return {name: round(value / 1000, 3) for name, value in found.items()}
+        times_us = {"mean": self.mean_us}
+        times_us |= {name: self.percentile_us(percent) for name, percent in PERCENTILES.items()}
+        times_us["max"] = self.max_us
+        return {name: round(value / 1000, 3) for name, value in times_us.items()}
 
 
 def _bucket_of(value: int) -> int:

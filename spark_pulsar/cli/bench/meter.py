@@ -43,7 +43,7 @@ class Meter:
 
     def __init__(self) -> None:
         self.failures: Counter[str] = Counter()
-        self.whole = Window()
+        self.total = Window()
         self._came: deque[tuple[int, int | None]] = deque()
         self._numbers = itertools.count(1)
         self._since_s = self._began_s = time.monotonic()
@@ -71,11 +71,11 @@ class Meter:
         window = Window(now_s - self._since_s, len(came), sum(size for size, _ in came))
         window.latencies.add(latency_us for _, latency_us in came if latency_us is not None)
         self._since_s = now_s
-        whole = self.whole
-        whole.seconds = now_s - self._began_s
-        whole.messages += window.messages
-        whole.size_bytes += window.size_bytes
-        whole.latencies.merge(window.latencies)
+        total = self.total
+        total.seconds = now_s - self._began_s
+        total.messages += window.messages
+        total.size_bytes += window.size_bytes
+        total.latencies.merge(window.latencies)
         return window
 
 

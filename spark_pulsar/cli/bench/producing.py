@@ -43,9 +43,9 @@ def bench_produce(access: AccessOptions, topic: str, load: Load, length: Length,
     payload = os.urandom(load.size)
     with connected(access) as client:
         producers = [client.create_producer(topic, **settings) for _ in range(load.producers)]
-        each, more = divmod(length.messages, load.producers)
+        share, more = divmod(length.messages, load.producers)
         workers = [
-            partial(_send, producer, payload, load.rate / load.producers, each + (at < more), length.messages, meter)
+            partial(_send, producer, payload, load.rate / load.producers, share + (at < more), length.messages, meter)
             for at, producer in enumerate(producers)
         ]
         about = {"size": load.size, "rate": load.rate, "producers": load.producers}

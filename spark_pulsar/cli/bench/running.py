@@ -106,11 +106,11 @@ def _guarded(worker: Worker, stop: Stop) -> None:
 
 
 def _summarize(kind: str, topic: str, meter: Meter, output: Format | None, client: str, about: dict[str, Any]) -> None:
-    whole = meter.whole
+    total = meter.total
     lost = sum(meter.failures.values())
     if output is None:
-        write_line(f"{whole.messages} messages in {whole.seconds:.2f} s", aside=False)
-        write_line(line_of(whole, whole.seconds, lost), aside=False)
+        write_line(f"{total.messages} messages in {total.seconds:.2f} s", aside=False)
+        write_line(line_of(total, total.seconds, lost), aside=False)
         return
-    summary = {"kind": kind, "topic": topic, "client": client} | about | whole.figures() | {"failed": lost}
+    summary = {"kind": kind, "topic": topic, "client": client} | about | total.figures() | {"failed": lost}
     show(summary, output)

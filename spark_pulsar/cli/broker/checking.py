@@ -43,8 +43,8 @@ class _Report:
     def findings(self, findings: list[Finding], when: str = "") -> bool:
         """Prints findings and the verdict; returns whether all is in order."""
         rows = [
-            {"severity": str(each.severity), "file": each.file, "offset": each.offset, "finding": each.text}
-            for each in findings
+            {"severity": str(finding.severity), "file": finding.file, "offset": finding.offset, "finding": finding.text}
+            for finding in findings
         ]
         errors = sum(finding.severity is Severity.ERROR for finding in findings)
         self.value |= {"directory": str(self.directory), "in_order": not errors}

@@ -21,7 +21,7 @@ def print_configuration(conf: Path | None, output: Format | None = None) -> None
         typer.echo(f"spark-pulsar config: {conf}: {error}", err=True)
         raise typer.Exit(1) from error
     lines, section, values = [], "", {}
-    for name, key in sorted(KEYS.items(), key=lambda each: _SECTIONS.index(each[1].section)):
+    for name, key in sorted(KEYS.items(), key=lambda item: _SECTIONS.index(item[1].section)):
         if key.section != section:
             section = key.section
             lines.append(f"# {section}")

@@ -92,19 +92,19 @@ def _admin(access: Access) -> Finding:
     except TlsError as error:
         return Finding(check, State.FAIL, str(error), TRUST_HINT)
     except urllib.error.HTTPError as error:
-        found = f"answers {error.code}: {_reason(error.read(_MOST_BYTES))}"
-        return Finding(check, State.FAIL, found, access.hint if error.code in (401, 403) else "")
+        text = f"answers {error.code}: {_reason(error.read(_MOST_BYTES))}"
+        return Finding(check, State.FAIL, text, access.hint if error.code in (401, 403) else "")
     except (http.client.HTTPException, OSError, ValueError) as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
         if not _listens(place.hostname or "", port):
             if access.url == DEFAULT_ADMIN_URL:
                 return Finding(check, State.OK, "free: no broker listens", _START)
             return Finding(check, State.FAIL, f"cannot connect: {reason}", f"see whether it runs; or {_START}")
-        found = f"something else listens there: {reason}"
+        text = f"something else listens there: {reason}"
         if access.uses_tls:
             return Finding(check, State.FAIL, f"no TLS with it: {reason}", TRUST_HINT)
         advice = "the admin API's port is usually 8080, the service URL's 6650; another program may have taken the port"
-        return Finding(check, State.FAIL, found, advice)
+        return Finding(check, State.FAIL, text, advice)
     return Finding(check, State.OK, version if len(version) < 80 else "answers")
 
 

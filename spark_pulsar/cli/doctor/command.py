@@ -39,6 +39,6 @@ def doctor(
         *check_addresses(access, admin_url),
     ]
     columns = ("check", "state", "found", "advice")
-    show([{name: str(getattr(each, name)) for name in columns} for each in findings], output, columns=columns)
-    if any(each.state is State.FAIL for each in findings):
+    show([{name: str(getattr(finding, name)) for name in columns} for finding in findings], output, columns=columns)
+    if any(finding.state is State.FAIL for finding in findings):
         raise typer.Exit(1)

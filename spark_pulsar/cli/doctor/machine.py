@@ -44,7 +44,7 @@ def _limit(value: int) -> str:
 
 def _disk(data_dir: Path) -> Finding:
     check = "disk sync"
-    folder = next(each for each in (data_dir.absolute(), *data_dir.absolute().parents) if each.is_dir())
+    folder = next(folder for folder in (data_dir.absolute(), *data_dir.absolute().parents) if folder.is_dir())
     try:
         times_ms = _synced_writes(folder)
     except OSError as error:

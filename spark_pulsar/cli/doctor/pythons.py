@@ -56,8 +56,8 @@ def workers_command() -> tuple[str, str]:
 
 def _workers(command: str, said_by: str) -> Finding:
     check = "python of Spark's workers"
-    found = probe(command, "spark_pulsar", "pyspark_pulsar", *PACKAGES)
-    if found is None:
+    worker = probe(command, "spark_pulsar", "pyspark_pulsar", *PACKAGES)
+    if worker is None:
         where = shutil.which(command) or "not found"
         return Finding(
             check,
@@ -65,24 +65,24 @@ def _workers(command: str, said_by: str) -> Finding:
             f"{command} ({said_by}) cannot be started: {where}",
             f"set PYSPARK_PYTHON={sys.executable}",
         )
-    text = f"{found.version}, {found.executable} ({said_by})"
-    missing = found.lacks("spark_pulsar", *PACKAGES)
+    text = f"{worker.version}, {worker.executable} ({said_by})"
+    missing = worker.lacks("spark_pulsar", *PACKAGES)
     if missing:
-        return _lacking(check, found, text, missing, is_default=said_by == "the search path")
-    theirs = found.packages["spark_pulsar"]
+        return _lacking(check, worker, text, missing, is_default=said_by == "the search path")
+    theirs = worker.packages["spark_pulsar"]
     if theirs and theirs != spark_pulsar.__version__:
         ours = spark_pulsar.__version__
         return Finding(check, State.FAIL, f"{text} has spark-pulsar {theirs}", f"install {ours} there, as here")
-    if platform.python_version_tuple()[:2] != tuple(found.version.split(".")[:2]):
+    if platform.python_version_tuple()[:2] != tuple(worker.version.split(".")[:2]):
         advice = f"Spark wants one minor version on driver and workers: set PYSPARK_PYTHON={sys.executable}"
         return Finding(check, State.FAIL, text, advice)
-    if found.lacks("pyspark_pulsar"):
+    if worker.lacks("pyspark_pulsar"):
         advice = "Spark finds the format in an installed package alone: pip install it there, or spark_pulsar.register"
         return Finding(check, State.WARN, f"{text}: spark_pulsar is there, but not installed", advice)
     return Finding(check, State.OK, text)
 
 
-def _lacking(check: str, found: WorkerPython, text: str, missing: list[str], *, is_default: bool) -> Finding:
+def _lacking(check: str, worker: WorkerPython, text: str, missing: list[str], *, is_default: bool) -> Finding:
     lacks = f"{text} has no {' and no '.join(missing)}"
     if not is_default:
         return Finding(check, State.FAIL, lacks, f"install spark-pulsar there, or set PYSPARK_PYTHON={sys.executable}")

@@ -23,13 +23,13 @@ _ONLY_SPARK: Final = "broker and commands need none"
 
 def check_spark_and_java() -> Iterator[Finding]:
     """Checks the versions of Spark and Java."""
-    found = _spark()
-    if found is None:
+    installed = _spark()
+    if installed is None:
         advice = f"pip install 'spark-pulsar[spark]' for the connector; {_ONLY_SPARK}"
         yield Finding("spark", State.WARN, "not installed", advice)
     else:
-        yield _judged(*found)
-    yield _java(is_needed=found is not None)
+        yield _judged(*installed)
+    yield _java(is_needed=installed is not None)
 
 
 def _spark() -> tuple[str, str] | None:
@@ -64,8 +64,8 @@ def _java(*, is_needed: bool) -> Finding:
             [command, "-version"], capture_output=True, text=True, timeout=_JAVA_TIMEOUT_S, check=True
         )
     except (OSError, subprocess.SubprocessError):
-        found = f"{command} cannot be started" if home else "not found"
-        return Finding("java", missing, found, f"{advice}; Spark needs it, {_ONLY_SPARK}")
+        text = f"{command} cannot be started" if home else "not found"
+        return Finding("java", missing, text, f"{advice}; Spark needs it, {_ONLY_SPARK}")
     match = _JAVA_VERSION.search(done.stderr + done.stdout)
     if match is None:
         return Finding("java", State.WARN, f"{command} does not print its version", advice)

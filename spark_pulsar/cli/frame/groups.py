@@ -90,12 +90,12 @@ def loaded_from(module: str) -> type[TyperCommand]:
     """
 
     @cache
-    def whole() -> Any:
+    def full_group() -> Any:
         # Typer builds all 470 commands of `admin` at once, which takes a tenth of a second.
         return typer.main.get_command(import_module(module).app)
 
     class Loaded(TyperCommand):
         def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-            return whole().make_context(info_name, args, parent=parent, **extra)
+            return full_group().make_context(info_name, args, parent=parent, **extra)
 
     return Loaded

@@ -87,8 +87,8 @@ def decoder_of(questions: PulsarClient) -> Decoder:
     """Returns the decoder that requests the schemas of topics from a broker."""
 
     def lookup(topic: str, version: bytes | None) -> Schema | None:
-        found = questions.schema_of(topic, version)
-        return None if found is None else found.schema
+        registered = questions.schema_of(topic, version)
+        return None if registered is None else registered.schema
 
     return Decoder(lookup)
 

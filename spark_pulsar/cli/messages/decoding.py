@@ -37,19 +37,19 @@ class Decoder:
 
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
-        self._found: dict[tuple[str, int], tuple[SchemaType, Callable[[bytes, str], Any]] | None] = {}
+        self._decoders: dict[tuple[str, int], tuple[SchemaType, Callable[[bytes, str], Any]] | None] = {}
 
     def decode(self, topic: str, version: int, key: str, payload: bytes) -> Decoded | None:
         """Decodes a payload; None without a schema, and when it does not fit. A `version` of -1: the topic's last."""
         at = (_whole_topic(topic), version)
-        if at not in self._found:
-            if len(self._found) >= _MOST_CACHED:
-                self._found.clear()
-            self._found[at] = self._decoder_at(*at)
-        found = self._found[at]
-        if found is None:
+        if at not in self._decoders:
+            if len(self._decoders) >= _MOST_CACHED:
+                self._decoders.clear()
+            self._decoders[at] = self._decoder_at(*at)
+        decoder = self._decoders[at]
+        if decoder is None:
             return None
-        kind, decode = found
+        kind, decode = decoder
         try:
             value = decode(payload, key)
             json.dumps(value, allow_nan=False)
@@ -136,9 +136,9 @@ def _part(payload: bytes) -> tuple[bytes | None, bytes]:
 def _json_value(value: Any) -> Any:
     """Writes what fastavro makes of logical types in JSON."""
     if isinstance(value, Mapping):
-        return {str(name): _json_value(each) for name, each in value.items()}
+        return {str(name): _json_value(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_json_value(each) for each in value]
+        return [_json_value(item) for item in value]
     if isinstance(value, bytes):
         try:
             return value.decode()
@@ -152,8 +152,8 @@ def _json_value(value: Any) -> Any:
 
 
 def _number(form: str) -> Decode:
-    whole = struct.Struct(form)
-    return lambda payload: whole.unpack(payload)[0]
+    layout = struct.Struct(form)
+    return lambda payload: layout.unpack(payload)[0]
 
 
 def _boolean(payload: bytes) -> bool:

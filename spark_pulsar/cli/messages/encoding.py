@@ -32,13 +32,13 @@ class Unencodable(ValueError):
 class Encoder:
     """Encoder of one schema of a topic."""
 
-    def __init__(self, topic: str, found: RegisteredSchema | None) -> None:
-        if found is None or found.schema.type not in _KNOWN:
-            has = "no schema" if found is None else f"a schema of the type {found.schema.type.name}"
+    def __init__(self, topic: str, registered: RegisteredSchema | None) -> None:
+        if registered is None or registered.schema.type not in _KNOWN:
+            has = "no schema" if registered is None else f"a schema of the type {registered.schema.type.name}"
             known = ", ".join(kind.name for kind in _KNOWN)
             raise failed(f"{topic} has {has}: --schema encodes by {known}")
-        self._found = found
-        self.kind = found.schema.type
+        self._registered = registered
+        self.kind = registered.schema.type
         self._encode = self._encoding()
 
     def encode(self, value: Any) -> bytes:
@@ -60,21 +60,21 @@ class Encoder:
     def of_producer(self) -> Any:
         """Returns the schema for the official client, whose messages name its version then."""
         pulsar = official_client()
-        found, binding = self._found, pulsar._pulsar
+        registered, binding = self._registered, pulsar._pulsar
         schema = pulsar.schema.BytesSchema()  # payloads are bytes already
         kind = getattr(binding.SchemaType, self.kind.name)
-        schema._schema_info = binding.SchemaInfo(kind, found.name, found.schema.data.decode())
+        schema._schema_info = binding.SchemaInfo(kind, registered.name, registered.schema.data.decode())
         return schema
 
     def _encoding(self) -> Callable[[Any], bytes]:
         if self.kind is SchemaType.AVRO:
-            return _avro_encoding(self._found.schema.data)
+            return _avro_encoding(self._registered.schema.data)
         if self.kind is SchemaType.STRING:
             return _text
         if self.kind is SchemaType.JSON:
             return lambda value: json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
-        whole = struct.Struct(_NUMBERS[self.kind])
-        return lambda value: whole.pack(_number(value))
+        layout = struct.Struct(_NUMBERS[self.kind])
+        return lambda value: layout.pack(_number(value))
 
 
 def _avro_encoding(definition: bytes) -> Callable[[Any], bytes]:

@@ -82,7 +82,10 @@ def _readers(
     elif start.time_ms is not None:
         starts |= questions.positions_at_time(partitions, start.time_ms)
     queued = max(1, _QUEUED_MESSAGES // len(partitions))
-    return [PartitionReader(client, each, starts[each], lasts[each], start, end, queued) for each in partitions]
+    return [
+        PartitionReader(client, partition, starts[partition], lasts[partition], start, end, queued)
+        for partition in partitions
+    ]
 
 
 def _messages(readers: list[PartitionReader], follow: bool, end: Bound) -> Iterator[pulsar.Message]:

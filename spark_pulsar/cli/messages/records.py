@@ -110,12 +110,12 @@ def outgoing_of(line: bytes, encode: Callable[[Any], bytes] | None = None) -> Ou
     if not record.keys() & {"value", "value_base64"}:
         raise InvalidRecord("neither value nor value_base64")
     properties = record.get("properties") or {}
-    if not isinstance(properties, dict) or not all(isinstance(each, str) for each in properties.values()):
+    if not isinstance(properties, dict) or not all(isinstance(text, str) for text in properties.values()):
         raise InvalidRecord("properties: want an object of texts")
     texts = (*properties, *properties.values(), *filter(None, map(record.get, ("key", "ordering_key"))))
-    for each in texts:
-        if isinstance(each, str):
-            _encoded(each)
+    for text in texts:
+        if isinstance(text, str):
+            _encoded(text)
     return Outgoing(
         _value_of(record, encode),
         _text(record, "key"),

@@ -61,7 +61,7 @@ def show(
 
 def _is_plain(value: Mapping[str, Any] | list[Any]) -> bool:
     """Returns whether a list has a line each in a table too."""
-    return isinstance(value, list) and not any(isinstance(each, Mapping) for each in value)
+    return isinstance(value, list) and not any(isinstance(item, Mapping) for item in value)
 
 
 def _rows(value: Any, columns: Sequence[str]) -> tuple[Sequence[str], list[Sequence[Any]]]:
@@ -70,17 +70,17 @@ def _rows(value: Any, columns: Sequence[str]) -> tuple[Sequence[str], list[Seque
     if not isinstance(value, list):
         return ("",), [(value,)]
     if _is_plain(value):
-        return ("",), [(each,) for each in value]
-    names = columns or list(dict.fromkeys(name for each in value for name in each))
-    return names, [[each.get(name) for name in names] for each in value]
+        return ("",), [(item,) for item in value]
+    names = columns or list(dict.fromkeys(name for row in value for name in row))
+    return names, [[row.get(name) for name in names] for row in value]
 
 
 def _members(prefix: str, value: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name, each in value.items():
-        if isinstance(each, Mapping) and each:
-            yield from _members(f"{prefix}{name}.", each)
+    for name, member in value.items():
+        if isinstance(member, Mapping) and member:
+            yield from _members(f"{prefix}{name}.", member)
         else:
-            yield f"{prefix}{name}", each
+            yield f"{prefix}{name}", member
 
 
 def _cell(value: Any) -> str:
@@ -106,7 +106,7 @@ def _print_table(columns: Sequence[str], rows: list[Sequence[Any]], styles: Mapp
     ]
     table = Table(*headed, box=box.SIMPLE_HEAD, pad_edge=False)
     for row in rows:
-        table.add_row(*(Text(_cell(each)) for each in row), style=styles.get(str(row[0])))
+        table.add_row(*(Text(_cell(cell)) for cell in row), style=styles.get(str(row[0])))
     console().print(table)
 
 

@@ -61,7 +61,7 @@ def add(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a profile of this name.")] = False,
 ) -> None:
     """Add a profile, or replace it with --overwrite. The first one is in use at once."""
-    if sum(each is not None for each in (auth_params, auth_params_file, token_file)) > 1:
+    if sum(source is not None for source in (auth_params, auth_params_file, token_file)) > 1:
         raise typer.BadParameter("want one of --auth-params, --auth-params-file and --token-file")
     if token_file is not None:
         if auth_plugin not in (None, "token"):
@@ -99,8 +99,8 @@ def list_profiles(output: Output = None) -> None:
     """List the profiles; `current` is the one in use."""
     profiles = read_profiles()
     rows = [
-        {"name": name, "current": name == profiles.current, **each.settings()}
-        for name, each in profiles.profiles.items()
+        {"name": name, "current": name == profiles.current, **profile.settings()}
+        for name, profile in profiles.profiles.items()
     ]
     show(rows, output, columns=_COLUMNS)
 
@@ -136,5 +136,5 @@ def remove(name: Name) -> None:
     """Remove a profile."""
     profiles = read_profiles()
     profiles.named(name, "profile remove")
-    left = {each: profile for each, profile in profiles.profiles.items() if each != name}
+    left = {other: profile for other, profile in profiles.profiles.items() if other != name}
     write_profiles(Profiles(left, "" if profiles.current == name else profiles.current))

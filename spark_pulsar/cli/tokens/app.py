@@ -245,9 +245,9 @@ def _want_one(secret: str | None, other: str | None, name: str, use: str) -> Non
 def _java_text(value: Any) -> str:
     """Writes a claim as Java prints it, since `pulsar tokens validate` does."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{name}={_java_text(each)}" for name, each in value.items()) + "}"
+        return "{" + ", ".join(f"{name}={_java_text(item)}" for name, item in value.items()) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(_java_text(each) for each in value) + "]"
+        return "[" + ", ".join(_java_text(item) for item in value) + "]"
     if isinstance(value, bool):
         return str(value).lower()
     return "null" if value is None else str(value)

@@ -117,7 +117,7 @@ def _fitting(load: Callable[[], Any], algorithm: str, option: str) -> Any:
     except (ValueError, TypeError) as error:  # the latter for one with a password
         raise CannotUseKey(f"{option}: no such key in DER or PEM form, without a password") from error
     curve = getattr(getattr(key, "curve", None), "name", None)
-    of = [name for name, each in CURVES.items() if each == curve] if curve else list(RSA_KEY_BITS)
+    of = [name for name, own_curve in CURVES.items() if own_curve == curve] if curve else list(RSA_KEY_BITS)
     if not hasattr(key, "key_size") or algorithm not in of:
         raise CannotUseKey(
             f"{option}: the key is not one of {algorithm}" + (f": give --signature-algorithm {of[0]}" if of else "")

@@ -57,15 +57,15 @@ class Sampler:
 
     def rows(self, statistics: Mapping[str, Any], now_s: float, scope: str, *, each_partition: bool) -> list[Figures]:
         """Returns the rows of topics within a scope: a tenant, a namespace, or empty for all but the system's own."""
-        found = [(name, topic) for name, topic in topics_of(statistics) if is_within(name, scope)]
-        counts = {name: tuple(float(topic.get(each, 0)) for each in _COUNTERS) for name, topic in found}
+        topics = [(name, topic) for name, topic in topics_of(statistics) if is_within(name, scope)]
+        counts = {name: tuple(float(topic.get(counter, 0)) for counter in _COUNTERS) for name, topic in topics}
         elapsed_s = None if self._sampled_s is None else now_s - self._sampled_s
         self._learn(counts, elapsed_s)
         rows: dict[str, Figures] = {}
-        for name, topic in found:
-            whole, separator, number = name.rpartition("-partition-")
+        for name, topic in topics:
+            base, separator, number = name.rpartition("-partition-")
             is_partition = bool(separator) and number.isdecimal()
-            shown = whole if is_partition and not each_partition else name
+            shown = base if is_partition and not each_partition else name
             row = _row(shown, topic, self._rates(name, counts[name], topic, elapsed_s), is_partition)
             rows[shown] = row if shown not in rows else _sum(rows[shown], row)
         self._counts, self._sampled_s = counts, now_s
@@ -74,7 +74,7 @@ class Sampler:
     def _learn(self, counts: Mapping[str, tuple[float, ...]], elapsed_s: float | None) -> None:
         if elapsed_s is None:
             return
-        moved = any(self._counts.get(name, each) != each for name, each in counts.items())
+        moved = any(self._counts.get(name, values) != values for name, values in counts.items())
         self._moved = self._moved + 1 if moved and elapsed_s <= _LIVE_WITHIN_S else 0
         self.is_live = self.is_live or self._moved >= 2
 
@@ -85,7 +85,7 @@ class Sampler:
         if self.is_live and elapsed_s and before is not None:
             return tuple(max(0.0, now - then) / elapsed_s for now, then in zip(counts, before, strict=True))
         names = ("msgRateIn", "msgRateOut", "msgThroughputIn", "msgThroughputOut")
-        return tuple(float(topic.get(each, 0)) for each in names)
+        return tuple(float(topic.get(counter, 0)) for counter in names)
 
 
 def is_within(topic: str, scope: str) -> bool:
@@ -106,10 +106,10 @@ def _row(name: str, topic: Mapping[str, Any], rates: tuple[float, ...], is_parti
         rate_out=round(rates[1], 1),
         mb_in=round(rates[2] / 1e6, 3),
         mb_out=round(rates[3] / 1e6, 3),
-        backlog=sum(int(each.get("msgBacklog", 0)) for each in subscriptions.values()),
-        unacked=sum(_unacked(each) for each in subscriptions.values()),
+        backlog=sum(int(subscription.get("msgBacklog", 0)) for subscription in subscriptions.values()),
+        unacked=sum(_unacked(subscription) for subscription in subscriptions.values()),
         producers=int(topic.get("producerCount", 0)),
-        consumers=sum(len(each.get("consumers") or ()) for each in subscriptions.values()),
+        consumers=sum(len(subscription.get("consumers") or ()) for subscription in subscriptions.values()),
         subscriptions=len(subscriptions),
         storage=int(topic.get("storageSize", 0)),
     )
@@ -118,7 +118,7 @@ def _row(name: str, topic: Mapping[str, Any], rates: tuple[float, ...], is_parti
 def _unacked(subscription: Mapping[str, Any]) -> int:
     if "unackedMessages" in subscription:
         return int(subscription["unackedMessages"])
-    return sum(int(each.get("unackedMessages", 0)) for each in subscription.get("consumers") or ())
+    return sum(int(consumer.get("unackedMessages", 0)) for consumer in subscription.get("consumers") or ())
 
 
 def _sum(one: Figures, other: Figures) -> Figures:

@@ -26,16 +26,18 @@ def topics_within(admin: Admin, scope: str, *, with_system: bool) -> dict[str, d
     """Requests the topics of all namespaces of all tenants, of a tenant, or of a namespace."""
     tenant, _, namespace = scope.partition("/")
     tenants = [tenant] if tenant else sorted(admin.get("/admin/v2/tenants"))
-    found: dict[str, dict[str, list[Topic]]] = {}
-    for each in tenants:
-        names = [f"{each}/{namespace}"] if namespace else sorted(admin.get(f"/admin/v2/namespaces/{each}"))
+    by_tenant: dict[str, dict[str, list[Topic]]] = {}
+    for tenant_name in tenants:
+        names = (
+            [f"{tenant_name}/{namespace}"] if namespace else sorted(admin.get(f"/admin/v2/namespaces/{tenant_name}"))
+        )
         # Apache Pulsar keeps namespaces with a cluster in their names for itself.
         names = [name for name in names if name.count("/") == 1]
         shown = [name for name in names if with_system or namespace or name not in _SYSTEM]
-        found[each] = {name: list(_topics_of(admin, name, with_system=with_system)) for name in shown}
-    if not scope and not with_system and found.get("pulsar") == {}:
-        del found["pulsar"]
-    return found
+        by_tenant[tenant_name] = {name: list(_topics_of(admin, name, with_system=with_system)) for name in shown}
+    if not scope and not with_system and by_tenant.get("pulsar") == {}:
+        del by_tenant["pulsar"]
+    return by_tenant
 
 
 def _topics_of(admin: Admin, namespace: str, *, with_system: bool) -> Iterator[Topic]:
@@ -56,8 +58,8 @@ def _topics_of(admin: Admin, namespace: str, *, with_system: bool) -> Iterator[T
 
 def tree_of(admin: Admin, scope: str, *, with_system: bool) -> list[dict[str, Any]]:
     """Returns the tree as values: tenants with namespaces, those with topics, those with subscriptions."""
-    found = topics_within(admin, scope, with_system=with_system)
-    total = sum(len(topics) for namespaces in found.values() for topics in namespaces.values())
+    by_tenant = topics_within(admin, scope, with_system=with_system)
+    total = sum(len(topics) for namespaces in by_tenant.values() for topics in namespaces.values())
     with Progress("statistics of topics", total) as progress:
         return [
             {
@@ -67,7 +69,7 @@ def tree_of(admin: Admin, scope: str, *, with_system: bool) -> list[dict[str, An
                     for name, topics in namespaces.items()
                 ],
             }
-            for tenant, namespaces in found.items()
+            for tenant, namespaces in by_tenant.items()
         ]
 
 
@@ -81,11 +83,11 @@ def _topic(admin: Admin, topic: Topic, progress: Progress) -> dict[str, Any]:
     subscriptions = [
         {
             "subscription": name,
-            "type": each.get("type") or "",
-            "backlog": int(each.get("msgBacklog", 0)),
-            "consumers": len(each.get("consumers") or ()),
+            "type": subscription.get("type") or "",
+            "backlog": int(subscription.get("msgBacklog", 0)),
+            "consumers": len(subscription.get("consumers") or ()),
         }
-        for name, each in sorted((statistics.get("subscriptions") or {}).items())
+        for name, subscription in sorted((statistics.get("subscriptions") or {}).items())
     ]
     return {"topic": topic.name, "partitions": topic.partitions, "subscriptions": subscriptions}
 
@@ -104,8 +106,8 @@ def _lines(tree: list[dict[str, Any]]) -> Iterator[str]:
     for tenant in tree:
         yield tenant["tenant"]
         namespaces = [
-            (each["namespace"].partition("/")[2], [_topic_branch(topic) for topic in each["topics"]])
-            for each in tenant["namespaces"]
+            (namespace["namespace"].partition("/")[2], [_topic_branch(topic) for topic in namespace["topics"]])
+            for namespace in tenant["namespaces"]
         ]
         yield from _branches(namespaces, "")
 
@@ -115,7 +117,9 @@ def _topic_branch(topic: dict[str, Any]) -> tuple[str, list[Any]]:
     name = rest.split("/", 2)[2]
     parts = [f"{topic['partitions']} partitions"] if topic["partitions"] else []
     parts += [domain] if domain != "persistent" else []
-    return name + (f" ({', '.join(parts)})" if parts else ""), [(_of(each), []) for each in topic["subscriptions"]]
+    return name + (f" ({', '.join(parts)})" if parts else ""), [
+        (_of(subscription), []) for subscription in topic["subscriptions"]
+    ]
 
 
 def _of(subscription: dict[str, Any]) -> str:

@@ -316,10 +316,10 @@ class Connection:
     def _hear_first(self, data: bytes) -> None:
         """Checks the first bytes of the peer. Raises WrongPort if they are not a broker's."""
         self._heard = True
-        found = answering(data)
-        if found is Answering.HTTP and self.config.uses_tls:
-            found = Answering.HTTPS
-        wrong = wrong_port(self.address, found, uses_tls=False)
+        answer = answering(data)
+        if answer is Answering.HTTP and self.config.uses_tls:
+            answer = Answering.HTTPS
+        wrong = wrong_port(self.address, answer, uses_tls=False)
         if wrong is not None:
             raise wrong
 

@@ -43,13 +43,13 @@ def dial(address: Address, config: ClientConfig, step: Deadline) -> Stream:
 def _connected(reached: Address, step: Deadline) -> socket.socket:
     """Returns a socket that is connected to one of the addresses that a name stands for, tried in turn. All together
     have the time of one, so that one which does not answer keeps none of the others from being tried."""
-    found = socket.getaddrinfo(reached.host, reached.port, type=socket.SOCK_STREAM)
+    candidates = socket.getaddrinfo(reached.host, reached.port, type=socket.SOCK_STREAM)
     problems: list[OSError] = []
-    for index, (family, kind, protocol, _, address) in enumerate(found):
+    for index, (family, kind, protocol, _, address) in enumerate(candidates):
         sock = None
         try:
             sock = socket.socket(family, kind, protocol)
-            sock.settimeout(_seconds(step) / (len(found) - index))
+            sock.settimeout(_seconds(step) / (len(candidates) - index))
             sock.connect(address)
         except OSError as error:
             problems.append(error)

@@ -42,17 +42,17 @@ def answering(data: bytes) -> Answering | None:
     return Answering.PULSAR if len(data) >= 8 and 4 <= size <= _LONGEST_GREETING_BYTES else None
 
 
-def wrong_port(where: object, found: Answering | None, *, uses_tls: bool) -> WrongPort | None:
+def wrong_port(where: object, answer: Answering | None, *, uses_tls: bool) -> WrongPort | None:
     """Returns the error for a port that answers with another protocol than the service URL says, None if it fits."""
-    if found in (Answering.HTTP, Answering.HTTPS):
-        usual = "6651" if uses_tls or found is Answering.HTTPS else "6650"
+    if answer in (Answering.HTTP, Answering.HTTPS):
+        usual = "6651" if uses_tls or answer is Answering.HTTPS else "6650"
         return WrongPort(
-            f"{where} answers {found.value}: this is the port of the admin API; "
+            f"{where} answers {answer.value}: this is the port of the admin API; "
             f"the service URL's port is usually {usual}"
         )
-    if found is Answering.TLS and not uses_tls:
+    if answer is Answering.TLS and not uses_tls:
         return WrongPort(f"{where} answers with TLS: its service URL begins with pulsar+ssl://, not pulsar://")
-    if found is Answering.PULSAR and uses_tls:
+    if answer is Answering.PULSAR and uses_tls:
         return WrongPort(
             f"{where} answers without TLS: its service URL begins with pulsar://; "
             "the port for pulsar+ssl:// is usually 6651"

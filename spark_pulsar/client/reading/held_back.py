@@ -33,7 +33,7 @@ class HeldBack:
     def check(self, block: EntryBlock, deadline: Deadline) -> None:
         """Acknowledges the entries of a block. Raises DeliveryHeldBack unless they, and those before, are all that
         there are up to there, in order."""
-        positions = [Position(*each) for each in zip(block.ledger_ids, block.entry_ids, strict=True)]
+        positions = [Position(*ids) for ids in zip(block.ledger_ids, block.entry_ids, strict=True)]
         for position in positions:
             if position <= self._newest:
                 raise self.error(MessageId(*position))

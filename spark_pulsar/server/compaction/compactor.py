@@ -76,7 +76,7 @@ ORDER BY 1
 """
 
 
-class _Found(NamedTuple):
+class _PlacedEntry(NamedTuple):
     """An entry, and its place as a whole."""
 
     place: int
@@ -140,8 +140,8 @@ class Compactor:
             database.execute("PRAGMA journal_mode = OFF")
             database.execute("PRAGMA synchronous = OFF")
             database.executescript(_TABLES)
-            for found in self._entries():
-                self._note(database, found)
+            for entry in self._entries():
+                self._note(database, entry)
             self._flush(database)
             yield from self._blocks_of(database)
         finally:
@@ -149,7 +149,7 @@ class Compactor:
 
     # Walking
 
-    def _entries(self) -> Iterator[_Found]:
+    def _entries(self) -> Iterator[_PlacedEntry]:
         """Reads all entries, oldest first: those that the compaction before this one left, then others."""
         number = 0
         for index, (ledger_id, first, end) in enumerate(self._spans):
@@ -159,7 +159,7 @@ class Compactor:
                     count = min(len(run.starts), end - run.first_entry_id)
                     for at, stop in zip(run.starts[:count], run.ends[:count], strict=True):
                         self._yield()
-                        yield _Found(number << _ITEM_BITS, run.buffer, at + head, stop)
+                        yield _PlacedEntry(number << _ITEM_BITS, run.buffer, at + head, stop)
                         number += 1
                     first = run.end_entry_id
 
@@ -191,37 +191,37 @@ class Compactor:
 
     # The first walk
 
-    def _note(self, database: sqlite3.Connection, found: _Found) -> None:
+    def _note(self, database: sqlite3.Connection, entry: _PlacedEntry) -> None:
         messages = 1
         try:
-            metadata = metadata_of(found.buffer, found.start, found.end)
+            metadata = metadata_of(entry.buffer, entry.start, entry.end)
             messages = max(1, metadata.num_messages_in_batch)
             if is_readable_batch(metadata):
-                self._note_batch(database, metadata, found)
+                self._note_batch(database, metadata, entry)
                 return
         except CorruptMessage:
-            self._keep(database, [found.place])
+            self._keep(database, [entry.place])
             self._seen += messages
             return
         self._seen += messages
         if metadata.num_chunks_from_msg > 1:
-            self._note_chunk(database, metadata, found.place)
+            self._note_chunk(database, metadata, entry.place)
         elif metadata.encryption_keys and metadata.HasField("num_messages_in_batch"):
-            self._keep(database, [found.place])
+            self._keep(database, [entry.place])
         elif (key := key_of(metadata)) is not None:
-            self._put(database, key, _DELETED if is_tombstone(metadata) else found.place)
+            self._put(database, key, _DELETED if is_tombstone(metadata) else entry.place)
         elif self._keep_null_keys:
-            self._keep(database, [found.place])
+            self._keep(database, [entry.place])
 
-    def _note_batch(self, database: sqlite3.Connection, metadata: MessageMetadata, found: _Found) -> None:
+    def _note_batch(self, database: sqlite3.Connection, metadata: MessageMetadata, entry: _PlacedEntry) -> None:
         gathered, seen, bounds = self._gathered, 0, array("I", (0,))
         is_remembered = metadata.num_messages_in_batch in _REMEMBERED
-        data = unpacked_payload(metadata, found.buffer, found.start, found.end)
+        data = unpacked_payload(metadata, entry.buffer, entry.start, entry.end)
         for portion in portions_of(data, metadata.num_messages_in_batch):
             self._pause_when_due()
             if is_remembered:
                 bounds.extend(portion.bounds[1:])
-            keys, place = portion.keys, found.place + 1 + portion.first
+            keys, place = portion.keys, entry.place + 1 + portion.first
             seen += len(keys) - len(portion.taken_out)
             gathered.update(zip(keys, range(place, place + len(keys)), strict=True))
             for index in portion.empty:
@@ -234,7 +234,7 @@ class Compactor:
             self._bound(database, sum(map(len, filter(None, keys))))
         self._seen += seen
         if is_remembered:
-            row = found.place >> _ITEM_BITS, seen, bounds.tobytes()
+            row = entry.place >> _ITEM_BITS, seen, bounds.tobytes()
             database.execute("INSERT INTO batches VALUES (?, ?, ?)", row)
 
     def _note_chunk(self, database: sqlite3.Connection, metadata: MessageMetadata, place: int) -> None:

@@ -81,7 +81,7 @@ def _texts(settings: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 def _check_internal_listener(config: BrokerConfig) -> None:
     """Refuses the name of a listener that there is not (SEC-47)."""
-    names = [each.name for each in config.advertised_listeners]
+    names = [listener.name for listener in config.advertised_listeners]
     if config.internal_listener and config.internal_listener not in names:
         wanted = f"one of {', '.join(names)}" if names else "advertisedListeners that have it"
         raise InvalidConfiguration(f"internalListenerName={config.internal_listener}: want {wanted}")

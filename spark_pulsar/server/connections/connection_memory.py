@@ -63,12 +63,21 @@ class Holder(Protocol):
 class Share:
     """Memory that one connection holds."""
 
-    __slots__ = ("begun_s", "heard_s", "is_promised", "is_slow", "received_bytes", "unread_bytes", "waits", "whole")
+    __slots__ = (
+        "begun_s",
+        "frame_bytes",
+        "heard_s",
+        "is_promised",
+        "is_slow",
+        "received_bytes",
+        "unread_bytes",
+        "waits",
+    )
 
     def __init__(self) -> None:
         self.received_bytes = 0
         self.unread_bytes = 0
-        self.whole = 0
+        self.frame_bytes = 0
         """Bytes of the unfinished frame once it is whole; 0 when there is none, or nothing of its size is known."""
         self.is_promised = False
         self.waits = False
@@ -125,11 +134,11 @@ class ConnectionMemory:
         grown = kept_bytes - share.received_bytes
         self.held_bytes += grown
         share.received_bytes = kept_bytes
-        whole = kept_bytes + missing_bytes if missing_bytes else 0
-        if grown <= 0 or whole != share.whole or not (share.is_promised or share.waits):
+        frame_bytes = kept_bytes + missing_bytes if missing_bytes else 0
+        if grown <= 0 or frame_bytes != share.frame_bytes or not (share.is_promised or share.waits):
             self._withdraw(holder, share)  # it was whole, and another one has begun
-            share.whole = whole
-            if whole:
+            share.frame_bytes = frame_bytes
+            if frame_bytes:
                 self._promise(holder, share)
         self._settle(holder, share)
         if self.waiting_bytes > _MOST_WAITING * self.budget_bytes and share.waits:
@@ -155,7 +164,7 @@ class ConnectionMemory:
             self.held_bytes -= share.held_bytes
             self.unread_bytes -= share.unread_bytes
             if share.is_promised:
-                self.promised_bytes -= share.whole
+                self.promised_bytes -= share.frame_bytes
             elif share.waits:
                 self._leave_queue(holder, share)
             self._resume_waiting()
@@ -192,27 +201,27 @@ class ConnectionMemory:
 
     # Frames
 
-    def _fits(self, whole: int) -> bool:
-        limit = self.budget_bytes // 2 if whole > SMALL_FRAME_BYTES else self.budget_bytes * 3 // 4
-        return not self.promised_bytes or self.promised_bytes + whole <= limit
+    def _fits(self, frame_bytes: int) -> bool:
+        limit = self.budget_bytes // 2 if frame_bytes > SMALL_FRAME_BYTES else self.budget_bytes * 3 // 4
+        return not self.promised_bytes or self.promised_bytes + frame_bytes <= limit
 
     def _promise(self, holder: Holder, share: Share) -> None:
-        queue = self._waiting[share.whole <= SMALL_FRAME_BYTES]
-        if queue or not self._fits(share.whole):
+        queue = self._waiting[share.frame_bytes <= SMALL_FRAME_BYTES]
+        if queue or not self._fits(share.frame_bytes):
             share.waits = True
-            self.waiting_bytes += share.whole
+            self.waiting_bytes += share.frame_bytes
             queue[holder] = share
             self._restrain(holder, share)
             self._tick_later()
         else:
             share.is_promised = True
             share.begun_s = self._clock()
-            self.promised_bytes += share.whole
+            self.promised_bytes += share.frame_bytes
 
     def _withdraw(self, holder: Holder, share: Share) -> None:
         if share.is_promised:
             share.is_promised = False
-            self.promised_bytes -= share.whole
+            self.promised_bytes -= share.frame_bytes
         elif share.waits:
             self._leave_queue(holder, share)
             self._restrain(holder, share)
@@ -222,18 +231,18 @@ class ConnectionMemory:
         for queue in self._waiting:
             while queue:
                 holder, share = next(iter(queue.items()))
-                if not self._fits(share.whole):
+                if not self._fits(share.frame_bytes):
                     break
                 self._leave_queue(holder, share)
                 share.is_promised = True
                 share.begun_s = share.heard_s = self._clock()
-                self.promised_bytes += share.whole
+                self.promised_bytes += share.frame_bytes
                 self._restrain(holder, share)
 
     def _leave_queue(self, holder: Holder, share: Share) -> None:
         share.waits = False
-        self.waiting_bytes -= share.whole
-        del self._waiting[share.whole <= SMALL_FRAME_BYTES][holder]
+        self.waiting_bytes -= share.frame_bytes
+        del self._waiting[share.frame_bytes <= SMALL_FRAME_BYTES][holder]
 
     # Output
 
@@ -261,7 +270,7 @@ class ConnectionMemory:
         now_s = self._clock()
         last_bytes = self.budget_bytes * 7 // 8
         stands = {holder: self._stands(holder, share, now_s, FRAME_STALL_S) for holder, share in self.shares.items()}
-        hungriest = sorted(self.shares.items(), key=lambda each: (not stands[each[0]], -each[1].held_bytes))
+        hungriest = sorted(self.shares.items(), key=lambda item: (not stands[item[0]], -item[1].held_bytes))
         for holder, share in hungriest:
             if self.held_bytes <= last_bytes:
                 break
@@ -287,7 +296,7 @@ class ConnectionMemory:
                 if not holder.is_listening():
                     share.heard_s = share.begun_s = now_s
                 elif now_s - share.heard_s >= FRAME_STALL_S or now_s - share.begun_s >= FRAME_TIME_S:
-                    self._end(holder, share, f"others wait for the memory of its frame of {share.whole:,} bytes")
+                    self._end(holder, share, f"others wait for the memory of its frame of {share.frame_bytes:,} bytes")
         for queue in self._waiting:
             for holder in queue:
                 holder.keep_waiting()
@@ -295,7 +304,7 @@ class ConnectionMemory:
             self._tick_later()
 
     def _end_unread(self, now_s: float) -> None:
-        for holder, share in sorted(self.shares.items(), key=lambda each: -each[1].unread_bytes):
+        for holder, share in sorted(self.shares.items(), key=lambda item: -item[1].unread_bytes):
             if not self.is_short or not share.unread_bytes:
                 break
             if self._stands(holder, share, now_s, UNREAD_STALL_S):
@@ -316,7 +325,7 @@ class ConnectionMemory:
         self.release(holder)
         name = holder.end()
         now_s = self._clock()
-        self._lines = [each for each in self._lines if now_s - each < _LINES_INTERVAL_S]
+        self._lines = [logged_s for logged_s in self._lines if now_s - logged_s < _LINES_INTERVAL_S]
         if len(self._lines) >= _LINES:
             self._unsaid += 1
             return

@@ -61,11 +61,11 @@ class Listening:
                 "write and delete every topic, and change every policy. Set bindAddress=127.0.0.1 to close them, or "
                 "authenticationEnabled=true with authenticationProviders to let in only those with credentials",
                 address or "0.0.0.0",
-                ", ".join(str(each) for each in dataclasses.astuple(self.ports) if each),
+                ", ".join(str(port) for port in dataclasses.astuple(self.ports) if port),
             )
 
     def close(self) -> None:
         """Closes the sockets."""
         for sockets in self._sockets:
-            for each in sockets:
-                each.close()
+            for sock in sockets:
+                sock.close()

@@ -104,7 +104,7 @@ class CheckQueue:
                 return None
             first = self._hosts[_TURNS[self._turn]]
             self._turn = (self._turn + 1) % len(_TURNS)
-            hosts = next(each for each in (first, *self._hosts) if each)
+            hosts = next(hosts for hosts in (first, *self._hosts) if hosts)
             host = next(iter(hosts))
             del hosts[host]
             check = self._waiting[host].popleft()
@@ -154,8 +154,8 @@ class CheckQueue:
     def _make_room(self, check: Check) -> Check:
         """Removes the newest check of the host that is served last and has most; returns the given one instead when its
         own host is no better."""
-        standing = next(each for each in reversed(Standing) if self._hosts[each])
-        host = max(self._hosts[standing], key=lambda each: len(self._waiting[each]))
+        standing = next(standing for standing in reversed(Standing) if self._hosts[standing])
+        host = max(self._hosts[standing], key=lambda host: len(self._waiting[host]))
         own = self._standing(check.host)
         if (own, len(self._waiting.get(check.host, ())) + 1) >= (standing, len(self._waiting[host])):
             return check

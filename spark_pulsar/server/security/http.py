@@ -69,19 +69,19 @@ class HttpAuthenticator:
         try:
             if shown is None and has_some:
                 raise AuthenticationError("credentials of no provider")
-            found = await self._providers.check(credentials, request.scope.get("state", {}).get(ON_GONE))
+            authenticated = await self._providers.check(credentials, request.scope.get("state", {}).get(ON_GONE))
         except AuthenticationError as error:
             if self.audit is not None:
                 self.audit(WriteAudit(peer, None, None, "authenticate", credentials.method, False, error.message))
             text = REFUSED if has_some else "Authentication required"
             raise Unauthenticated(text, self._challenge) from None
-        principal = Principal(found.role, request.headers.get(ORIGINAL_HEADER) or None)
+        principal = Principal(authenticated.role, request.headers.get(ORIGINAL_HEADER) or None)
         if self._checks_roles:
             flaw = flaw_of_roles(principal, self._proxy_roles, may_name_itself=True)
             if flaw:
                 raise Refused(401, f"Invalid roles: {flaw}")
         self._audit_once(request, principal, credentials.method, peer)
-        return Vouched(principal, found.expires_ms)
+        return Vouched(principal, authenticated.expires_ms)
 
     def _audit_once(self, request: HTTPConnection, principal: Principal, method: str, peer: str) -> None:
         """Writes to the audit log who has come in, once for a connection."""

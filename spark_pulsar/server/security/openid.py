@@ -115,7 +115,7 @@ class OpenIdProvider:
 
     def _role(self, claims: Mapping[str, Any]) -> str:
         value = claims.get(self._role_claim)
-        if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        if isinstance(value, list) and all(isinstance(item, str) for item in value):
             value = value[0] if value else None
         if not isinstance(value, str) or not value:
             raise AuthenticationError(f"the token has no claim {self._role_claim} with a role")

@@ -279,7 +279,7 @@ def parse_keys(data: bytes) -> dict[str, SigningKey]:
         given = None
     if not isinstance(given, list):
         raise ValueError("want a JWKS, a JSON object with `keys`")
-    return {each["kid"]: key for each in given[:MAX_KEYS] if (key := _key(each)) is not None}
+    return {jwk["kid"]: key for jwk in given[:MAX_KEYS] if (key := _key(jwk)) is not None}
 
 
 def _key(given: Any) -> SigningKey | None:
@@ -297,11 +297,11 @@ def _key(given: Any) -> SigningKey | None:
 
 def _files(config: ServerConfig) -> dict[str, Path]:
     files: dict[str, Path] = {}
-    for each in config.openid_issuer_key_files:
-        issuer, separator, file = each.partition("=")
+    for entry in config.openid_issuer_key_files:
+        issuer, separator, file = entry.partition("=")
         if not separator or issuer not in config.openid_allowed_issuers or not file:
             wanted = "want ISSUER=FILE with an issuer of openIDAllowedTokenIssuers"
-            raise InvalidConfiguration(f"openIDIssuerKeyFiles: {wanted}, got {each!r}")
+            raise InvalidConfiguration(f"openIDIssuerKeyFiles: {wanted}, got {entry!r}")
         files[issuer] = path_of_url(file) if file.startswith("file:") else Path(file)
     return files
 

@@ -65,7 +65,7 @@ class Providers:
 
     def all(self) -> list[AuthenticationProvider]:
         """Lists the providers, in the order of the configuration within a method."""
-        return [each for providers in self._by_method.values() for each in providers]
+        return [provider for providers in self._by_method.values() for provider in providers]
 
     def start(
         self, loop: asyncio.AbstractEventLoop, credentials: Credentials, done: Callable[[Outcome], None]
@@ -73,7 +73,7 @@ class Providers:
         """Checks credentials; `done` is called with the outcome in the loop: at once, or later for a provider that is
         slow (SEC-88). Returns what cancels a check that still waits, when its client is gone."""
         providers = self._by_method.get(credentials.method, ())
-        if not any(each.is_slow for each in providers):
+        if not any(provider.is_slow for provider in providers):
             done(self._check(credentials))
             return _nothing
 
@@ -150,15 +150,15 @@ class Providers:
         reasons: list[str] = []
         for provider in providers:
             try:
-                found = provider.authenticate(credentials, self._clock())
+                authenticated = provider.authenticate(credentials, self._clock())
             except AuthenticationError as error:
                 reasons.append(error.message)  # without the stack, which holds credentials
             except Exception as error:  # noqa: BLE001  # its text may quote the credentials, so that it is not logged
                 _LOG.error("the provider of %s failed: %s", provider.method, type(error).__name__)
                 reasons.append(f"the provider failed: {type(error).__name__}")
             else:
-                if found.role:
-                    return found
+                if authenticated.role:
+                    return authenticated
                 reasons.append("the credentials name no role")
         return AuthenticationError("; ".join(reasons))
 

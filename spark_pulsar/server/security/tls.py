@@ -197,7 +197,7 @@ def _set_ciphers(context: ssl.SSLContext, settings: TlsSettings) -> list[str]:
     if older:
         every = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         every.set_ciphers("ALL:COMPLEMENTOFALL:@SECLEVEL=0")
-        known = {each["name"] for each in every.get_ciphers()}
+        known = {cipher["name"] for cipher in every.get_ciphers()}
         for name in older:
             if openssl_name(name) not in known:
                 raise TlsNotPossible(f"{text}: there is no cipher {name}")

@@ -147,7 +147,7 @@ class TokenProvider:
 
     def _check_audience(self, named: object) -> None:
         audiences = named if isinstance(named, list) else [named]
-        if self._audience not in [each for each in audiences if isinstance(each, str)]:
+        if self._audience not in [audience for audience in audiences if isinstance(audience, str)]:
             raise AuthenticationError(f"the token is not for the audience {self._audience}")
 
 

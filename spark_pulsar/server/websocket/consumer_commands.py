@@ -42,11 +42,11 @@ def parse(text: str) -> ConsumerCommand:
         raise BadCommand("permit: want permitMessages, a number from 1 on")
     message_id: WebSocketMessageId | None = None
     if kind not in _WITHOUT_MESSAGE:
-        found = value.get("messageId")
-        if not isinstance(found, str):
+        encoded = value.get("messageId")
+        if not isinstance(encoded, str):
             raise BadCommand("The command has no messageId")
         try:
-            message_id = WebSocketMessageId.parse(found)
+            message_id = WebSocketMessageId.parse(encoded)
         except BadMessageId as error:
             raise BadCommand(str(error)) from None
     return ConsumerCommand(kind, message_id, permits if kind == "permit" else 0)

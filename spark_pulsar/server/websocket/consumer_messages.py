@@ -106,7 +106,7 @@ def contents_of(metadata: MessageMetadata, payload: bytes | memoryview, ack_set:
 
 
 def _content(index: int, metadata: MessageMetadata | SingleMessageMetadata, payload: bytes) -> Content:
-    properties = {text_of(each.key): text_of(each.value) for each in metadata.properties}
+    properties = {text_of(pair.key): text_of(pair.value) for pair in metadata.properties}
     key = text_of(metadata.partition_key) if metadata.HasField("partition_key") else None
     return Content(index, payload, properties, key, metadata.event_time)
 
@@ -145,11 +145,11 @@ def time_text(time_ms: int) -> str:
 def encryption_context(metadata: MessageMetadata) -> dict[str, Any]:
     """Returns what a client needs to open an encrypted payload, as Apache Pulsar names it."""
     keys = {
-        text_of(each.key): {
-            "keyValue": base64.b64encode(each.value).decode(),
-            "metadata": {text_of(pair.key): text_of(pair.value) for pair in each.metadata},
+        text_of(encryption_key.key): {
+            "keyValue": base64.b64encode(encryption_key.value).decode(),
+            "metadata": {text_of(pair.key): text_of(pair.value) for pair in encryption_key.metadata},
         }
-        for each in metadata.encryption_keys
+        for encryption_key in metadata.encryption_keys
     }
     algorithm = text_of(metadata.encryption_algo)
     return {

@@ -20,7 +20,7 @@ from . import consumer_commands, consumer_messages
 from .consumer_commands import BadCommand, ConsumerCommand
 from .consumer_messages import Content, Opened, TooLarge, Unreadable
 from .consumer_parameters import ConsumerParameters, ReaderParameters
-from .deliveries import Deliveries, Delivery, whole
+from .deliveries import Deliveries, Delivery, delivered_bits
 from .message_ids import WebSocketMessageId
 from .opened_bytes import MAX_OPENED_BYTES
 from .outbox import BAD_DATA, SERVICE_RESTART, TOO_LARGE, UNEXPECTED
@@ -127,7 +127,7 @@ class WebSocketReceiver:
 
     def grant(self) -> None:
         """Gives the broker permits for what the client may still get."""
-        credit = self.credit() - sum(each.queued for each in self._consumers)
+        credit = self.credit() - sum(consumer.queued for consumer in self._consumers)
         if credit <= 0 or not self._consumers:
             return
         share = max(1, min(credit // len(self._consumers), _MOST_PERMITS))
@@ -251,7 +251,7 @@ class WebSocketReceiver:
 
     def end_of_topic(self) -> None:
         """Answers whether the topic is terminated and its last message was received."""
-        has_ended = all(each.has_ended for each in self._consumers)
+        has_ended = all(consumer.has_ended for consumer in self._consumers)
         self.outbox.put('{"endOfTopic":%s}' % ("true" if has_ended else "false"))
 
     def refuse(self, error: Exception) -> None:
@@ -395,7 +395,7 @@ class WebSocketConsumer(WebSocketReceiver):
         arrived = current.arrived
         if current.is_noted:
             return
-        bits = whole(current.metadata.num_messages_in_batch, arrived.ack_set)
+        bits = delivered_bits(current.metadata.num_messages_in_batch, arrived.ack_set)
         consumer_id, now_s = arrived.consumer.consumer_id, self._loop.time()
         self._deliveries.add(Delivery(consumer_id, current.positions, bits, now_s))
         self._watch()

@@ -41,8 +41,8 @@ class Deliveries:
 
     def consumer_of(self, ledger_id: int, entry_id: int) -> int | None:
         """Returns the consumer that has got an entry."""
-        found = self._entries.get((ledger_id, entry_id))
-        return None if found is None else found.consumer_id
+        delivery = self._entries.get((ledger_id, entry_id))
+        return None if delivery is None else delivery.consumer_id
 
     def acknowledge(self, ledger_id: int, entry_id: int, batch_index: int, batch_size: int) -> list[Position]:
         """Acknowledges a message; returns the positions to acknowledge once all of its entry is."""
@@ -69,14 +69,16 @@ class Deliveries:
 
     def clear(self, consumer_id: int) -> None:
         """Removes the entries of a consumer."""
-        self._entries = {key: each for key, each in self._entries.items() if each.consumer_id != consumer_id}
+        self._entries = {
+            key: delivery for key, delivery in self._entries.items() if delivery.consumer_id != consumer_id
+        }
 
     def oldest(self) -> Delivery | None:
         """Returns the entry that has been at the client for longest."""
         return next(iter(self._entries.values()), None)
 
 
-def whole(batch_size: int, ack_set: int | None) -> int:
+def delivered_bits(batch_size: int, ack_set: int | None) -> int:
     """Returns the bits of an entry as the broker knows them: the client has acknowledged none."""
     bits = ack_sets.full(max(1, batch_size))
     return bits if ack_set is None else bits & ack_set

@@ -228,10 +228,10 @@ def _query(scope: Scope) -> dict[str, str]:
     """Returns the parameters of the query; of one that comes twice the first counts, as in Apache Pulsar."""
     text = scope["query_string"].decode("latin-1")
     try:
-        found = parse_qs(text, keep_blank_values=True, max_num_fields=100)
+        parameters = parse_qs(text, keep_blank_values=True, max_num_fields=100)
     except ValueError:
         raise Refused(400, "Invalid query params: more than 100") from None
-    return {name: values[0] for name, values in found.items()}
+    return {name: values[0] for name, values in parameters.items()}
 
 
 def _with_token(scope: Scope) -> Scope:

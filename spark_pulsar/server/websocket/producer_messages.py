@@ -99,8 +99,8 @@ def _scalar(value: object, name: str) -> str:
 
 
 def _text(value: dict[str, Any], name: str) -> str | None:
-    found = value.get(name)
-    return None if found is None else _scalar(found, name)
+    member = value.get(name)
+    return None if member is None else _scalar(member, name)
 
 
 def _texts(value: object) -> list[str]:
@@ -108,7 +108,7 @@ def _texts(value: object) -> list[str]:
         return []
     if not isinstance(value, list):
         raise BadMessage(NOT_JSON, "replicationClusters: want a list of texts")
-    return [_scalar(each, "replicationClusters") for each in value]
+    return [_scalar(cluster, "replicationClusters") for cluster in value]
 
 
 def _properties(value: object, context: str | None) -> dict[str, str]:
@@ -116,20 +116,20 @@ def _properties(value: object, context: str | None) -> dict[str, str]:
         return {}
     if not isinstance(value, dict):
         raise BadMessage(NOT_JSON, "properties: want an object of texts", context)
-    for key, each in value.items():
-        if each is None:
+    for key, item in value.items():
+        if item is None:
             raise BadMessage(BAD_PAYLOAD, f"properties: {key[:100]} has no value", context)
-    return {key: _scalar(each, f"properties.{key[:100]}") for key, each in value.items()}
+    return {key: _scalar(item, f"properties.{key[:100]}") for key, item in value.items()}
 
 
 def _number(value: dict[str, Any], name: str) -> int:
-    found = value.get(name)
-    if found is None:
+    member = value.get(name)
+    if member is None:
         return 0
     try:
-        if isinstance(found, bool):
+        if isinstance(member, bool):
             raise ValueError
-        number = int(found)
+        number = int(member)
     except (TypeError, ValueError, OverflowError):
         raise BadMessage(NOT_JSON, f"{name}: want a whole number") from None
     if not -_LARGEST_LONG <= number <= _LARGEST_LONG:
@@ -153,7 +153,7 @@ def _time_ms(text: str, context: str | None) -> int:
     if match is None:
         raise refused
     *numbers, fraction, offset = match.groups()
-    year, month, day, hour, minute, second = (int(each or 0) for each in numbers)
+    year, month, day, hour, minute, second = (int(digits or 0) for digits in numbers)
     try:
         when = datetime(year, month, day, hour, minute, second, tzinfo=_zone(offset))
     except ValueError:
@@ -167,6 +167,6 @@ def _time_ms(text: str, context: str | None) -> int:
 def _zone(offset: str) -> timezone:
     if offset == "Z":
         return UTC
-    hours, minutes, *seconds = (int(each) for each in offset[1:].split(":"))
+    hours, minutes, *seconds = (int(part) for part in offset[1:].split(":"))
     away = timedelta(hours=hours, minutes=minutes, seconds=sum(seconds))
     return timezone(-away if offset[0] == "-" else away)

@@ -118,8 +118,8 @@ class _Partition:
         data, size = receipt.message_id, len(pending.contexts)
         for index, context in enumerate(pending.contexts):
             # Without the size of the batch, as Apache Pulsar answers.
-            found = WebSocketMessageId(data.ledgerId, data.entryId, self._index, index if size > 1 else -1)
-            self._owner.outbox.put(producer_messages.receipt(found.text(), context))
+            message_id = WebSocketMessageId(data.ledgerId, data.entryId, self._index, index if size > 1 else -1)
+            self._owner.outbox.put(producer_messages.receipt(message_id.text(), context))
 
     def _on_refusal(self, refusal: CommandSendError) -> None:
         pending = self._answered(refusal.sequence_id)
@@ -180,7 +180,11 @@ class WebSocketProducer:
         except BadMessage as error:
             self.outbox.put(producer_messages.refusal(error.code, str(error), error.context))
             return
-        if 0 < self._parameters.max_pending <= sum(len(each.pending) + len(each.batch) for each in self._partitions):
+        if (
+            0
+            < self._parameters.max_pending
+            <= sum(len(partition.pending) + len(partition.batch) for partition in self._partitions)
+        ):
             self.refuse([message.context], "Producer send queue is full")
             return
         partition = self._partitions[self._router.partition_of(message.key)]
@@ -238,7 +242,7 @@ class WebSocketProducer:
     def _publish(self, partition: _Partition, messages: list[OutgoingMessage]) -> None:
         """Sends messages as one entry."""
         sequence_id = partition.next_sequence_id
-        contexts = [each.context for each in messages]
+        contexts = [message.context for message in messages]
         is_batch = len(messages) > 1
         if is_batch:
             metadata = MessageMetadata(publish_time=self._clock(), num_messages_in_batch=len(messages))
@@ -271,7 +275,9 @@ class WebSocketProducer:
     def _watch(self) -> None:
         """Sets the timer of the oldest SEND without receipt."""
         if self._parameters.send_timeout_ms and self._timer is None:
-            first_s = min((each.pending[0].sent_s for each in self._partitions if each.pending), default=None)
+            first_s = min(
+                (partition.pending[0].sent_s for partition in self._partitions if partition.pending), default=None
+            )
             if first_s is not None:
                 self._timer = self._loop.call_at(first_s + self._parameters.send_timeout_ms / 1000, self._on_timeout)
 

@@ -82,9 +82,9 @@ class Subscribed:
         self.epoch += 1  # entries under way are redelivered, too
         command = requests.redeliver(self.consumer_id)
         command.redeliverUnacknowledgedMessages.consumer_epoch = self.epoch
-        for each in [each for each in self._arrived if each.consumer is self]:
-            self._arrived.remove(each)
-            self._session.release(each.kept_bytes)
+        for arrived in [arrived for arrived in self._arrived if arrived.consumer is self]:
+            self._arrived.remove(arrived)
+            self._session.release(arrived.kept_bytes)
         self.queued = 0
         self._session.send(command_frame(command))
 

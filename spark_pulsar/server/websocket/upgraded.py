@@ -123,7 +123,7 @@ class UpgradedConnection(WebSocketsSansIOProtocol):
 
     def _count_received(self) -> None:
         """Counts the unfinished message."""
-        kept_bytes = len(self.conn.reader.buffer) + sum(len(each) for each in self.frames)
+        kept_bytes = len(self.conn.reader.buffer) + sum(len(frame) for frame in self.frames)
         was_counted, self._is_counted = self._is_counted, kept_bytes > UNCOUNTED_BYTES
         if self._memory is not None and (was_counted or self._is_counted):
             self._memory.received(self, kept_bytes if self._is_counted else 0, 0)

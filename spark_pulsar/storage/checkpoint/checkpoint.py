@@ -223,8 +223,8 @@ class Checkpoint:
         totals[table] = Total(count, crcs)
 
     def _has(self, table: str) -> bool:
-        [(found,)] = self._db.execute("SELECT COUNT(*) FROM sqlite_master WHERE name = ?", (table,))
-        return bool(found)
+        [(count,)] = self._db.execute("SELECT COUNT(*) FROM sqlite_master WHERE name = ?", (table,))
+        return bool(count)
 
     def commit(
         self,
@@ -392,7 +392,7 @@ def _batches(rows: Iterable[Row]) -> Iterator[tuple[str, str, dict[tuple[Any, ..
         if row.values is None:
             batch.setdefault(row.key, row.key)  # twice the same key stays one object
         else:
-            whole = row.key + row.values
-            batch[row.key] = (*whole, row_crc(whole))
+            columns = row.key + row.values
+            batch[row.key] = (*columns, row_crc(columns))
     if batch:
         yield table, current, batch

@@ -39,9 +39,9 @@ class Inventory(NamedTuple):
     totals: dict[str, Total]
     trimmed: frozenset[int] = frozenset()
 
-    def difference(self, found: Mapping[str, Total]) -> str:
+    def difference(self, totals: Mapping[str, Total]) -> str:
         """Says in which table other rows were found than are listed here; empty when in none."""
-        for table, total in found.items():
+        for table, total in totals.items():
             listed = self.totals.get(table, Total(0, 0))
             if listed.rows != total.rows:
                 return f"table {table} has {total.rows} rows, but {listed.rows} were stored"
@@ -107,6 +107,6 @@ def counted(database: sqlite3.Connection, tables: Iterable[str]) -> Inventory:
     """Counts and sums the rows of the tables. sqlite3.Error when SQLite finds damage."""
     totals: dict[str, Total] = {}
     for table in tables:
-        [found] = database.execute(f"SELECT COUNT(*), COALESCE(SUM(row_crc), 0) FROM {table}")
-        totals[table] = Total(*found)
+        [row] = database.execute(f"SELECT COUNT(*), COALESCE(SUM(row_crc), 0) FROM {table}")
+        totals[table] = Total(*row)
     return Inventory(totals)

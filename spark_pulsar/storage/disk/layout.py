@@ -131,13 +131,13 @@ class Layout:
 
 
 def _numbered(directory: Path, prefix: str, suffix: str) -> dict[int, Path]:
-    found: dict[int, Path] = {}
+    paths: dict[int, Path] = {}
     for entry in os.scandir(directory):
         name = entry.name
         digits = name[len(prefix) : -len(suffix)]
         if name.startswith(prefix) and name.endswith(suffix) and digits.isascii() and digits.isdigit():
-            found[int(digits)] = directory / name
-    return dict(sorted(found.items()))
+            paths[int(digits)] = directory / name
+    return dict(sorted(paths.items()))
 
 
 def database_files(path: Path) -> list[Path]:

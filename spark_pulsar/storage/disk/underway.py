@@ -41,7 +41,7 @@ class Underway:
     def oldest(self) -> Operation | None:
         """Returns the operation that receipts wait for, else the one that was begun first; None without any."""
         now_s = self._now_s()
-        begun = sorted(self._begun.copy().values(), key=lambda each: (not each[2], each[1]))
+        begun = sorted(self._begun.copy().values(), key=lambda operation: (not operation[2], operation[1]))
         return Operation(begun[0][0], now_s - begun[0][1], begun[0][2]) if begun else None
 
 

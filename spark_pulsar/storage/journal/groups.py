@@ -127,8 +127,8 @@ def read_group(disk: Disk, fd: int, at: int, number: int, salt: bytes) -> bytes 
 def may_be_group(data: memoryview, at: int, number: int, salt: bytes, group: int) -> bool:
     """Returns whether the bytes at `at` are the remains of this group: any of its marks is in place."""
     head = bytes(data[at : at + GROUP_HEADER_BYTES]).ljust(GROUP_HEADER_BYTES, b"\0")
-    _, _, _, segment, group_salt, found, _, _, _ = _GROUP.unpack(head)
-    return bool(group_salt == salt or (segment == number and found == group))
+    _, _, _, segment, group_salt, group_number, _, _, _ = _GROUP.unpack(head)
+    return bool(group_salt == salt or (segment == number and group_number == group))
 
 
 def find_later_group(data: memoryview, after: int, number: int, salt: bytes | None) -> int | None:
@@ -157,9 +157,9 @@ def _find_magic(data: memoryview, start: int) -> int:
     # In pieces: searching bytes is many times faster than searching a mapped file.
     overlap = len(GROUP_MAGIC) - 1
     for at in range(start, len(data), _SEARCH_BYTES):
-        found = bytes(data[at : at + _SEARCH_BYTES + overlap]).find(GROUP_MAGIC)
-        if found != -1:
-            return at + found
+        offset = bytes(data[at : at + _SEARCH_BYTES + overlap]).find(GROUP_MAGIC)
+        if offset != -1:
+            return at + offset
     return -1
 
 
@@ -167,13 +167,13 @@ def records_of(payload: bytes) -> Iterator[tuple[int, int, int, int]]:
     """Walks the records of a group's payload: (type, version, start and end of the body). RecordDamaged when they do
     not fill it."""
     unpack = RECORD.unpack_from
-    at, whole = 0, len(payload)
-    while at < whole:
+    at, size = 0, len(payload)
+    while at < size:
         body_at = at + RECORD_HEADER_BYTES
-        if body_at > whole:
+        if body_at > size:
             raise RecordDamaged("the last record of the group is cut")
         record_type, version, length = unpack(payload, at)
         at = body_at + length
-        if at > whole:
+        if at > size:
             raise RecordDamaged("a record is longer than its group")
         yield record_type, version, body_at, at

@@ -92,11 +92,11 @@ class JournalReader:
 
     def _entry(self, segment: Segment, ledger_id: int, place: RunPlace) -> EntryRun:
         """The one entry at a place in a shared record."""
-        found = self._columns_of(segment, place)
-        index = found.index.get((ledger_id, place.first))
+        indexed = self._columns_of(segment, place)
+        index = indexed.index.get((ledger_id, place.first))
         if index is None:
             raise RecordDamaged(f"entry {ledger_id}:{place.first} is not in the record")
-        run = found.columns.run(index)
+        run = indexed.columns.run(index)
         start, end = run.starts[0], run.ends[0]
         if not 0 <= start <= end <= RECORD_HEADER_BYTES + place.length:
             raise RecordDamaged("entries: offsets point outside the region")

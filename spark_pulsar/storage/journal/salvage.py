@@ -37,25 +37,25 @@ class SalvagedRecord(NamedTuple):
 
 
 class SalvagedGroup(NamedTuple):
-    """The remains of a damaged group. `whole`: its records fill it, so that none is missing. `base` is the offset of
+    """The remains of a damaged group. `is_whole`: its records fill it, so that none is missing. `base` is the offset of
     the payload in its segment."""
 
     records: list[SalvagedRecord]
-    whole: bool
+    is_whole: bool
     base: int
 
     @property
     def is_explained(self) -> bool:
         """Returns whether damaged entries explain why the group fails its checksum: then nothing else need be wrong."""
-        return self.whole and any(salvaged.bad for salvaged in self.records)
+        return self.is_whole and any(salvaged.bad for salvaged in self.records)
 
 
 def salvage_group(data: bytes, at: int) -> SalvagedGroup:
     """Salvages the group with these bytes, which stand at `at` in the segment."""
     promised = int.from_bytes(data[_LENGTH_AT : _LENGTH_AT + 4], "little")
     payload = data[GROUP_HEADER_BYTES : GROUP_HEADER_BYTES + promised]
-    whole = len(payload) == promised
-    if not whole:
+    is_whole = len(payload) == promised
+    if not is_whole:
         payload = data[GROUP_HEADER_BYTES:]
     salvaged: list[SalvagedRecord] = []
     try:
@@ -63,8 +63,8 @@ def salvage_group(data: bytes, at: int) -> SalvagedGroup:
             record = decode_record(record_type, version, payload, body_at, end)
             salvaged.append(SalvagedRecord(record, body_at, end, bad_entries(record)))
     except RecordDamaged:
-        whole = False
-    return SalvagedGroup(salvaged, whole, at + GROUP_HEADER_BYTES)
+        is_whole = False
+    return SalvagedGroup(salvaged, is_whole, at + GROUP_HEADER_BYTES)
 
 
 def bad_entries(record: Record) -> list[EntrySpan]:

@@ -105,7 +105,7 @@ def walk_journal(
     layout: Layout, mark: JournalMark, report: RecoveryReport, sink: GroupSink, on_hole: HoleSink = refuse
 ) -> Replay:
     """Finds every group of the segments in use, verifies it, and hands it to the sink; holes go to theirs."""
-    found = Replay()
+    replay = Replay()
     headers = _headers(layout, mark, on_hole)
     missing = _missing_first(layout, mark, headers)
     if missing is not None:
@@ -120,21 +120,21 @@ def walk_journal(
             text = f"the segment begins with group {header.first_group}, but {needed} is {what}"
             on_hole(Hole(name, 0, 0, needed, header.first_group - 1, text))
         segment = ReplayedSegment(path, header)
-        found.segments.append(segment)
+        replay.segments.append(segment)
         end = _walk_segment(name, segment, following, sink, on_hole)
         expected = end.expected
         if following is None and end.torn_bytes:
-            found.cut = True
+            replay.cut = True
             report.torn_bytes, report.torn_at = end.torn_bytes, f"{name}:{end.at}"
-    found.last_group = mark.last_group if expected is None else expected - 1
-    if found.last_group < mark.last_group:
-        last = found.segments[-1] if found.segments else None
-        text = f"group {mark.last_group} was durable, but the journal ends with group {found.last_group}"
+    replay.last_group = mark.last_group if expected is None else expected - 1
+    if replay.last_group < mark.last_group:
+        last = replay.segments[-1] if replay.segments else None
+        text = f"group {mark.last_group} was durable, but the journal ends with group {replay.last_group}"
         at, size = (last.end, last.path.stat().st_size) if last is not None else (0, 0)
         file = layout.relative(last.path) if last is not None else "journal"
-        on_hole(Hole(file, at, size, found.last_group + 1, mark.last_group, text, last))
-        found.last_group, found.cut = mark.last_group, True
-    return found
+        on_hole(Hole(file, at, size, replay.last_group + 1, mark.last_group, text, last))
+        replay.last_group, replay.cut = mark.last_group, True
+    return replay
 
 
 @contextmanager
@@ -191,7 +191,7 @@ def _missing_first(layout: Layout, mark: JournalMark, headers: list[tuple[Path, 
         text += f", and there is none after it: it is not known what came after group {mark.last_group}"
         return Hole("journal", 0, 0, mark.last_group + 1, mark.last_group, text, is_open=True)
     path = layout.segment(numbers[0])
-    if mark.first_segment == 1 and any(each == path and header.first_group == 1 for each, header in headers):
+    if mark.first_segment == 1 and any(other == path and header.first_group == 1 for other, header in headers):
         return None
     return Hole(layout.relative(path), 0, 0, 1, mark.last_group, f"{text}, this one is the first")
 
@@ -229,15 +229,15 @@ def _walk_segment(
             if stop is None and (later is None or not header.synced):
                 torn = later is not None or may_be_group(data, at, header.number, header.salt, expected)
                 return JournalEnd(at, expected, _torn_bytes(data, at, later) if torn else 0)
-            found = None if later is None else parse_group(data, later, header.number, header.salt)
-            if later is None or found is None or (stop is not None and found.number >= stop):
+            later_group = None if later is None else parse_group(data, later, header.number, header.salt)
+            if later is None or later_group is None or (stop is not None and later_group.number >= stop):
                 assert stop is not None, "the end of the last segment is no hole"
                 text = f"group {expected} is missing or damaged, but later ones were written"
                 on_hole(Hole(name, at, len(data), expected, stop - 1, text, segment))
                 return JournalEnd(at, stop)
             text = f"group {expected} is damaged, but a later group stands at {later}"
-            on_hole(Hole(name, at, later, expected, found.number - 1, text, segment))
-            expected, at = found.number, later
+            on_hole(Hole(name, at, later, expected, later_group.number - 1, text, segment))
+            expected, at = later_group.number, later
 
 
 def _torn_bytes(data: memoryview, at: int, later: int | None) -> int:

@@ -34,7 +34,7 @@ from spark_pulsar.storage.recovery.replay import Recovered, recover
 from spark_pulsar.storage.recovery.take_over import find_short_files
 from spark_pulsar.storage.recovery.without_checkpoint import survey
 
-from .set_aside import found_aside, strangers
+from .set_aside import find_aside, strangers
 
 Progress = Callable[[int, int], None]
 
@@ -95,76 +95,76 @@ class Examination:
 def check(data_dir: str | os.PathLike[str], progress: Progress | None = None) -> list[Finding]:
     """Verifies a data directory that no broker uses. Empty when everything is as it should be; findings of severity
     INFO and WARNING need no action. CannotRead when there is no room for a copy: then nothing is known."""
-    found = Examination()
+    examination = Examination()
     if progress is not None:
-        found.progress = progress
+        examination.progress = progress
     layout = Layout(Path(data_dir))
-    if not is_data_directory(layout, found):
-        return found.findings
+    if not is_data_directory(layout, examination):
+        return examination.findings
     try:
         held = lock_for_reading(layout)
     except StorageError as error:
-        found.add(Severity.ERROR, "LOCK", 0, str(error))
-        return found.findings
+        examination.add(Severity.ERROR, "LOCK", 0, str(error))
+        return examination.findings
     with closing(held):
-        examine(layout, found)
-    return found.findings
+        examine(layout, examination)
+    return examination.findings
 
 
-def is_data_directory(layout: Layout, found: Examination) -> bool:
+def is_data_directory(layout: Layout, examination: Examination) -> bool:
     """Returns whether this is a data directory of a known layout; a finding says why not."""
     if not layout.root.is_dir():
-        found.add(Severity.ERROR, ".", 0, f"{layout.root} is no directory")
+        examination.add(Severity.ERROR, ".", 0, f"{layout.root} is no directory")
         return False
     for path, text in unsafe(layout):
-        found.add(Severity.ERROR, layout.relative(path), 0, f"{text}. A broker does not open this directory")
-    if found.findings:
+        examination.add(Severity.ERROR, layout.relative(path), 0, f"{text}. A broker does not open this directory")
+    if examination.findings:
         return False
     try:
         is_versioned = layout.read_version()
     except StorageError as error:
-        found.add(Severity.ERROR, "VERSION", 0, _text(error))
+        examination.add(Severity.ERROR, "VERSION", 0, _text(error))
         return False
     if not is_versioned:
-        found.add(Severity.ERROR, "VERSION", 0, "missing: this is no data directory, or was never used")
+        examination.add(Severity.ERROR, "VERSION", 0, "missing: this is no data directory, or was never used")
     return is_versioned
 
 
-def examine(layout: Layout, found: Examination) -> None:
+def examine(layout: Layout, examination: Examination) -> None:
     """Examines everything but VERSION; the caller holds the lock. CannotRead as `check` says."""
-    stored = _check_checkpoints(layout, found)
+    stored = _check_checkpoints(layout, examination)
     nothing: _Stored = DurableState(), JournalMark(0, min(layout.segments(), default=1)), {}, Inventory({})
     state, mark, extents, inventory = stored or nothing
     index = RunIndex()
     recovered: Recovered | None = None
     if stored is not None:
-        recovered = _check_journal(layout, (mark, state, extents, index), found)
-        found.is_readable = recovered is not None
+        recovered = _check_journal(layout, (mark, state, extents, index), examination)
+        examination.is_readable = recovered is not None
     if recovered is None or recovered.holes:
-        found.findings += _survey_journal(layout, mark)
+        examination.findings += _survey_journal(layout, mark)
     tables: dict[int, BlockTable] = {}
     lost = LostEntries()
     lost.learn(state)
-    _check_ledger_files(layout, state, extents, tables, lost, found)
-    for damage in found.losses:
+    _check_ledger_files(layout, state, extents, tables, lost, examination)
+    for damage in examination.losses:
         lost.note(damage)
     if recovered is not None:
-        found.findings += _check_coverage(layout, state, index, tables, lost)
-    _report_damages(state, found)
+        examination.findings += _check_coverage(layout, state, index, tables, lost)
+    _report_damages(state, examination)
     if stored is None:
-        found.findings += [Finding(Severity.INFO, *place_and_text) for place_and_text in survey(layout)]
+        examination.findings += [Finding(Severity.INFO, *place_and_text) for place_and_text in survey(layout)]
     else:
-        found.findings += _check_leftovers(layout, mark)
-        found.aside = found_aside(layout, extents)
-        found.findings += _check_aside(layout, extents, found.aside)
+        examination.findings += _check_leftovers(layout, mark)
+        examination.aside = find_aside(layout, extents)
+        examination.findings += _check_aside(layout, extents, examination.aside)
     if recovered is not None:
         for path, reason in leftovers(layout, (state, extents, index, inventory.trimmed)):
             fate = f"will be removed: {reason}" if reason else "nothing names it; will be moved to damaged/"
-            found.add(Severity.INFO, layout.relative(path), 0, fate)
+            examination.add(Severity.INFO, layout.relative(path), 0, fate)
 
 
 def _check_journal(
-    layout: Layout, at: tuple[JournalMark, DurableState, dict[int, Extent], RunIndex], found: Examination
+    layout: Layout, at: tuple[JournalMark, DurableState, dict[int, Extent], RunIndex], examination: Examination
 ) -> Recovered | None:
     mark, state, extents, index = at
     report = RecoveryReport()
@@ -172,21 +172,21 @@ def _check_journal(
         recovered = recover(layout, mark, state, extents, index, report)
     except StorageError as error:
         file, offset = (error.file, error.offset) if isinstance(error, StorageDamaged) else ("journal", 0)
-        found.add(Severity.ERROR, file, offset, f"{_text(error)}. The broker refuses to open")
+        examination.add(Severity.ERROR, file, offset, f"{_text(error)}. The broker refuses to open")
         return None
     for hole in recovered.holes:
-        found.add(Severity.ERROR, hole.file, hole.at, hole.text + _meaning(hole, mark))
-    found.losses += recovered.damages
+        examination.add(Severity.ERROR, hole.file, hole.at, hole.text + _meaning(hole, mark))
+    examination.losses += recovered.damages
     if recovered.holes:
         for note in report.damage[len(recovered.holes) :]:
-            found.add(Severity.INFO, "journal", 0, note)
+            examination.add(Severity.INFO, "journal", 0, note)
     if report.torn_bytes:
         file, _, place = report.torn_at.rpartition(":")
         text = (
             f"{report.torn_bytes} bytes of a group that was being written when the broker died; it was never "
             "confirmed to any client and will be cut off"
         )
-        found.add(Severity.WARNING, file, int(place), text)
+        examination.add(Severity.WARNING, file, int(place), text)
     return recovered
 
 
@@ -199,25 +199,25 @@ def _meaning(hole: Hole, mark: JournalMark) -> str:
     return ". What it said of topics, subscriptions and policies is lost unless it can be read and does no harm"
 
 
-def _report_damages(state: DurableState, found: Examination) -> None:
+def _report_damages(state: DurableState, examination: Examination) -> None:
     """Reports the losses, topic by topic."""
-    for loss in found.losses:
+    for loss in examination.losses:
         apply(state, loss)
     for topic in state.topics.values():
         for damage in topic.damages:
             file, _, offset = damage.place.rpartition(":")
             if damage.accepted:
-                found.add(Severity.INFO, file, int(offset), f"{topic.name}: {damage.loss}: accepted")
+                examination.add(Severity.INFO, file, int(offset), f"{topic.name}: {damage.loss}: accepted")
             else:
                 text = f"{topic.name} is read-only: {damage.loss}. `check --repair` goes on without them"
-                found.add(Severity.ERROR, file, int(offset), text)
+                examination.add(Severity.ERROR, file, int(offset), text)
 
 
 _Stored = tuple[DurableState, JournalMark, dict[int, Extent], Inventory]
 """State, mark, extents and inventory of a checkpoint."""
 
 
-def _check_checkpoints(layout: Layout, found: Examination) -> _Stored | None:
+def _check_checkpoints(layout: Layout, examination: Examination) -> _Stored | None:
     """Reads the checkpoint, or its copy when it is damaged; None when both are."""
     original, copy = layout.checkpoint, layout.checkpoint_copy
     stored, problems = _check_database(layout, original)
@@ -230,21 +230,23 @@ def _check_checkpoints(layout: Layout, found: Examination) -> _Stored | None:
         else:
             if copied[1] != stored[1]:
                 text = f"the checkpoint's copy is behind, at group {copied[1].last_group}; the broker makes it anew"
-                found.add(Severity.INFO, layout.relative(copy), 0, text)
+                examination.add(Severity.INFO, layout.relative(copy), 0, text)
     for problem in problems:
-        found.add(Severity.ERROR, layout.relative(original), 0, problem)
+        examination.add(Severity.ERROR, layout.relative(original), 0, problem)
     if stored is None and copied is not None:
-        found.needs_copy = True
+        examination.needs_copy = True
         text = (
             f"this copy of the checkpoint is whole, at group {copied[1].last_group}: `check --repair` goes on with it"
         )
-        found.add(Severity.INFO, layout.relative(copy), 0, text)
+        examination.add(Severity.INFO, layout.relative(copy), 0, text)
     elif stored is not None and copied is None and _is_unmade(layout, copy):
         text = "the checkpoint's copy was never finished; the broker makes it anew"
-        found.add(Severity.INFO, layout.relative(copy), 0, text)
+        examination.add(Severity.INFO, layout.relative(copy), 0, text)
     elif copied is None and copy.exists():
         what = "damaged too" if stored is None else "damaged; the broker makes it anew"
-        found.add(Severity.WARNING, layout.relative(copy), 0, f"the checkpoint's copy is {what}: {copy_problems[0]}")
+        examination.add(
+            Severity.WARNING, layout.relative(copy), 0, f"the checkpoint's copy is {what}: {copy_problems[0]}"
+        )
     return stored or copied
 
 
@@ -303,10 +305,10 @@ def _check_ledger_files(
     extents: dict[int, Extent],
     tables: dict[int, BlockTable],
     lost: LostEntries,
-    found: Examination,
+    examination: Examination,
 ) -> None:
     disk = Disk()
-    found.losses += find_short_files(disk, layout, state, extents)
+    examination.losses += find_short_files(disk, layout, state, extents)
     done, total = 0, sum(extent.size for extent in extents.values())
     for ledger_id, extent in extents.items():
         path = layout.ledger(ledger_id)
@@ -322,26 +324,28 @@ def _check_ledger_files(
             severity = Severity.INFO  # known
         if size < extent.size:
             text = f"{extent.size} bytes of settled entries were durable, {size} are there"
-            found.add(severity, name, size, text)
+            examination.add(severity, name, size, text)
         elif problem is not None:
-            found.add(severity, name, problem.offset, problem.text)
+            examination.add(severity, name, problem.offset, problem.text)
             if info is not None and severity is Severity.ERROR:
                 place = f"{name}:{problem.offset}"
-                found.losses += [TopicDamaged(info.topic_id, ledger_id, *gap, place, problem.text) for gap in missing]
+                examination.losses += [
+                    TopicDamaged(info.topic_id, ledger_id, *gap, place, problem.text) for gap in missing
+                ]
         for index, (offset, end) in enumerate(_block_bounds(table, extent) if size else ()):
-            found.progress(done + offset, total)
+            examination.progress(done + offset, total)
             with mapped(path) as data:
                 is_whole = parse_block(bytes(data[offset:end]), ledger_id) is not None
             span = (table.firsts[index], table.ends[index])
             if not is_whole and end <= size and not lost.covers(ledger_id, *span):
                 text = f"entries {span[0]} to {span[1] - 1} fail their checksum"
-                found.add(Severity.ERROR, name, offset, text)
+                examination.add(Severity.ERROR, name, offset, text)
                 if info is not None and span[1] > info.first_entry_id:
-                    found.losses.append(TopicDamaged(info.topic_id, ledger_id, *span, f"{name}:{offset}", text))
+                    examination.losses.append(TopicDamaged(info.topic_id, ledger_id, *span, f"{name}:{offset}", text))
         done += extent.size
         if not extent.sealed and size > extent.size:
             text = f"{size - extent.size} bytes after the last settled entry, of a settling that was never finished"
-            found.add(Severity.INFO, name, extent.size, text)
+            examination.add(Severity.INFO, name, extent.size, text)
 
 
 def _problem_of_table(disk: Disk, layout: Layout, ledger_id: int, extent: Extent) -> StorageDamaged | None:

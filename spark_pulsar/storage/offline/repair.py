@@ -53,37 +53,37 @@ def repair(
     """
     layout = Layout(Path(data_dir))
     disk = disk or Disk()
-    found = Examination()
+    examination = Examination()
     if progress is not None:
-        found.progress = progress
+        examination.progress = progress
     refuse_unsafe(layout)
     lacks_version = _lacks_version(layout)
-    if not lacks_version and not is_data_directory(layout, found):
-        raise _beyond_repair(found)
+    if not lacks_version and not is_data_directory(layout, examination):
+        raise _beyond_repair(examination)
     with _alone(layout, disk):
-        examine(layout, found)
-        if not found.is_in_order and not found.is_readable:
-            raise _beyond_repair(found)
+        examine(layout, examination)
+        if not examination.is_in_order and not examination.is_readable:
+            raise _beyond_repair(examination)
         done: list[str] = []
         if lacks_version:
             layout.write_version(disk)
             done.append("VERSION: written again")
-        findings = found.findings
-        if found.aside:
-            done += put_back(layout, disk, found.aside)
-            found = Examination()
-            examine(layout, found)
-        if found.is_in_order:
+        findings = examination.findings
+        if examination.aside:
+            done += put_back(layout, disk, examination.aside)
+            examination = Examination()
+            examine(layout, examination)
+        if examination.is_in_order:
             return findings, done
-        done += _set_aside(layout, disk, found)
-        if found.needs_copy:
+        done += _set_aside(layout, disk, examination)
+        if examination.needs_copy:
             done += _restore_copy(layout, disk)
     failed: list[Exception] = []
     storage, state = FileStorage.open(data_dir, on_failed=failed.append, disk=disk)
     try:
         # Nothing may be dropped here: the policies that keep consumed entries are the broker's to read.
         state.keeps_consumed = lambda _: True
-        done += _accept(storage, state, found.losses)
+        done += _accept(storage, state, examination.losses)
         while storage.unwritten_bytes and not failed:
             time.sleep(_POLL_S)
         # The segment that was begun just now is the first that is needed after this.
@@ -114,15 +114,15 @@ def _lacks_version(layout: Layout) -> bool:
     return not layout.version.exists() and layout.checkpoint.exists() and layout.journal.is_dir()
 
 
-def _beyond_repair(found: Examination) -> StorageError:
-    worst = next(finding for finding in found.findings if finding.severity is Severity.ERROR)
+def _beyond_repair(examination: Examination) -> StorageError:
+    worst = next(finding for finding in examination.findings if finding.severity is Severity.ERROR)
     text = f"{worst.file}: {worst.text}. This cannot be repaired: restore a copy of the directory"
     return StorageError(f"{text}. `check` names what is whole")
 
 
-def _set_aside(layout: Layout, disk: Disk, found: Examination) -> list[str]:
+def _set_aside(layout: Layout, disk: Disk, examination: Examination) -> list[str]:
     done: list[str] = []
-    files = {finding.file for finding in found.findings if finding.severity is Severity.ERROR}
+    files = {finding.file for finding in examination.findings if finding.severity is Severity.ERROR}
     for name in sorted(files):
         path = layout.root / name
         if path.is_file() and path.parent in (layout.journal, layout.ledgers):

@@ -12,18 +12,18 @@ from spark_pulsar.storage.ledgers.files import BLOCK_HEADER_BYTES, Extent, parse
 from spark_pulsar.storage.recovery.leftovers import joined
 
 
-def found_aside(layout: Layout, extents: Mapping[int, Extent]) -> dict[int, Path]:
+def find_aside(layout: Layout, extents: Mapping[int, Extent]) -> dict[int, Path]:
     """Finds the files in `damaged/` that hold all of an extent whose own file is missing or short, by ledger."""
     aside = _files_aside(layout)
-    found: dict[int, Path] = {}
+    by_ledger: dict[int, Path] = {}
     for ledger_id, extent in extents.items() if aside else ():
         path = layout.ledger(ledger_id)
         if path.exists() and path.stat().st_size >= extent.size:
             continue
-        whole = [file for file in aside.get(ledger_id, ()) if _holds(file, ledger_id, extent)]
-        if whole:
-            found[ledger_id] = whole[0]
-    return found
+        complete = [file for file in aside.get(ledger_id, ()) if _holds(file, ledger_id, extent)]
+        if complete:
+            by_ledger[ledger_id] = complete[0]
+    return by_ledger
 
 
 def put_back(layout: Layout, disk: Disk, aside: Mapping[int, Path]) -> list[str]:
@@ -55,13 +55,13 @@ def strangers(layout: Layout, extents: Mapping[int, Extent]) -> Iterator[tuple[P
 
 def _files_aside(layout: Layout) -> dict[int, list[Path]]:
     """Files of ledgers in `damaged/`, the newest first."""
-    found: dict[int, list[Path]] = {}
+    by_ledger: dict[int, list[Path]] = {}
     directory = layout.damaged
     for path in sorted(directory.iterdir(), key=_age, reverse=True) if directory.is_dir() else ():
         digits, _, rest = path.name.partition(".")
         if digits.isascii() and digits.isdigit() and f".{rest}".startswith(LEDGER_SUFFIX) and path.is_file():
-            found.setdefault(int(digits), []).append(path)
-    return found
+            by_ledger.setdefault(int(digits), []).append(path)
+    return by_ledger
 
 
 def _age(path: Path) -> int:

@@ -110,7 +110,7 @@ class _Replayer:
         self.lossy.cause = f"{hole.file}:{hole.at}", hole.text
         salvaged = self._salvage(hole)
         # Up to the checkpoint the state is known: of those groups only entries may be missing, which shows at the end.
-        is_unknown = hole.last_group > self._mark.last_group and (salvaged is None or not salvaged.whole)
+        is_unknown = hole.last_group > self._mark.last_group and (salvaged is None or not salvaged.is_whole)
         if hole.is_open or is_unknown:
             self._topics_in_doubt = True
 

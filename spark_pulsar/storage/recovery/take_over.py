@@ -38,12 +38,12 @@ def open_segments(
     for number, path in old.items() if may_reuse else ():
         spares[number] = layout.spare(number)
         disk.rename(path, spares[number])
-    for found in replay.segments:
-        path, header = found.path, found.header
+    for replayed in replay.segments:
+        path, header = replayed.path, replayed.header
         fd = disk.open(path, os.O_RDWR)
-        segment = Segment(path, fd, header.size, header.number, header.salt, found.end)
-        segment.write_at = found.end
-        segment.group_offsets.extend(found.group_offsets)
+        segment = Segment(path, fd, header.size, header.number, header.salt, replayed.end)
+        segment.write_at = replayed.end
+        segment.group_offsets.extend(replayed.group_offsets)
         segment.set_aside = replay.has_holes
         files.in_use[header.number] = segment
     # A segment with a lower number than the checkpoint's first would count as old.
@@ -57,56 +57,56 @@ def open_segments(
 def _never_synced(mark: JournalMark, replay: Replay) -> list[ReplayedSegment]:
     """Segments that were written without syncing and hold groups of which the checkpoint does not know."""
     return [
-        found
-        for found in replay.segments
-        if not found.header.synced
+        replayed
+        for replayed in replay.segments
+        if not replayed.header.synced
         and not replay.has_holes
-        and found.header.first_group + len(found.group_offsets) > mark.last_group + 1
+        and replayed.header.first_group + len(replayed.group_offsets) > mark.last_group + 1
     ]
 
 
-def _make_durable(disk: Disk, layout: Layout, found: ReplayedSegment) -> None:
+def _make_durable(disk: Disk, layout: Layout, replayed: ReplayedSegment) -> None:
     """Writes the groups of a segment once more; where they stand when there is no space. A disk that is full and copies
     what is overwritten takes neither: the segment is left as it is."""
     for write in (_write_anew, _write_over):
         try:
-            write(disk, layout, found)
+            write(disk, layout, replayed)
             return
         except OSError as error:
             if error.errno not in TAKES_NO_MORE:
                 raise
 
 
-def _write_anew(disk: Disk, layout: Layout, found: ReplayedSegment) -> None:
+def _write_anew(disk: Disk, layout: Layout, replayed: ReplayedSegment) -> None:
     """Writes a segment once more, to a file of its own that takes its place, durable on return.
 
     The bytes that were read may not be on disk: the process may have been killed before it synced, or its sync may
     have failed, and a second sync of the same pages proves nothing. The next segment and the next checkpoint rest on
     this one.
     """
-    spare = layout.spare(found.header.number)
+    spare = layout.spare(replayed.header.number)
     with disk.opened(spare, os.O_CREAT | os.O_TRUNC | os.O_RDWR) as fd:
         try:
-            disk.preallocate(fd, found.header.size)
-            with mapped(found.path) as data:
-                for at in range(0, found.end, _COPIED_BYTES):
-                    disk.write(fd, [bytes(data[at : min(at + _COPIED_BYTES, found.end)])], at)
+            disk.preallocate(fd, replayed.header.size)
+            with mapped(replayed.path) as data:
+                for at in range(0, replayed.end, _COPIED_BYTES):
+                    disk.write(fd, [bytes(data[at : min(at + _COPIED_BYTES, replayed.end)])], at)
             disk.sync(fd)
         except OSError:
             with suppress(OSError):
                 disk.remove(spare)
             raise
-    disk.rename(spare, found.path)
-    disk.sync_directory(found.path.parent)
+    disk.rename(spare, replayed.path)
+    disk.sync_directory(replayed.path.parent)
 
 
-def _write_over(disk: Disk, layout: Layout, found: ReplayedSegment) -> None:
+def _write_over(disk: Disk, layout: Layout, replayed: ReplayedSegment) -> None:
     """Writes a segment where it stands, durable on return: its space is reserved. A new write makes the pages dirty
     again, which a second sync of them would not; being torn between equal bytes costs nothing."""
     disk.sync_directory(layout.journal)
-    with disk.opened(found.path, os.O_RDWR) as fd:
-        for at in range(0, found.end, _COPIED_BYTES):
-            data = disk.read(fd, min(_COPIED_BYTES, found.end - at), at)
+    with disk.opened(replayed.path, os.O_RDWR) as fd:
+        for at in range(0, replayed.end, _COPIED_BYTES):
+            data = disk.read(fd, min(_COPIED_BYTES, replayed.end - at), at)
             disk.write_durably(fd, [data], at)
 
 
@@ -204,8 +204,8 @@ def find_short_files(
         known = {damage[:3] for damage in state.topics[info.topic_id].damages}
         stops = [*table.offsets[1:], extent.size][: len(table.offsets)]
         blocks = zip(table.firsts, table.ends, stops, strict=True)
-        whole = [(first, end) for first, end, stop in blocks if table.damaged or stop <= size]
-        for first, end in gaps(whole, max(info.first_entry_id, extent.first), extent.end):
+        complete = [(first, end) for first, end, stop in blocks if table.damaged or stop <= size]
+        for first, end in gaps(complete, max(info.first_entry_id, extent.first), extent.end):
             if (ledger_id, first, end) not in known:
                 place = f"{layout.relative(path)}:{size}"
                 damages.append(TopicDamaged(info.topic_id, ledger_id, first, end, place, text))

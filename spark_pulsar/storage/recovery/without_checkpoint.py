@@ -77,17 +77,17 @@ def survey(layout: Layout) -> Iterator[tuple[str, int, str]]:
 
 
 def _read_journal(layout: Layout) -> _Journal:
-    found = _Journal()
+    journal = _Journal()
     for number, path in layout.segments().items():
         with mapped(path) as data:
             header = parse_segment_header(bytes(data[:SEGMENT_HEADER_BYTES]))
             salt = None if header is None or header.number != number else header.salt
             for group in whole_groups(data, number, salt):
                 try:
-                    found.read(group.payload)
+                    journal.read(group.payload)
                 except RecordDamaged:  # whole, so that another version of the program wrote it
-                    found.unread.append(f"{layout.relative(path)}: group {group.number}")
-    return found
+                    journal.unread.append(f"{layout.relative(path)}: group {group.number}")
+    return journal
 
 
 def _extents(spans: Iterable[Span]) -> str:

@@ -220,12 +220,12 @@ class LedgerMerge:
 
     def _place_of(self, ledger_id: int, entry_id: int) -> Place:
         """Place where an entry, or the run that holds it, was read."""
-        found = self._sources[0][0]
+        latest = self._sources[0][0]
         for place, ledger_ids, entry_ids in self._sources:
             pairs = zip(ledger_ids, entry_ids, strict=True)
             if any(ledger == ledger_id and entry <= entry_id for ledger, entry in pairs):
-                found = place
-        return found
+                latest = place
+        return latest
 
     def must_be_whole(self, ends: Mapping[int, int]) -> None:
         """StorageDamaged unless everything before these ends was written, or is lost."""

@@ -206,8 +206,8 @@ class Settler:
     def _merge(self, merge: LedgerMerge, segment: Segment, at: int, payload: bytes | SalvagedGroup) -> None:
         place = Place(self._layout.relative(segment.path), at)
         if isinstance(payload, SalvagedGroup):
-            found = [span for salvaged in payload.records for span in salvaged.bad]
-            lost = [span for span in found if span[0] in merge and not self._lost.covers(*span)]
+            bad = [span for salvaged in payload.records for span in salvaged.bad]
+            lost = [span for span in bad if span[0] in merge and not self._lost.covers(*span)]
             if lost:
                 raise StorageDamaged(place.name, at, "a group fails its checksum", lost)
             for salvaged in payload.records:

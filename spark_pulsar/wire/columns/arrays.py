@@ -71,8 +71,8 @@ def _valid_text(offsets: npt.NDArray[np.int32], column: ByteArray) -> tuple[npt.
     if first_invalid_text(column, offsets) < 0:
         return offsets, column
     bounds = offsets.tolist()
-    whole = column.tobytes()
-    texts = [whole[start:end].decode(errors="replace").encode() for start, end in itertools.pairwise(bounds)]
+    text_bytes = column.tobytes()
+    texts = [text_bytes[start:end].decode(errors="replace").encode() for start, end in itertools.pairwise(bounds)]
     ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
     if ends[-1] > np.iinfo(np.int32).max:
         raise OverflowError("text with replaced characters passes 2 GiB")
@@ -197,7 +197,7 @@ def _properties(rows: Rows, counts: IntArray) -> tuple[npt.NDArray[np.int32], li
     offsets, doubts = np.empty(len(rows) + 1, np.int32), np.empty(len(rows), np.int64)
     texts = tuple((_pooled(total + 1, np.int32), _pooled(room, np.uint8)) for _ in range(2))
     (key_offsets, keys), (value_offsets, values) = texts
-    found, row, high = write_properties(
+    written, row, high = write_properties(
         rows.data,
         rows.field(layout.ROW_BATCH_INDEX),
         counts,
@@ -214,9 +214,9 @@ def _properties(rows: Rows, counts: IntArray) -> tuple[npt.NDArray[np.int32], li
         values,
         doubts,
     )
-    if found < 0:
-        rows.refuse(row, found)
-    columns = [(bounds[: found + 1], column[: bounds[found]]) for bounds, column in texts]
+    if written < 0:
+        rows.refuse(row, written)
+    columns = [(bounds[: written + 1], column[: bounds[written]]) for bounds, column in texts]
     if doubts.any():
         offsets, columns = _without_repeated_keys(offsets, columns, doubts)
     return offsets, [_valid_text(*columns[0]) if high else columns[0], _valid_text(*columns[1])]

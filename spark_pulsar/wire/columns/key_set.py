@@ -36,5 +36,5 @@ class KeySet:
 def _is_in(keys: pa.Array, wanted: pa.Array) -> npt.NDArray[np.bool_]:
     if not len(wanted):
         return np.zeros(len(keys), np.bool_)
-    found: npt.NDArray[np.bool_] = pc.is_in(keys, value_set=wanted).to_numpy(zero_copy_only=False)
-    return found
+    is_wanted: npt.NDArray[np.bool_] = pc.is_in(keys, value_set=wanted).to_numpy(zero_copy_only=False)
+    return is_wanted

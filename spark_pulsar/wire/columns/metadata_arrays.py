@@ -23,8 +23,8 @@ _COUNT: Final = r"\A[0-9]{1,9}\z"
 
 def _of_entries(rows: Rows, values: IntArray) -> IntArray:
     """Gives each row the value of its entry."""
-    found: IntArray = values[rows.field(layout.ROW_ENTRY)]
-    return found
+    per_row: IntArray = values[rows.field(layout.ROW_ENTRY)]
+    return per_row
 
 
 def ordering_key_array(rows: Rows) -> Any:
@@ -135,7 +135,7 @@ def encryption_context_array(rows: Rows) -> Any:
 def _context(data: bytes) -> str:
     metadata = MessageMetadata.FromString(data)
     keys = {
-        key.key: {"keyValue": _base64(key.value), "metadata": {each.key: each.value for each in key.metadata}}
+        key.key: {"keyValue": _base64(key.value), "metadata": {pair.key: pair.value for pair in key.metadata}}
         for key in metadata.encryption_keys
     }
     return json.dumps(

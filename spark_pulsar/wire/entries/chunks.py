@@ -108,16 +108,16 @@ class ChunkAssembler(Generic[P]):
         message.positions.append(position)
         message.size_bytes += len(payload)
         self.pending_bytes += len(payload)
-        whole = len(message.pieces) == message.chunk_count
+        is_complete = len(message.pieces) == message.chunk_count
         if (
             chunk_id != len(message.pieces) - 1
             or (count, total) != (message.chunk_count, message.total_bytes)
             or message.size_bytes > total
-            or (whole and message.size_bytes != total)
+            or (is_complete and message.size_bytes != total)
         ):
             self._drop(uuid, Loss.CORRUPT)
             return None
-        if whole:
+        if is_complete:
             self._remove(uuid)
             return Assembled(metadata, b"".join(message.pieces), message.positions)
         while len(self._unfinished) > self._max_messages or self.pending_bytes > self._max_pending_bytes:

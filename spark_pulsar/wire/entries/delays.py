@@ -37,13 +37,13 @@ class Delay(NamedTuple):
 def delays_in(buffer: bytes, starts: Sequence[int], ends: Sequence[int]) -> list[Delay]:
     """Returns the entries `buffer[starts[i]:ends[i]]` whose metadata have a time to be delivered at, in order. Metadata
     that cannot be read have none."""
-    found: list[Delay] = []
+    delays: list[Delay] = []
     find = buffer.find
     if ends[-1] - starts[0] > _SMALL_BYTES * len(starts):
         for index, start in enumerate(starts):
             if find(_TAG, start, metadata_end(buffer, start, ends[index])) >= 0:
-                _read(buffer, starts, ends, index, found)
-        return found
+                _read(buffer, starts, ends, index, delays)
+        return delays
     begin, stop = starts[0], ends[-1]
     wanted, misses = _FIRST, 0
     at = find(wanted, begin, stop)
@@ -55,10 +55,10 @@ def delays_in(buffer: bytes, starts: Sequence[int], ends: Sequence[int]) -> list
         else:
             index = bisect_right(starts, at) - 1
             if at < metadata_end(buffer, starts[index], ends[index]):
-                _read(buffer, starts, ends, index, found)
+                _read(buffer, starts, ends, index, delays)
                 at = ends[index] - 1
         at = find(wanted, at + 1, stop)
-    return found
+    return delays
 
 
 def metadata_end(buffer: bytes, start: int, end: int) -> int:
@@ -72,10 +72,10 @@ def metadata_end(buffer: bytes, start: int, end: int) -> int:
     return min(end, start + 4 + size)
 
 
-def _read(buffer: bytes, starts: Sequence[int], ends: Sequence[int], index: int, found: list[Delay]) -> None:
+def _read(buffer: bytes, starts: Sequence[int], ends: Sequence[int], index: int, delays: list[Delay]) -> None:
     try:
         metadata = metadata_of(buffer, starts[index], ends[index])
     except CorruptMessage:
         return
     if metadata.deliver_at_time > 0:  # zero means unset (DEL-10)
-        found.append(Delay(index, metadata.deliver_at_time, metadata.publish_time))
+        delays.append(Delay(index, metadata.deliver_at_time, metadata.publish_time))

@@ -60,13 +60,13 @@ class StickyHashes:
                 sticky_hashes += map(self._of_one, repeat(buffer), starts[low:high], ends[low:high])
                 break
             layout = _layout_of(buffer, starts[low], ends[low])
-            found = self._alike(buffer, starts[low:high], ends[low:high], layout) if layout else []
-            sticky_hashes += found
-            low += len(found)
-            is_mixed = 2 * len(found) < size
+            hashes = self._alike(buffer, starts[low:high], ends[low:high], layout) if layout else []
+            sticky_hashes += hashes
+            low += len(hashes)
+            is_mixed = 2 * len(hashes) < size
             if is_mixed:  # the common layout failed for most: hash the rest one by one
                 sticky_hashes += map(self._of_one, repeat(buffer), starts[low:high], ends[low:high])
-            size = _FIRST_BLOCK if found and is_mixed else min(4 * size, _LARGEST_BLOCK)
+            size = _FIRST_BLOCK if hashes and is_mixed else min(4 * size, _LARGEST_BLOCK)
         return sticky_hashes
 
     def _of_one(self, buffer: bytes, start: int, end: int) -> int:

@@ -78,8 +78,8 @@ def parse_ack_ids(buffer: bytes, start: int, end: int) -> PlainAck | None:
         if apart is not None:
             ranges, at = apart
         else:
-            found: list[tuple[int, int, int]] = []
-            at, ranges = _read_ids(buffer, at, end, found), found
+            ids: list[tuple[int, int, int]] = []
+            at, ranges = _read_ids(buffer, at, end, ids), ids
         request_id = None
         if 0 <= at < end and buffer[at] == 0x40:
             request_id, at = varint.decode(buffer, at + 1, end)

@@ -86,4 +86,11 @@ def _number(content: Message, field: str) -> int | None:
         return number
     tag = content.DESCRIPTOR.fields_by_name[field].number
     unknown: Any = UnknownFieldSet(content)  # the stubs do not know that it can be walked
-    return next((each.data for each in unknown if each.field_number == tag and each.wire_type == 0), None)
+    return next(
+        (
+            unknown_field.data
+            for unknown_field in unknown
+            if unknown_field.field_number == tag and unknown_field.wire_type == 0
+        ),
+        None,
+    )

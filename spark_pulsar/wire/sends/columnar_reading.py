@@ -68,7 +68,7 @@ def read_columnar_sends(buffer: bytes, position: int, max_total: int, least: int
 def _frames_at(buffer: bytes, position: int, most: int) -> _Numbers:
     """Finds the starts of some `most` frames from `position` on, as their sizes say."""
     last = len(buffer) - _SIZE.size
-    found: list[_Numbers] = []
+    starts: list[_Numbers] = []
     while position <= last and most > 0:
         size = 4 + _SIZE.unpack_from(buffer, position)[0]
         alike = np.ndarray((min(most, (last - position) // size + 1),), ">u4", buffer, position, (size,)) == size - 4
@@ -76,29 +76,29 @@ def _frames_at(buffer: bytes, position: int, most: int) -> _Numbers:
         if count < _FEW:
             some, position = _walk(buffer, position, last)
             count = len(some)
-            found.append(np.array(some))
+            starts.append(np.array(some))
         else:
-            found.append(np.arange(position, position + count * size, size))
+            starts.append(np.arange(position, position + count * size, size))
             position += count * size
         most -= count
-    return np.concatenate(found) if found else np.empty(0, np.int64)
+    return np.concatenate(starts) if starts else np.empty(0, np.int64)
 
 
 def _walk(buffer: bytes, position: int, last: int) -> tuple[list[int], int]:
     """Returns the next frames, which differ in size, and where the one after them begins."""
-    found: list[int] = []
-    add, unpack = found.append, _SIZE.unpack_from
-    while position <= last and len(found) < 4 * _FEW:
+    starts: list[int] = []
+    add, unpack = starts.append, _SIZE.unpack_from
+    while position <= last and len(starts) < 4 * _FEW:
         add(position)
         position += 4 + unpack(buffer, position)[0]
-    return found, position
+    return starts, position
 
 
 def _heads(buffer: bytes, frames: _Numbers) -> _Bytes:
     """Returns the first bytes of each frame, a row each."""
-    whole = max(0, len(buffer) - _HEAD_BYTES + 1)
-    count = int(np.searchsorted(frames, whole))
-    windows = np.ndarray((whole, _HEAD_BYTES), np.uint8, buffer, strides=(1, 1))
+    full = max(0, len(buffer) - _HEAD_BYTES + 1)
+    count = int(np.searchsorted(frames, full))
+    windows = np.ndarray((full, _HEAD_BYTES), np.uint8, buffer, strides=(1, 1))
     if count == len(frames):
         return windows[frames]
     last = b"".join(buffer[at : at + _HEAD_BYTES].ljust(_HEAD_BYTES, b"\0") for at in frames[count:].tolist())
@@ -195,9 +195,9 @@ def _leading(holds: npt.NDArray[np.bool_]) -> int:
 
 def _intact(buffer: bytes, starts: _Numbers, ends: _Numbers, checksums: _Words) -> int:
     """Counts the leading entries whose checksum is right; their checked bytes lie between `starts` and `ends`."""
-    found = [crc32c(buffer[start:end]) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+    computed = [crc32c(buffer[start:end]) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
     said = checksums.tolist()
-    return len(said) if found == said else next(at for at, each in enumerate(found) if each != said[at])
+    return len(said) if computed == said else next(at for at, checksum in enumerate(computed) if checksum != said[at])
 
 
 def _before_streak(producer_ids: _Numbers) -> int:

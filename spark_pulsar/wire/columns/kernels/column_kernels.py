@@ -236,14 +236,14 @@ def first_invalid_text(column: Bytes, offsets: Ints) -> int:
 @kernel(READ_BYTES, READ_OFFSETS, WRITE_INTS)
 def invalid_text_rows(column: Bytes, offsets: Ints, rows: Ints) -> int:
     """Lists the items that are not valid UTF-8 in ``rows``, which has room for all; returns how many there are."""
-    found = 0
+    count = 0
     for i in range(len(offsets) - 1):
         at, end = offsets[i], offsets[i + 1]
         while at < end:
             size = utf8_sequence_size(column, at, end)
             if size == 0:
-                rows[found] = i
-                found += 1
+                rows[count] = i
+                count += 1
                 break
             at += size
-    return found
+    return count

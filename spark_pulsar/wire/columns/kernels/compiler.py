@@ -79,7 +79,7 @@ class _Effort:
     def add(self, arguments: tuple[Any, ...]) -> bool:
         """Counts a call: the longest of its arrays, which is what it walks over at most a few times. Returns whether
         there is much to do."""
-        self.items += max((each.size for each in arguments if isinstance(each, np.ndarray)), default=0)
+        self.items += max((argument.size for argument in arguments if isinstance(argument, np.ndarray)), default=0)
         if self.items > INTERPRETED_ITEMS:
             self.is_large = True
         return self.is_large
@@ -130,8 +130,8 @@ class Kernel(Generic[Result]):
 def compile_now() -> None:
     """Compiles all kernels that are imported; those imported later are compiled when they are called."""
     _EFFORT.is_large = True
-    for each in _DECLARED:
-        each.compiled()
+    for declared in _DECLARED:
+        declared.compiled()
 
 
 def kernel(*argument_types: ArgumentType) -> Callable[[Callable[..., Result]], Kernel[Result]]:

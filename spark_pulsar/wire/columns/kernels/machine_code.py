@@ -62,7 +62,7 @@ def usable(directory: Path) -> bool:
 def _digest() -> str:
     """Names the state of all kernel sources of this package, also inside an archive."""
     digest = hashlib.sha256()
-    sources = {each.name: each for each in files(__package__).iterdir() if each.name.endswith(".py")}
+    sources = {file.name: file for file in files(__package__).iterdir() if file.name.endswith(".py")}
     for name in sorted(sources):
         digest.update(name.encode() + b"\0" + sources[name].read_bytes())
     return digest.hexdigest()[:16]
@@ -126,7 +126,7 @@ def _type(argument: ArgumentType) -> Any:
 
 def _names(code: CodeType) -> set[str]:
     """Returns the names that a function looks up, its inner functions included."""
-    inner = (each for each in code.co_consts if isinstance(each, CodeType))
+    inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
     return set(code.co_names).union(*map(_names, inner))
 
 

@@ -177,8 +177,8 @@ def keep_last_of_equal_keys(data: Bytes, table: Table, base: int, count: int, sl
                 break
             probes -= 1
             if probes == 0:
-                for each in range(base, base + count):
-                    put(table, IS_KEPT, each, 1)
+                for index in range(base, base + count):
+                    put(table, IS_KEPT, index, 1)
                 return 0
             slot = (slot + 1) & mask
         if is_kept:

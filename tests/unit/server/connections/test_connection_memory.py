@@ -85,8 +85,8 @@ class Scene:
         shares = memory.shares.values()
         assert memory.held_bytes == sum(each.held_bytes for each in shares) <= BUDGET
         assert memory.unread_bytes == sum(each.unread_bytes for each in shares)
-        assert memory.promised_bytes == sum(each.whole for each in shares if each.is_promised)
-        assert memory.waiting_bytes == sum(each.whole for each in shares if each.waits)
+        assert memory.promised_bytes == sum(each.frame_bytes for each in shares if each.is_promised)
+        assert memory.waiting_bytes == sum(each.frame_bytes for each in shares if each.waits)
         assert all(each.held_bytes for each in shares)
         for holder, share in memory.shares.items():
             assert isinstance(holder, Holder)
