@@ -13,7 +13,7 @@ Theory of operation
   (`authentication/`) once in a process. Each connection requests their data anew, and again when the broker says that
   they have expired; a thread of its own answers then, since an issuer may be slow. Secrets are values (`secret.py`)
   that no text shows.
-* **Every wait has a deadline** (`deadlines.py`) that knows what is waited for and where, so a time-out says so.
+* **Every wait has a deadline** (`deadlines.py`) that knows the operation and its place, so a time-out names them.
   Retries, with back-off (`connections/retry.py`), happen only for lost connections and codes the protocol calls
   transient, never beyond the operation's deadline. A request is a generator (`connections/pipelined_requests.py`), so
   that the same question about a thousand partitions costs a few round trips.

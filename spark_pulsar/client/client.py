@@ -66,10 +66,11 @@ class PulsarClient:
     Opens nothing until it is used. Thread-safe. Pickles as its configuration; after a fork the child starts afresh. Use
     it as a context manager or `close` it.
 
-    Topics may be given in short form; names in results are full. What is said to be "a partition" must be one (or a
-    topic without partitions): `partitions_of` gives them. Nothing here creates a topic unless it says so. Positions are
-    "next to read" (see `positions`). Every operation is over after `operation_timeout_ms`, retries included; all raise
-    OperationTimeout, ConnectFailed, InvalidTopicName and the broker's errors, as classes of `model.errors`.
+    Topics may be given in short form; names in results are full. A parameter that is said to be "a partition" must be
+    one (or a topic without partitions): `partitions_of` gives them. Nothing here creates a topic unless it says so.
+    Positions are "next to read" (see `positions`). Every operation is over after `operation_timeout_ms`, retries
+    included; all raise OperationTimeout, ConnectFailed, InvalidTopicName and the broker's errors, as classes of
+    `model.errors`.
     """
 
     def __init__(self, config: ClientConfig) -> None:

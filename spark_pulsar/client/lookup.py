@@ -96,8 +96,8 @@ class TopicDirectory:
         raise TooManyRedirects(f"lookup of {topic}: more than {MAX_LOOKUP_REDIRECTS} redirects, the last to {target}")
 
     def _broker_of(self, response: CommandLookupTopicResponse, what: str) -> Address:
-        """Returns the broker that a lookup named, by its address for our kind of connection: what is to be encrypted
-        never goes to another."""
+        """Returns the broker that a lookup named, by its address for our kind of connection: bytes to be encrypted
+        never go to another."""
         encrypted = self._pool.config.uses_tls
         url = response.brokerServiceUrlTls if encrypted else response.brokerServiceUrl
         if not url or uses_tls(url) != encrypted:

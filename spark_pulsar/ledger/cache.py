@@ -42,8 +42,8 @@ class _LedgerPieces:
 class EntryCache:
     """Entries by ledger, bounded in bytes; the oldest inserted leave first.
 
-    Entries of a ledger are inserted in rising order (what is appended); anything else is not cached. What is small
-    inside a big buffer is copied out, so that the bound holds for what is really kept alive.
+    Entries of a ledger are inserted in rising order (as they are appended); other entries are not cached. A small run
+    inside a big buffer is copied out, so that the bound holds for the bytes that are really kept alive.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -99,8 +99,8 @@ class EntryCache:
         return piece if entry_id < piece.end_entry_id else None
 
     def drop_ledger(self, ledger_id: int) -> None:
-        """Removes a ledger that is gone. Its share counts until it leaves with what was inserted before it: the memory
-        is held so long."""
+        """Removes a ledger that is gone. Its share counts until it leaves with the entries inserted before it: the
+        memory is held so long."""
         self._ledgers.pop(ledger_id, None)
 
     def _keep(self, entries: EntryRun | EntryColumns) -> None:

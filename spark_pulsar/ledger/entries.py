@@ -108,7 +108,7 @@ class EntryRun:
         return self.buffer[self.starts[index] : self.ends[index]]
 
     def slice(self, first_entry_id: int, end_entry_id: int) -> EntryRun:
-        """The part `first_entry_id … end_entry_id - 1` (cut to what is here) over the same buffer."""
+        """The part `first_entry_id … end_entry_id - 1` (cut to the entries here) over the same buffer."""
         low = max(0, first_entry_id - self.first_entry_id)
         high = min(len(self.starts), end_entry_id - self.first_entry_id)
         if low == 0 and high == len(self.starts):

@@ -6,7 +6,7 @@ One storage belongs to one `DurableState`. The order of things in a running brok
 2. one `submit` is atomic; submits become durable in order, several of them in one group;
 3. `on_durable(group)` is called once per submit, in order, from a thread of the storage (perhaps before `submit`
    returned), when the submit's records survive kill -9 and (unless syncing is off) power loss;
-4. now and then the shell calls `checkpoint(state)`; what was applied by then must have been submitted.
+4. now and then the shell calls `checkpoint(state)`; all records applied by then must have been submitted.
 
 Opening gives back a state that equals the live one after some whole number of submits, including every durable one.
 """
@@ -78,8 +78,8 @@ class RecoveryReport:
     | `groups`, `records` | replayed after the checkpoint |
     | `checkpoint_group` | the group that the checkpoint stood at |
     | `torn_bytes`, `torn_at` | size and place (`file:offset`) of a last group that was cut off, 0 and "" if none |
-    | `damage` | damage of the journal, each with its place, and what is not believed because of it |
-    | `set_aside` | files of ledgers that nothing names, and what became of them |
+    | `damage` | damage of the journal, each with its place, and the claims that are not believed because of it |
+    | `set_aside` | files of ledgers that nothing names, and their fate |
     | `notes` | everything else that was put right, for the log |
     """
 

@@ -2,7 +2,7 @@ r"""Text that a terminal prints and never obeys: control characters become escap
 
 Names, keys, properties, payloads and reasons come from strangers. In them may be sequences that move the cursor, rename
 the window or fill the clipboard (ESC, the C1 controls U+0080 to U+009F), that end a line, or that turn the order of
-what is read (bidirectional overrides). `\u001b` is valid within a string of JSON, too, and means the same there.
+the text (bidirectional overrides). `\u001b` is valid within a string of JSON, too, and means the same there.
 """
 
 import re

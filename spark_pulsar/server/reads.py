@@ -25,8 +25,8 @@ _LOG = logging.getLogger("spark_pulsar.server")
 class Reads:
     """Reads of an engine from its storage.
 
-    `happen` gets what was read, `on_trouble` the error of a failed read, `stop` an unexpected error; all three are
-    called in the loop.
+    `happen` gets the entries, `on_trouble` the error of a failed read, `stop` an unexpected error; all three are called
+    in the loop.
     """
 
     def __init__(

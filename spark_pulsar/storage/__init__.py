@@ -1,8 +1,8 @@
 """The storage promise of `spark_pulsar.ledger.storage`, kept with files (`files`).
 
-**Writing.** `journal` turns what was submitted into groups: one checksummed block, one durable write, by one thread,
-while the next group gathers. Groups fill preallocated segments (`segments`, bytes in `groups`). An index in memory
-(`run_index`) knows the places of entries in the segments in use, `reader` reads them back.
+**Writing.** `journal` turns submits into groups: one checksummed block, one durable write, by one thread, while the
+next group gathers. Groups fill preallocated segments (`segments`, bytes in `groups`). An index in memory (`run_index`)
+knows the places of entries in the segments in use, `reader` reads them back.
 
 **Settling.** When a segment is full, the entries still needed are copied to the files of their ledgers (`settling`,
 `ledgers`) by a background thread, those are synced, one SQLite transaction (`checkpoint`) stores what changed in
@@ -15,7 +15,7 @@ that are faster than settling wait for it (`back_pressure`).
 **Opening.** `journal.walk` finds the groups of the journal, `recovery.replay` applies those after the checkpoint as the
 broker applied them, `recovery.take_over` takes the files over. A torn last group is cut. The last whole group is
 written again to a segment of its own, because it may never have been synced. Of a damaged group every entry that passes
-its own checksum is kept (`salvage`), records that do not fit after a hole show what is missing
+its own checksum is kept (`salvage`), records that do not fit after a hole show which ones are missing
 (`ledger.state.lossy_replay`), and the topics concerned are marked with exactly what they lost (`ledger.state.damage`):
 they are read-only until `repair` accepts it. `check` verifies all of it offline and explains.
 

@@ -140,8 +140,8 @@ class FileStorage:
         `on_failed` is called once when writing fails. `on_trouble` receives from a thread the reason why a checkpoint
         failed: it is tried again later. Of the lost entries of a StorageDamaged the shell should make TopicDamaged
         records, so that the next one passes over them. `on_disk_full` receives from threads the reason why there is no
-        space for more of the journal, and whether that holds up what was submitted; with an empty text when there is
-        space again. `underway` counts the operations of the disk.
+        space for more of the journal, and whether that holds up submits; with an empty text when there is space again.
+        `underway` counts the operations of the disk.
 
         With `sync_data=False` (Pulsar's journalSyncData) records count as durable when the system has them: kill -9
         loses nothing, power loss loses the newest.

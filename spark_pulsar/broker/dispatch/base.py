@@ -30,7 +30,7 @@ Default = TypeVar("Default")
 
 class Dispatcher(ABC):
     """Sends the entries of a subscription to its consumers. Where these hold nothing and nothing is delayed (Exclusive,
-    Failover), the cursor alone knows what was acknowledged, expired or passed, and nothing is released."""
+    Failover), the cursor alone knows the entries that were acknowledged, expired or passed, and none is released."""
 
     def __init__(self, core: Core, subscription: Subscription) -> None:
         self.core = core

@@ -1,8 +1,8 @@
 """Protocols of the features that higher folders add to a subscription, a topic, a session or the core.
 
 A feature is built by the folder that answers for it (`lifetime`, `publishing`, `dispatch`, ...), which imports the
-entities; entities and lower folders know it by its protocol alone. What is data and no more stands here itself.
-`broker.Broker` builds the features of the core.
+entities; entities and lower folders know it by its protocol alone. Plain data stands here itself. `broker.Broker`
+builds the features of the core.
 """
 
 from __future__ import annotations

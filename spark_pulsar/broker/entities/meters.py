@@ -1,6 +1,6 @@
 """Meters: rates of the counters of topics, producers, subscriptions and consumers (ST-7).
 
-Nothing is done when messages pass: a timer compares each counter with what it was one interval before
+Nothing is done when messages pass: a timer compares each counter with its value one interval before
 (`statsUpdateFrequencyInSecs`, as in Apache Pulsar), some topics in each turn. A rate is that of the last whole
 interval, of something younger since it came; it is 0 before its first sample.
 """

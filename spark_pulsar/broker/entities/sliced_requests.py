@@ -1,6 +1,6 @@
 """Costly requests of sessions: done in slices, so that none delays all other sessions.
 
-A request is an iterator of steps; each does a little and yields what it cost, in microseconds as estimated. A turn does
+A request is an iterator of steps; each does a little and yields its cost, in microseconds as estimated. A turn does
 steps up to `TURN_COST`, of the requests of all sessions together. Sessions take turns request by request, and one whose
 peer does not read its answers waits. A request that a turn has room for is answered in the turn that it came in.
 """

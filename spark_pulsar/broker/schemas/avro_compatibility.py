@@ -87,7 +87,7 @@ class _Resolution:
                 break
         else:
             return True
-        # What was found to fit meanwhile may have relied on this pair.
+        # Pairs that were found to fit meanwhile may have relied on this one.
         for fitting in self._fitting[before:]:
             del self._known[fitting]
         del self._fitting[before:]

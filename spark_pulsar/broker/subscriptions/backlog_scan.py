@@ -24,7 +24,7 @@ _RANGES_OF_ENTRIES: Final = 1000
 
 
 class BacklogScan(EntryWalk):
-    """Entries that a subscription has not acknowledged, from a position on, up to what was on disk when it began.
+    """Entries that a subscription has not acknowledged, from a position on, up to the last one on disk when it began.
 
     | attribute | meaning |
     | --- | --- |

@@ -1,7 +1,7 @@
 """Effects: orders from the core to the shell. They are carried out in the order given.
 
-What is addressed to one session forms one stream; the shell may write all of it at once. An effect for a session that
-is gone is dropped.
+The effects that are addressed to one session form one stream; the shell may write all of it at once. An effect for a
+session that is gone is dropped.
 """
 
 from __future__ import annotations

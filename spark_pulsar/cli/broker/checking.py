@@ -73,7 +73,7 @@ def repair_and_print(directory: Path, output: Format | None) -> bool:
     """Repairs a data directory, and prints findings and repairs; returns whether all is in order now."""
     from spark_pulsar.storage.offline.repair import repair
 
-    os.umask(0o077)  # what it makes is for the owner alone, as all that a broker makes
+    os.umask(0o077)  # its files are for the owner alone, as all that a broker makes
     report = _Report(directory, output)
     try:
         with Progress(f"Repairing {directory}") as bar:

@@ -150,7 +150,7 @@ class PartitionReader:
             self._is_caught_up = _entry(start) > _entry(last)
         self.is_over = False
         if start is None:
-            self._opened()  # what is published from now on
+            self._opened()  # messages published from now on
 
     def next_stored(self) -> pulsar.Message | None:
         """Returns the next of the messages that were there at the beginning, None after the last of them."""

@@ -57,7 +57,7 @@ class Progress:
         columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn())
         bars = Progress(*columns, TimeElapsedColumn(), console=console(stderr=True), transient=True)
         bars.start()
-        escape_streams()  # what is written beside the bar is written by rich
+        escape_streams()  # rich writes the lines beside the bar
         task = bars.add_task(self._text, total=self._total)
         bars.update(task, completed=self._done)
         self._shown = bars, task

@@ -143,7 +143,7 @@ def escape_streams() -> None:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Makes a console of rich, on standard output unless said otherwise. What it shows is escaped; its own styles and
+    """Makes a console of rich, on standard output unless said otherwise. Texts on it are escaped; its own styles and
     movements are not."""
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment

@@ -1,8 +1,8 @@
 """The proof that a reader on a Shared or Key_Shared subscription was delivered everything (READ-41).
 
 Such a subscription holds back messages that have a delivery time, passes over them, and delivers them later. The reader
-acknowledges what has come. The broker acknowledges what it never delivers (markers, aborted messages), so that the
-cursor stands behind the newest entry that has come if nothing was held back, and before it else.
+acknowledges the messages that have come. The broker acknowledges those that it never delivers (markers, aborted
+messages), so that the cursor stands behind the newest entry that has come if nothing was held back, and before it else.
 """
 
 import threading
@@ -46,7 +46,7 @@ class HeldBack:
             if cursor.position >= self._newest:
                 return
             if attempt < _ATTEMPTS - 1:
-                threading.Event().wait(_PAUSE_S)  # the broker may still acknowledge what it filters
+                threading.Event().wait(_PAUSE_S)  # the broker may still acknowledge messages that it filters
         raise self.error(MessageId(cursor.ledger_id, cursor.entry_id + 1))
 
     def _cursor(self, deadline: Deadline) -> MessageId:

@@ -31,7 +31,7 @@ class ManagedLedger:
     _ids: list[int] = field(default_factory=list)
     _partly_dropped: set[int] = field(default_factory=set)
     _last: LedgerInfo | None = None
-    # What is known of the topic when no ledger holds it: entries taken, and the last one before `_last`.
+    # Facts of the topic that no ledger holds: entries taken, and the last one before `_last`.
     _gone_entries: int = 0
     _gone_position: Position = EARLIEST
     _windows: tuple[SizeWindow, ...] = ()
@@ -240,7 +240,7 @@ class ManagedLedger:
 
     def _known_around(self, position: Position) -> tuple[LedgerInfo, int, Bounds] | None:
         """The ledger of a position, how many of its entries lie at or before it (those that cannot be read any more
-        do), and what is known next to that number; None when the ledger is gone."""
+        do), and the known sizes next to that number; None when the ledger is gone."""
         info = self.ledgers.get(position.ledger_id)
         if info is None:
             return None

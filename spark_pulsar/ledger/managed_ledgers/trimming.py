@@ -39,9 +39,9 @@ def plan_trimming(
     """Plans which ledgers may be trimmed at this time. `slowest` is the lowest mark-delete of the durable cursors, None
     without any: then every closed ledger is a candidate.
 
-    A candidate goes when its closing lies longer back than the time limit, or when what is left without it still
-    reaches the size limit (so that the rest never falls below the limit). A closing that lies in the future, by a clock
-    that went back since, counts from `clock_since_ms`.
+    A candidate goes when its closing lies longer back than the time limit, or when the rest without it still reaches
+    the size limit (so that the rest never falls below the limit). A closing that lies in the future, by a clock that
+    went back since, counts from `clock_since_ms`.
     """
     begin_ms = now_ms if clock_since_ms is None else clock_since_ms
     gone: list[int] = []

@@ -22,7 +22,7 @@ class Damage(NamedTuple):
     """Something of a topic that was durable and is not there any more.
 
     Entries `first … end - 1` of the ledger cannot be read; none when they are equal: then something else may be
-    missing (acks, the newest entries). `place` is `file:offset`, `text` says what was found there. With `accepted`,
+    missing (acks, the newest entries). `place` is `file:offset`, `text` describes the damage there. With `accepted`,
     consumers skip the entries and producers go on.
     """
 

@@ -208,7 +208,7 @@ class Delays:
     def _note_first(self, key: BlockKey, block: DelayBlock) -> None:
         heads = self._heads
         heappush(heads, (block.first_ms, key))
-        if len(heads) > 2 * len(self.blocks) + _SPARE_HEADS:  # times that fall leave what is passed over
+        if len(heads) > 2 * len(self.blocks) + _SPARE_HEADS:  # times that fall leave heads that are passed over
             heads[:] = [(other.first_ms, known) for known, other in self.blocks.items()]
             heapify(heads)
 

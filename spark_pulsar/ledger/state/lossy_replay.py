@@ -1,9 +1,9 @@
 """Applies records after a hole in the journal: records that do not fit show the losses.
 
 Groups are lost as a whole, so records after a hole may speak of topics that were never created, continue ledgers with a
-gap, or close what was never opened. A `LossyReplay` gives each record as much of its effect as it can have, and notes
-for which topic something is missing. It is used only after a hole: without one, a record that does not fit is damage.
-Acknowledgements of a damaged group are not believed: their entries come again (CUR-7).
+gap, or close transactions that were never opened. A `LossyReplay` gives each record as much of its effect as it can
+have, and notes for which topic something is missing. It is used only after a hole: without one, a record that does not
+fit is damage. Acknowledgements of a damaged group are not believed: their entries come again (CUR-7).
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class Loss(NamedTuple):
 
 
 class LossyReplay:
-    """A state under repair. `losses` and `strays` (records of topics, ledgers and cursors that nothing is known of, in
-    words) say what was noticed."""
+    """A state under repair. Its findings are `losses` and `strays` (records of topics, ledgers and cursors that nothing
+    is known of, in words)."""
 
     def __init__(self, state: DurableState) -> None:
         self.state = state
@@ -97,8 +97,8 @@ class LossyReplay:
                 self.lose(topic_id)
 
     def lose_open_transactions(self) -> None:
-        """Notes the topics of open transactions, at the end: that they were committed may be among what was lost, and
-        they are going to be aborted."""
+        """Notes the topics of open transactions, at the end: their commits may be among the lost records, and they are
+        going to be aborted."""
         for transaction in self.state.transactions.values():
             topic_ids = {*transaction.entries, *(self.state.cursor_topics[cursor_id] for cursor_id in transaction.acks)}
             for topic_id in topic_ids:

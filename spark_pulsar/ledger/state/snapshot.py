@@ -2,8 +2,8 @@
 
 A row is `(table, key, values)`: the key is a tuple of the table's leading key columns, the values a tuple of the rest,
 or None when the row is to be deleted. Only what changed since the last call is handed out, so that a checkpoint costs
-what was touched, not what exists. For the same reason a cursor has a row of acks for every 4,096 entries
-(`cursors.records`).
+by the rows that were touched, not by all that exist. For the same reason a cursor has a row of acks for every 4,096
+entries (`cursors.records`).
 """
 
 from __future__ import annotations

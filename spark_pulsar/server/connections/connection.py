@@ -442,8 +442,7 @@ class Connection(asyncio.Protocol):
             self.progress_check = self.engine.loop.call_later(PROGRESS_CHECK_S, self._check_progress)
 
     def _check_progress(self) -> None:
-        """Reports to the core a peer that cannot answer a PING, as it is not read from, but receives what it was
-        sent."""
+        """Reports to the core a peer that cannot answer a PING, as it is not read from, but receives its output."""
         self.progress_check = None
         transport = self.transport
         if transport is not None and transport.get_write_buffer_size() < self.unread_at_check_bytes:

@@ -3,7 +3,7 @@
 Frames. A connection whose frame is unfinished holds its beginning. Up to half of the budget is promised to whole
 frames; three quarters, when they are small. A frame that does not fit waits: its connection is not read until another
 frame is whole. While others wait, a frame that makes no progress, or takes too long, ends its connection; so does one
-that comes when frames of four budgets wait already, as the system holds what is not read.
+that comes when frames of four budgets wait already, as the system holds the unread bytes.
 
 Output. From a quarter of the budget on, connections with unread output get no more messages and are not read, so that
 they request nothing more, until half of that is left. One that takes nothing for long then ends, the largest first.

@@ -32,7 +32,7 @@ Above = Callable[[], asyncio.Protocol]
 
 
 class TlsTransport(asyncio.Transport):
-    """The transport of a connection over TLS. What is written leaves for TCP's transport at once."""
+    """The transport of a connection over TLS. Bytes written to it leave for TCP's transport at once."""
 
     def __init__(self, connection: TlsConnection, tcp: asyncio.Transport, outgoing: ssl.MemoryBIO) -> None:
         super().__init__()

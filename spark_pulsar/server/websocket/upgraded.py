@@ -1,7 +1,7 @@
 """A WebSocket on a socket: the server's own protocol, with the bounds that every connection of this broker has (WS-9).
 
-A client that does not take what it was sent is not read from, one that says nothing for too long is closed, and what a
-connection holds counts as that of all others.
+A client that does not take its messages is not read from, one that says nothing for too long is closed, and the bytes
+that a connection holds count as those of all others.
 """
 
 from __future__ import annotations

@@ -101,8 +101,8 @@ class Checkpoint:
         """Moves what stands in SQLite's write-ahead log into the database itself, and syncs that; returns whether it
         was done.
 
-        After a crash the log may hold a transaction that is in the system's memory and was never synced. Only what is
-        in the database after this may be trusted to survive power loss, and only then may segments be reused.
+        After a crash the log may hold a transaction that is in the system's memory and was never synced. Only rows in
+        the database after this may be trusted to survive power loss, and only then may segments be reused.
         """
         try:
             [(busy, _, _)] = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")

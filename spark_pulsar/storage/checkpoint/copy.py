@@ -3,7 +3,7 @@
 The journal has only what came after the checkpoint, and ledger files do not say whose they are: a checkpoint that
 cannot be read would take topics, subscriptions and policies with it. So every transaction is done twice, first in the
 checkpoint, then in the copy, and only then are segments recycled and files of trimmed ledgers removed. At any moment
-each of the two, together with the journal behind it, says everything; what it costs is one more small commit a
+each of the two, together with the journal behind it, says everything; the copy costs one more small commit a
 checkpoint, by the thread that settles.
 
 Opening compares where they stand and how many rows they have. A copy that is behind (a crash came between), missing or

@@ -2,7 +2,7 @@
 still be there (DUR-11).
 
 Each row has a checksum, but a row that is gone has none that could fail: a flipped bit in a page of SQLite's may hide
-one without a word. The inventory is stored in the transaction that changes the rows, out of what it was before and the
+one without a word. The inventory is stored in the transaction that changes the rows, out of its value before and the
 checksums of the rows that go and come, so that a checkpoint reads no others. It names the journal position that it was
 made at: one behind the checkpoint's own was left by a version that knew no inventory and wrote since then.
 """

@@ -29,8 +29,8 @@ class Disk:
     _held: Mapping[Path, int] = {}
 
     def hold(self, directories: Mapping[Path, int]) -> None:
-        """Finds these directories, and what is in them, by their descriptors from now on: wherever they are moved, and
-        whatever stands at their paths meanwhile. Without any, by paths again."""
+        """Finds these directories, and the files in them, by their descriptors from now on: wherever they are moved,
+        and whatever stands at their paths meanwhile. Without any, by paths again."""
         self._held = directories
 
     def refuse_replaced(self, directory: Path) -> None:
@@ -94,8 +94,7 @@ class Disk:
 
     def read_from_memory(self, fd: int, size: int, offset: int) -> bytes | None:
         """`size` bytes at `offset` if the system has the first and the last of them in memory, else None, also when
-        they cannot be read. What was written one after the other leaves memory like that too, so this hardly ever
-        waits."""
+        they cannot be read. Pages written one after the other leave memory like that too, so this hardly ever waits."""
         if not portable.IN_MEMORY:
             return None
         byte = bytearray(1)

@@ -5,7 +5,7 @@
 | `fdatasync` | `F_FULLFSYNC`, which reaches the disk itself, else `fsync` |
 | `posix_fallocate` | zeros behind the end of the file, written |
 | a write that is synced (`RWF_DSYNC`) | the write, then the sync |
-| a read of what is in memory (`RWF_NOWAIT`) | nothing is known to be there |
+| a read of pages in memory (`RWF_NOWAIT`) | nothing is known to be there |
 | `pwritev` | one write of all buffers |
 """
 

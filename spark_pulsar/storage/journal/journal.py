@@ -258,7 +258,7 @@ class Journal:
         if self._first is not None:
             try:
                 self._current = self._insist(self._first)
-            except Exception as error:  # noqa: BLE001 - nothing may be written after what is not known to be there
+            except Exception as error:  # noqa: BLE001 - nothing may be written after a group that may not be there
                 self._fail(error)
                 return
             self._handled += 1

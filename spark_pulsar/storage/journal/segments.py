@@ -154,7 +154,7 @@ class SegmentFiles:
             self.disk.rename(spare, path)
             self.disk.sync_directory(path.parent)
         except OSError:
-            # What was written, and under which name, is not known: neither file is used again.
+            # The content, and the name that holds it, is not known: neither file is used again.
             if fd >= 0:
                 os.close(fd)
             for left in (spare, path):

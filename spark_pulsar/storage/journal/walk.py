@@ -1,10 +1,10 @@
 """Finds the groups of a journal after a crash or damage: where it ends, and where it has holes (DUR-4).
 
-The journal ends where its last segment stops making sense. If what stands there is what is left of one group, that
-group was being written when the process died: it is cut and reported. If a valid group follows after that place, bytes
-were damaged that had been durable: a hole. Every segment names the first group it holds, so that the end of the segment
+The journal ends where its last segment stops making sense. If the bytes there are the remains of one group, that group
+was being written when the process died: it is cut and reported. If a valid group follows after that place, bytes were
+damaged that had been durable: a hole. Every segment names the first group it holds, so that the end of the segment
 before it is known and a missing file is noticed. In segments that were written without syncing, groups may have reached
-the disk in any order: there the first bad place is the end, and what is discarded is reported.
+the disk in any order: there the first bad place is the end, and the discarded groups are reported.
 """
 
 from __future__ import annotations

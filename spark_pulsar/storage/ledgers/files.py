@@ -177,7 +177,7 @@ class LedgerFiles:
 
     def read(self, ledger_id: int, extent: Extent, entry_id: int) -> EntryRun | None:
         """The rest of the block that holds the entry, from the entry on, or the first block after it. None when the
-        extent has nothing there. StorageDamaged, with what is lost, when a checksum fails or a damaged file has no
+        extent has nothing there. StorageDamaged, with the lost entries, when a checksum fails or a damaged file has no
         block there; FileNotFoundError when the ledger was trimmed meanwhile."""
         table = self.table(ledger_id, extent)
         index = bisect_right(table.ends, entry_id)

@@ -46,7 +46,8 @@ def repair(
     """Repairs a data directory that no broker uses; returns the findings of `check` before, and the steps done, in
     words.
 
-    What is set aside is on disk before anything is built on its absence: a repair that is cut short can be run again.
+    Files that are set aside are on disk before anything is built on their absence: a repair that is cut short can be
+    run again.
 
     StorageError when it cannot be repaired, StorageUnsafe when a link or the like stands in it, CannotRead when that is
     not known, StorageLocked when a broker or another repair is at it; then nothing was changed.

@@ -1,7 +1,7 @@
 """Opens a data directory: the checkpoint, then the journal's groups after it, through the same `apply` as live.
 
 With a hole in the journal (`journal.walk`) the intact entries of the damaged groups are salvaged, later records are
-applied as far as they fit (`ledger.state.lossy_replay`), and what is missing is reported for each topic: those become
+applied as far as they fit (`ledger.state.lossy_replay`), and topics with missing records are reported, and become
 read-only. Nothing is skipped in silence, and topics that the damage does not concern work as ever."""
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class _Replayer:
                 self._index.fill_gap(ledger_id, first, segment, offset)
         self._index.add(extents, segment, offset, length, shared=shared)
 
-    # What is missing
+    # Missing records
 
     def find_uncovered(self, extents: Mapping[int, Extent]) -> None:
         """Entries that the state knows and that stand neither in the journal nor in a ledger's file are lost."""

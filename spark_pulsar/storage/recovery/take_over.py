@@ -67,7 +67,7 @@ def _never_synced(mark: JournalMark, replay: Replay) -> list[ReplayedSegment]:
 
 def _make_durable(disk: Disk, layout: Layout, replayed: ReplayedSegment) -> None:
     """Writes the groups of a segment once more; where they stand when there is no space. A disk that is full and copies
-    what is overwritten takes neither: the segment is left as it is."""
+    overwritten blocks takes neither: the segment is left as it is."""
     for write in (_write_anew, _write_over):
         try:
             write(disk, layout, replayed)
@@ -116,9 +116,9 @@ def write_last_group_again(
     """Writes the journal's last group once more, to a segment of its own; None when that is not needed.
 
     It may never have been synced: the process may have been killed before, or its sync may have failed, and
-    what was read was in the system's memory alone. Groups written behind it would be durable and it would not, and a
-    second sync of the same pages proves nothing. All groups before it were synced before it was written. The new
-    segment says that it begins with this group, which cuts it off where it stood.
+    the bytes that were read were in the system's memory alone. Groups written behind it would be durable and it would
+    not, and a second sync of the same pages proves nothing. All groups before it were synced before it was written. The
+    new segment says that it begins with this group, which cuts it off where it stood.
     """
     last = replay.segments[-1] if replay.segments else None
     if last is None or not last.header.synced or replay.last_group <= mark.last_group:
@@ -167,8 +167,8 @@ def restore_last_group(
     lock: threading.Lock, files: SegmentFiles, index: RunIndex, mark: JournalMark, replay: Replay
 ) -> tuple[Segment | None, Callable[[], Segment | None] | None]:
     """`write_last_group_again`; in place, when the disk takes no new segment now. Where it does not take that either
-    (one that copies what is overwritten), what does it later, before anything else is written: until then the broker
-    serves what it has."""
+    (one that copies overwritten blocks), returns the call that does it later, before anything else is written: until
+    then the broker serves the state it has."""
 
     def write() -> Segment | None:
         return write_last_group_again(files, index, mark, replay, lock)

@@ -67,8 +67,8 @@ class _Waiting(NamedTuple):
 
 class LedgerMerge:
     """Entries on their way to their ledgers' files. `needed` says for each ledger that is settled from which entry on;
-    everything else is passed over. `write` is called with consecutive entries. What is missing and not known to be lost
-    is StorageDamaged from `drain` or `must_be_whole`."""
+    everything else is passed over. `write` is called with consecutive entries. An entry that is missing and not known
+    to be lost is StorageDamaged from `drain` or `must_be_whole`."""
 
     def __init__(self, needed: Mapping[int, int], lost: LostEntries, write: Callable[[MergedEntries], object]) -> None:
         self._needed = needed

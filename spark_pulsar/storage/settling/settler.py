@@ -3,8 +3,8 @@
 The plan is made on the shell's loop, at one point between two submits: which segments are full, which entries of each
 ledger in them are needed, which rows changed. The work is done by a thread: it walks the full segments group by group
 and hands each needed entry to its ledger, so that a thousand ledgers cost one pass. Nothing it writes counts before
-the checkpoint's transaction names it, so that a crash at any moment leaves either the segments or the files as what is
-read.
+the checkpoint's transaction names it, so that a crash at any moment leaves either the segments or the files as the
+place to read.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class Settler:
 
     def _groups(self, plan: SettlePlan) -> Iterator[tuple[Segment, int, bytes | SalvagedGroup]]:
         """The groups of the full segments, from the first needed entry on: segment, offset and verified payload, or
-        what is left of one that fails its checksum."""
+        the remains of one that fails its checksum."""
         first_segment, first_offset = plan.read_from
         for segment in self._segments:
             if not first_segment <= segment.number < plan.first_segment:

@@ -84,7 +84,8 @@ class ChunkAssembler(Generic[P]):
         return len(self._unfinished)
 
     def add(self, metadata: MessageMetadata, payload: bytes | memoryview, position: P) -> Assembled[P] | None:
-        """Takes one chunk, decrypted; returns the message when this was the last. `pop_lost` returns what it cost.
+        """Takes one chunk, decrypted; returns the message when this was the last. `pop_lost` returns the chunks that it
+        cost.
 
         A first chunk that comes again starts its message anew. A later one that comes again is dropped, a missing one
         ends its message (CHK-5).

@@ -53,8 +53,8 @@ class PendingParts:
 
 class PendingAcks:
     """The pending acks of all open transactions on one cursor. Entries that are pending as a whole are sent to no
-    consumer; those pending in part are sent with the part. An ack costs by what it names, however many transactions and
-    acks there are beside it."""
+    consumer; those pending in part are sent with the part. An ack costs by the entries it names, however many
+    transactions and acks there are beside it."""
 
     __slots__ = ("_parts", "_with_through", "batch_sets", "of", "ranges")
 

@@ -67,7 +67,7 @@ class CursorDeleted(DeclaredRecord):
 class CursorAcked(Record):
     """Entries were acked one by one (as ranges), and parts of batches (as bit sets to AND in).
 
-    A bit set of 0 acks the whole entry. What is acked already stays acked.
+    A bit set of 0 acks the whole entry. Messages that are acked already stay acked.
     """
 
     cursor_id: int

@@ -77,8 +77,8 @@ class _Effort:
         self.is_large = False
 
     def add(self, arguments: tuple[Any, ...]) -> bool:
-        """Counts a call: the longest of its arrays, which is what it walks over at most a few times. Returns whether
-        there is much to do."""
+        """Counts a call: the longest of its arrays, which it walks over at most a few times. Returns whether there is
+        much to do."""
         self.items += max((argument.size for argument in arguments if isinstance(argument, np.ndarray)), default=0)
         if self.items > INTERPRETED_ITEMS:
             self.is_large = True

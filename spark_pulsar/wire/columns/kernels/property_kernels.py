@@ -260,7 +260,7 @@ def write_values_by_pattern(
     n: int,
 ) -> int:
     """Writes the values of a row with the keys of a pattern, as items from ``n`` on; returns the next item, or -1 where
-    its keys are others: then what was written is to be written again."""
+    its keys are others: then the items so far are to be written again."""
     p, stop, has_room = base, base + count, end + LOOKAHEAD <= len(data)
     while p < stop:
         if has_room:

@@ -29,7 +29,7 @@ def read_varint(data: Bytes, at: int, end: int) -> tuple[int, int]:
         at += 1
         if shift < 63:
             value |= (byte & 0x7F) << shift
-        elif byte & 1:  # the 64th bit is the sign; protobuf drops what is above it
+        elif byte & 1:  # the 64th bit is the sign; protobuf drops the bits above it
             value += MIN_INT64
         shift += 7
     return value, at
