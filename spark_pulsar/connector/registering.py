@@ -6,7 +6,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from spark_pulsar.connector.shipping import shipped_archive
-from spark_pulsar.connector.worker_python import check, check_spark
+from spark_pulsar.connector.worker_python import check, check_own_versions, check_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -17,7 +17,8 @@ def register(spark: SparkSession) -> None:
 
     Needed with `spark-submit --py-files`, or when another `pyspark_*` module on the path fails to import. `pulsar-py`
     stays ours where a JVM connector of the name `pulsar` is on the class path, which Spark prefers. Raises
-    RequirementError where Spark is older than 4.2, or its workers' Python lacks this package, numpy or pyarrow.
+    RequirementError where Spark is older than 4.0, or its workers' Python lacks this package, numpy or pyarrow, or has
+    them older than they may be.
     """
     check(spark, is_shipped=shipped_archive() is not None)
     from spark_pulsar.connector.source import register_sources
@@ -26,7 +27,9 @@ def register(spark: SparkSession) -> None:
 
 
 def check_installed_spark() -> None:
-    """Raises RequirementError where the Spark of this Python is too old for the connector to be imported at all."""
+    """Raises RequirementError where the Spark of this Python, or what it needs, is too old for the connector to be
+    imported at all (READ-37)."""
+    check_own_versions()
     try:
         installed = version("pyspark")
     except PackageNotFoundError:

@@ -23,6 +23,8 @@ SESSION_ZONE: Final = "spark.sql.session.timeZone"
 _JAVA_OPTIONS: Final = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
 _JAVA_ZONE: Final = re.compile(r"-Duser\.timezone=[\"']?([^\s\"']+)")
 _OFFSET: Final = re.compile(r"(?:GMT|UTC?)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?\d{2})?")
+_ARROW_OFFSET: Final = re.compile(r"([+-])(\d\d):(\d\d)")
+_IN_A_SECOND: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _LOCALTIME: Final = Path("/etc/localtime")
 
 
@@ -97,6 +99,8 @@ def as_instants(array: Any, zone: str | None = None) -> Any:
     if not pa.types.is_timestamp(array.type) or array.type.tz is not None:
         return array
     zone = zone or session_zone()
+    if (ahead := _ahead(zone, array.type.unit)) is not None:
+        return pc.subtract(array.cast(pa.int64()), ahead).cast(pa.timestamp(array.type.unit, "UTC"))
     try:
         near = pc.assume_timezone(array, zone, ambiguous="earliest", nonexistent="earliest")
         offset = pc.subtract(pc.local_timestamp(near).cast(pa.int64()), near.cast(pa.int64()))
@@ -110,7 +114,18 @@ def as_local_times(array: Any, zone: str | None = None) -> Any:
     if not pa.types.is_timestamp(array.type) or array.type.tz is None:
         return array
     zone = zone or session_zone()
+    if (ahead := _ahead(zone, array.type.unit)) is not None:
+        return pc.add(array.cast(pa.int64()), ahead).cast(pa.timestamp(array.type.unit))
     try:
         return pc.local_timestamp(array.cast(pa.timestamp(array.type.unit, zone)))
     except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
         raise SchemaError(f"{SESSION_ZONE} is {zone}, which is no zone that this machine knows: {error}") from error
+
+
+def _ahead(zone: str, unit: str) -> int | None:
+    """Returns how far a zone that is an offset lies ahead of UTC; None for other zones. Arrow 15 knows no offsets."""
+    offset = _ARROW_OFFSET.fullmatch(zone)
+    if offset is None:
+        return None
+    minutes = int(offset[2]) * 60 + int(offset[3])
+    return (minutes if offset[1] == "+" else -minutes) * 60 * _IN_A_SECOND[unit]

@@ -17,18 +17,10 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
     DataSourceReader,
-    DataSourceStreamArrowWriter,
     DataSourceStreamReader,
+    DataSourceStreamWriter,
     InputPartition,
     WriterCommitMessage,
-)
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    ReadMaxRows,
-    ReadMinRows,
-    SupportsTriggerAvailableNow,
 )
 
 from spark_pulsar.connector.entry_points import entry_point, entry_points
@@ -41,6 +33,7 @@ from spark_pulsar.connector.options.table import BATCH_READ, BATCH_WRITE, STREAM
 from spark_pulsar.connector.planning.ranges import TopicRange
 from spark_pulsar.connector.reading.projection import Projection, is_plain, projection_of, read_schema
 from spark_pulsar.connector.shipping import loader, shipped_archive
+from spark_pulsar.connector.spark_versions import StreamArrowWriter, StreamReader, is_nothing
 from spark_pulsar.connector.worker_python import check_own_packages
 from spark_pulsar.connector.writing.job import (
     TaskWrite,
@@ -146,7 +139,7 @@ class PulsarDataSource(DataSource):
         options = self._parsed.for_write(BATCH_WRITE)
         return PulsarWriter(options, row_schema(schema, options), SEQUENCE_ID in schema.names)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Returns a streaming write; output mode append only."""
         if overwrite:
             raise OptionError('a topic cannot be overwritten: use output mode "append" (or foreachBatch)')
@@ -172,7 +165,7 @@ class RangePartition(InputPartition):
 
 @entry_point
 def _read(options: Options, projection: Projection, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    if partition.value is None:  # Spark's stand-in when a batch read has nothing to do
+    if is_nothing(partition):
         return
     from spark_pulsar.connector.options.timeouts import naming
     from spark_pulsar.connector.reading.compacted import read_latest
@@ -209,7 +202,7 @@ class PulsarReader(DataSourceReader):
 
 
 @entry_points
-class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class PulsarStreamReader(StreamReader):
     """A streaming read. The object that plans keeps a `OffsetPlanner`; the one in a task never makes one."""
 
     def __init__(self, options: Options, projection: Projection) -> None:
@@ -234,40 +227,28 @@ class PulsarStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Returns the start of a new query; Spark calls this more than once and stores no answer (see `offsets`)."""
         return self._planning().initial().to_json()
 
-    def getDefaultReadLimit(self) -> ReadLimit:
-        """Returns one of the limits that the options set: Spark knows no two together. It says that there are any;
-        `Trigger.Once` requests all instead."""
-        options = self._options
-        if options.max_messages_per_trigger is not None:
-            return ReadMaxRows(options.max_messages_per_trigger)
-        if options.max_bytes_per_trigger is not None:
-            return ReadMaxBytes(options.max_bytes_per_trigger)
-        if options.min_messages_per_trigger is not None:
-            return ReadMinRows(options.min_messages_per_trigger)
-        return ReadAllAvailable()
-
     def prepareForTriggerAvailableNow(self) -> None:
         """Ends the query at the last message that is on the broker now."""
         self._planning().freeze()
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+    def end_after(self, start: dict[str, Any], *, is_limited: bool) -> dict[str, Any]:
         """Returns the end of the next micro-batch; what lies before `start` is acknowledged."""
         begun = SourceOffset.from_json(start)
         options, planner = self._options, self._planning()
-        if isinstance(limit, ReadAllAvailable):
-            end = planner.latest(begun)
-        else:
+        if is_limited:
             max_messages, max_bytes = options.max_messages_per_trigger, options.max_bytes_per_trigger
             end = planner.latest(begun, max_messages, max_bytes, options.min_messages_per_trigger)
+        else:
+            end = planner.latest(begun)
         return start if end is begun else end.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """Returns newest positions and lag for progress events, as known from `latestOffset`."""
+        """Returns newest positions and lag for progress events, as known from `end_after`."""
         return self._planning().report()
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Returns one for each topic partition with messages between the offsets; for a small micro-batch one for all,
-        with their rows if the driver has kept them."""
+    def tasks_between(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Returns one task for each topic partition with messages between the offsets; for a small micro-batch one for
+        all, with their rows if the driver has kept them."""
         until = SourceOffset.from_json(end)
         tasks = self._planning().tasks(SourceOffset.from_json(start), until)
         if len(tasks) == 1:
@@ -339,7 +320,7 @@ class PulsarWriter(DataSourceArrowWriter):
 
 
 @entry_points
-class PulsarStreamWriter(DataSourceStreamArrowWriter):
+class PulsarStreamWriter(StreamArrowWriter):
     """A streaming write; as `PulsarWriter`, for each micro-batch."""
 
     def __init__(self, options: Options, schema: RowSchema | None, has_sequence_ids: bool) -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 LOG: Final = logging.getLogger("spark_pulsar")
 
-_KNOWN_VERSIONS: Final = ((4, 2), (4, 3))
+_KNOWN_VERSIONS: Final = ((4, 0), (4, 1), (4, 2), (4, 3))
 _RUNNER: Final = "pyspark.sql.streaming.python_streaming_source_runner"
 _PROBED: Final = b"probe"
 _ROWS_FOLLOW: Final = 1
@@ -38,7 +38,7 @@ _START_ARROW_STREAM: Final = -6
 
 @cache
 def takes_rows() -> bool:
-    """Returns whether the source runner in this process passes rows on with the plan; logs why not, once."""
+    """Returns whether the source runner in this process passes rows on with the plan; logs why not, once (SPARK-5)."""
     try:
         why_not = _why_not()
     except Exception as error:  # noqa: BLE001  # a private interface may do anything

@@ -8,6 +8,7 @@ and gives such a script workers of its own Python; `check` warns a session whose
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -23,9 +24,13 @@ from typing import Any, Final
 from spark_pulsar.connector.errors import RequirementError
 
 LOG: Final = logging.getLogger("spark_pulsar")
-LEAST_SPARK: Final = (4, 2)
+LEAST_SPARK: Final = (4, 0)
+LEAST: Final[Mapping[str, tuple[int, int]]] = {"numpy": (1, 26), "pyarrow": (15, 0), "protobuf": (4, 25)}
+"""Oldest versions that reading and writing run on, as pyproject.toml has them."""
 PACKAGES: Final = ("numpy", "pyarrow")
-"""Packages that reading and writing need beside `spark_pulsar` itself."""
+"""Packages that reading and writing need beside `spark_pulsar` itself and what it always depends on."""
+_MODULES: Final = {"protobuf": "google.protobuf"}
+"""Modules of packages, where they are named otherwise."""
 _FOUND_BY_SPARK: Final = ("pyspark_pulsar", *PACKAGES)
 """Modules of an installed spark-pulsar with which Spark finds the format by itself, and can use it."""
 _VARIABLE: Final = "PYSPARK_PYTHON"
@@ -45,9 +50,9 @@ def version(name):
         return metadata.version(name)
     except Exception:
         return ""
-names = sys.argv[1:]
-print(json.dumps({"executable": sys.executable, "version": platform.python_version(),
-                  "packages": {name: version(name.replace("_", "-")) for name in names if found(name)}}))
+names = dict(name.split("=") for name in sys.argv[1:])
+packages = {name: version(name.replace("_", "-")) for name, module in names.items() if found(module)}
+print(json.dumps({"executable": sys.executable, "version": platform.python_version(), "packages": packages}))
 """
 
 
@@ -71,7 +76,11 @@ def probe(command: str, *names: str) -> WorkerPython | None:
     """Starts a Python that searches for packages; None if it cannot be started on this machine."""
     try:
         done = subprocess.run(
-            [command, "-c", _PROBE, *names], capture_output=True, text=True, timeout=_PROBE_TIMEOUT_S, check=True
+            [command, "-c", _PROBE, *(f"{name}={_MODULES.get(name, name)}" for name in names)],
+            capture_output=True,
+            text=True,
+            timeout=_PROBE_TIMEOUT_S,
+            check=True,
         )
         answer = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError):
@@ -118,7 +127,7 @@ def check(spark: Any, *, is_shipped: bool) -> None:
     """
     check_spark(spark.version)
     command = getattr(_context(spark), "pythonExec", None)
-    found = None if command is None else probe(command, "spark_pulsar", *PACKAGES)
+    found = None if command is None else probe(command, "spark_pulsar", *LEAST)
     if found is None:
         return
     where = f"Spark starts its Python workers as {command!r}, which is {found.executable} (Python {found.version})"
@@ -130,6 +139,8 @@ def check(spark: Any, *, is_shipped: bool) -> None:
     missing = found.lacks(*PACKAGES)
     if missing:
         raise RequirementError(f"{where}, without {' and '.join(missing)}: pip install 'spark-pulsar[connector]' there")
+    if old := _too_old(found.packages):
+        raise RequirementError(f"{where}, with {_mended(found.packages, old, found.executable)}")
     theirs, ours = found.packages.get("spark_pulsar", ""), _own_version()
     if not is_shipped and theirs and ours and theirs != ours:
         LOG.warning("%s, with spark-pulsar %s; the driver has %s: install the same one", where, theirs, ours)
@@ -137,8 +148,7 @@ def check(spark: Any, *, is_shipped: bool) -> None:
 
 def check_spark(installed: str) -> None:
     """Raises RequirementError for a version of Spark that is too old."""
-    numbers = tuple(int(part) for part in installed.split(".")[:2] if part.isdigit())
-    if numbers < LEAST_SPARK:
+    if _numbers(installed) < LEAST_SPARK:
         least = ".".join(map(str, LEAST_SPARK))
         raise RequirementError(
             f"this is Spark {installed}; spark-pulsar needs Spark {least} or newer: pip install 'pyspark>={least}'"
@@ -153,6 +163,34 @@ def check_own_packages() -> None:
             f'format("pulsar") needs {" and ".join(missing)}, which {sys.executable} has not: '
             f"{sys.executable} -m pip install 'spark-pulsar[connector]'"
         )
+
+
+def check_own_versions() -> None:
+    """Raises RequirementError where packages of this Python are older than reading and writing run on."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    installed: dict[str, str] = {}
+    for name in LEAST:
+        with contextlib.suppress(PackageNotFoundError):
+            installed[name] = version(name)
+    if old := _too_old(installed):
+        raise RequirementError(f'format("pulsar") finds {_mended(installed, old, sys.executable)}')
+
+
+def _too_old(installed: Mapping[str, str]) -> list[str]:
+    return [name for name, least in LEAST.items() if (0,) < _numbers(installed.get(name, "")) < least]
+
+
+def _mended(installed: Mapping[str, str], old: list[str], python: str) -> str:
+    """Returns the packages that are too old, what they have to be, and the command that installs newer ones."""
+    least = {name: ".".join(map(str, LEAST[name])) for name in old}
+    needed = " and ".join(f"{name} {installed[name]}, which has to be {least[name]} or newer" for name in old)
+    wanted = " ".join(f"'{name}>={least[name]}'" for name in old)
+    return f"{needed}: {python} -m pip install {wanted}"
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
 
 
 def _context(spark: Any) -> Any:

@@ -74,9 +74,13 @@ def _event(progress: Any) -> Event:
 
 
 def _reported(source: Event) -> Mapping[str, Any] | None:
-    """Returns what the source reported about its newest offsets; None where it is not ours."""
+    """Returns what the source reported about its newest offsets; None where it is not ours. Spark 4.0 and 4.1 request
+    no report, and the end of the micro-batch takes its place (SPARK-4)."""
     latest = _json(source.get("latestOffset"))
-    if latest is None or "lag" not in latest or not isinstance(latest.get("positions"), Mapping):
+    if latest is None:
+        end = _json(source.get("endOffset"))
+        return end if end is not None and "version" in end and isinstance(end.get("positions"), Mapping) else None
+    if "lag" not in latest or not isinstance(latest.get("positions"), Mapping):
         return None
     return latest
 
@@ -91,7 +95,7 @@ def _json(value: Any) -> Mapping[str, Any] | None:
 
 def _source(source: Event) -> str:
     latest = _reported(source) or {}
-    return f"reads {_topics(latest['positions'])}{_subscription(latest)}: {_behind(latest['lag'])}"
+    return f"reads {_topics(latest['positions'])}{_subscription(latest)}: {_behind(latest.get('lag'), latest)}"
 
 
 def _topics(positions: Mapping[str, Any]) -> str:
@@ -115,7 +119,10 @@ def _subscription(latest: Mapping[str, Any]) -> str:
     return f" as subscription {latest['subscription']}" if latest.get("subscription") else ""
 
 
-def _behind(lag: Mapping[str, Any]) -> str:
+def _behind(lag: Mapping[str, Any] | None, offset: Mapping[str, Any]) -> str:
+    if lag is None:
+        rest = "more was there" if offset.get("newest") else "that was all there was"
+        return f"{rest} when the last micro-batch was planned; its lag is reported from Spark 4.2 on"
     delayed = lag.get("delayed")
     waiting = ""
     if delayed:
@@ -200,4 +207,4 @@ def _of_lag(recent: Sequence[Event]) -> list[str]:
 
 def _messages(source: Event) -> int:
     latest = _reported(source)
-    return 0 if latest is None else int(latest["lag"].get("messages", 0))
+    return 0 if latest is None else int((latest.get("lag") or {}).get("messages", 0))

@@ -74,12 +74,16 @@ def _is_plain(arrow_type: Any) -> bool:
     return bool(pa.types.is_binary(arrow_type) or pa.types.is_string(arrow_type)) or _is_wide(arrow_type)
 
 
+_TEXT_KINDS = [  # views are of Arrow 16 and newer
+    getattr(pa.types, name) for name in ("is_string", "is_large_string", "is_string_view") if hasattr(pa.types, name)
+]
+
+
 def is_text(arrow_type: Any) -> bool:
     """Returns whether the type is one of Arrow's string types, or a dictionary of them."""
     if pa.types.is_dictionary(arrow_type):
         arrow_type = arrow_type.value_type
-    kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    return any(is_kind(arrow_type) for is_kind in kinds)
+    return any(is_kind(arrow_type) for is_kind in _TEXT_KINDS)
 
 
 def flat_bytes(column: Any) -> FlatBytes:

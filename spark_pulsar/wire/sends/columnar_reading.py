@@ -175,7 +175,10 @@ def _stops(words: _Words) -> tuple[_Words, _Numbers]:
     bit when it does not end there."""
     stops = ~words & _CONTINUED
     stop = stops & (~stops + _ONE)
-    return stop, (np.bitwise_count(stop - _ONE).astype(np.int64) + 1) >> 3
+    if hasattr(np, "bitwise_count"):
+        return stop, (np.bitwise_count(stop - _ONE).astype(np.int64) + 1) >> 3
+    bit_lengths = np.frexp(stop.astype(np.float64))[1].astype(np.int64)  # NumPy 1
+    return stop, np.where(bit_lengths == 0, 8, bit_lengths >> 3)
 
 
 def _values(words: _Words, stop: _Words) -> _Numbers:

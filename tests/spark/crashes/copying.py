@@ -15,6 +15,8 @@ from typing import Any
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
+from tests.spark.versions import FILE_MANAGER
+
 ATTEMPTS = 4
 """Attempts of each task before its micro-batch fails."""
 
@@ -22,14 +24,13 @@ ATTEMPTS = 4
 def session() -> SparkSession:
     """Two cores, no UI."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    manager = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     spark = (
         SparkSession.builder.master(f"local[2,{ATTEMPTS}]")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.memory", "1g")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
-        .config("spark.sql.streaming.checkpointFileManagerClass", manager)
+        .config("spark.sql.streaming.checkpointFileManagerClass", FILE_MANAGER)
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("OFF")

@@ -40,8 +40,9 @@ def test_the_source_runner_of_this_spark_takes_rows(monkeypatch: pytest.MonkeyPa
     assert source_runner.takes_rows()
 
 
-@pytest.mark.parametrize("version", ["4.1.1", "4.4.0", "5.0.0.dev0"])
+@pytest.mark.parametrize("version", ["3.5.9", "4.4.0", "5.0.0.dev0"])
 def test_an_unknown_version_does_not(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    # covers SPARK-5
     as_program(monkeypatch, runner)
     monkeypatch.setattr(source_runner.pyspark, "__version__", version)
     assert not source_runner.takes_rows()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +16,7 @@ import pytest
 import spark_pulsar
 from spark_pulsar.connector import worker_python
 from spark_pulsar.connector.errors import RequirementError
+from spark_pulsar.connector.registering import check_installed_spark
 
 ROOT = Path(__file__).resolve().parents[3]
 BARE = Path(sys._base_executable).resolve()  # type: ignore[attr-defined]
@@ -90,10 +93,32 @@ def test_register_names_a_python_without_the_package(search_path: str, monkeypat
 
 def test_register_names_a_spark_that_is_too_old() -> None:
     # covers READ-37
-    with pytest.raises(RequirementError, match=r"this is Spark 4\.1\.2; spark-pulsar needs Spark 4\.2 or newer"):
-        spark_pulsar.register(session(sys.executable, "4.1.2"))
-    worker_python.check_spark("4.2.0")
+    with pytest.raises(RequirementError, match=r"this is Spark 3\.5\.9; spark-pulsar needs Spark 4\.0 or newer"):
+        spark_pulsar.register(session(sys.executable, "3.5.9"))
+    worker_python.check_spark("4.0.0")
     worker_python.check_spark("5.0.0-SNAPSHOT")
+
+
+def test_register_names_packages_that_are_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    # covers READ-37
+    monkeypatch.setattr(worker_python, "LEAST", {"numpy": (99, 0), "pyarrow": (15, 0), "protobuf": (98, 7)})
+    cure = rf"{re.escape(sys.executable)} -m pip install 'numpy>=99\.0' 'protobuf>=98\.7'"
+    needed = r"numpy [\d.]+, which has to be 99\.0 or newer and protobuf [\d.]+, which has to be 98\.7 or newer: "
+    with pytest.raises(RequirementError, match=rf"as '.*, with {needed}{cure}"):
+        spark_pulsar.register(session(sys.executable))
+    with pytest.raises(RequirementError, match=rf'format\("pulsar"\) finds {needed}{cure}'):
+        check_installed_spark()
+
+
+def test_the_oldest_packages_are_those_of_the_project() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lines = [*project["dependencies"], *project["optional-dependencies"]["connector"]]
+    floors = dict(line.split(">=") for line in lines)
+    assert {
+        name: tuple(map(int, f"{floors[name]}.0".split(".")[:2])) for name in worker_python.LEAST
+    } == worker_python.LEAST
+    assert "pyspark>=4.0" in project["optional-dependencies"]["spark"]
+    assert worker_python.LEAST_SPARK == (4, 0)
 
 
 def test_a_python_that_has_everything_or_cannot_be_asked_passes() -> None:

@@ -120,7 +120,7 @@ def test_a_spark_that_is_too_old_and_no_java(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     found = report(status=1)
     assert found["spark"][0] == found["java"][0] == "fail"
-    assert "this is Spark 3.5.1; spark-pulsar needs Spark 4.2 or newer" in found["spark"][1]
+    assert "this is Spark 3.5.1; spark-pulsar needs Spark 4.0 or newer" in found["spark"][1]
     assert "install Java 17 or newer" in found["java"][1]
 
 

@@ -50,6 +50,18 @@ def test_a_query_that_is_behind_or_waits_for_letters() -> None:
     assert told.endswith("began; 3 retry letters wait, the next for 12.2 s")
 
 
+def test_a_spark_without_reports_of_the_newest_offset() -> None:
+    # covers SPARK-4
+    end: dict[str, Any] = {"version": 1, "positions": {TOPIC: "1:2:0"}, "subscription": "job"}
+    of = f"reads {TOPIC} as subscription job:"
+    lag = "when the last micro-batch was planned; its lag is reported from Spark 4.2 on"
+    [told, *_] = explain_progress([event({"latestOffset": None, "endOffset": json.dumps(end)})]).splitlines()
+    assert told == f"{of} that was all there was {lag}"
+    end["newest"] = {TOPIC: "1:9:0"}
+    [told, *_] = explain_progress([event({"latestOffset": None, "endOffset": json.dumps(end)})]).splitlines()
+    assert told == f"{of} more was there {lag}"
+
+
 def test_advice() -> None:
     # covers READ-32
     files = explain_progress([event(source(), walCommit=400, commitOffsets=300, triggerExecution=1_000)])

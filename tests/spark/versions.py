@@ -1,0 +1,18 @@
+"""The Spark that the tests run on, and the marker of tests that need what it has not."""
+
+from __future__ import annotations
+
+import pyspark
+import pytest
+
+SPARK = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
+
+_STREAMING = "org.apache.spark.sql.execution.streaming"
+FILE_MANAGER = f"{_STREAMING}{'.checkpointing' if SPARK >= (4, 1) else ''}.FileSystemBasedCheckpointFileManager"
+"""The manager of checkpoint files that saves 50 ms a micro-batch on a local disk."""
+
+
+def needs_spark(least: str, rule: str) -> pytest.MarkDecorator:
+    """Skips a test on an older Spark than `least`; the row of `rule` in docs/rules.md says what that one has not."""
+    wanted = tuple(map(int, least.split(".")))
+    return pytest.mark.skipif(wanted > SPARK, reason=f"needs Spark {least}, see {rule}")
