@@ -5,7 +5,8 @@ Names of this package are loaded when they are first used, so that importing it 
 `broker_process()` runs a broker as a child process. `RetryLetters` gives programs with the official Python client a
 retry letter topic; `starting_offsets` makes the option `startingOffsets` of message ids, `copy_schemas` registers a
 topic's schemas with another Pulsar. `retry_letters`, `dead_letters` and `replayed_letters` turn rows that were read
-into letters and back; `explain` describes the progress of a streaming query. Type checkers read `__init__.pyi`.
+into letters and back; `explain` describes the progress of a streaming query. `read_table`, `read_batches` and
+`send_table` read and write topics as Arrow tables, without Spark. Type checkers read `__init__.pyi`.
 
 A script that runs with the Python of an environment which is not activated gets Spark workers of that Python, unless
 `PYSPARK_PYTHON` says otherwise: see `connector/worker_python`.
@@ -26,9 +27,12 @@ __all__ = [
     "copy_schemas",
     "dead_letters",
     "explain",
+    "read_batches",
+    "read_table",
     "register",
     "replayed_letters",
     "retry_letters",
+    "send_table",
     "starting_offsets",
 ]
 
@@ -39,9 +43,12 @@ _LAZY = {
     "copy_schemas": "spark_pulsar.connector.schemas.copying",
     "dead_letters": "spark_pulsar.connector.letters.frames",
     "explain": "spark_pulsar.connector.progress.explain",
+    "read_batches": "spark_pulsar.connector.tables",
+    "read_table": "spark_pulsar.connector.tables",
     "register": "spark_pulsar.connector.registering",
     "replayed_letters": "spark_pulsar.connector.letters.frames",
     "retry_letters": "spark_pulsar.connector.letters.frames",
+    "send_table": "spark_pulsar.connector.tables",
     "starting_offsets": "spark_pulsar.connector.offsets.starting_offsets",
 }
 

@@ -4,6 +4,7 @@ from spark_pulsar.connector.offsets.starting_offsets import starting_offsets
 from spark_pulsar.connector.progress.explain import explain
 from spark_pulsar.connector.registering import register
 from spark_pulsar.connector.schemas.copying import copy_schemas
+from spark_pulsar.connector.tables import read_batches, read_table, send_table
 from spark_pulsar.testing.process import BrokerProcess, broker_process
 
 __version__: str
@@ -15,8 +16,11 @@ __all__ = [
     "copy_schemas",
     "dead_letters",
     "explain",
+    "read_batches",
+    "read_table",
     "register",
     "replayed_letters",
     "retry_letters",
+    "send_table",
     "starting_offsets",
 ]

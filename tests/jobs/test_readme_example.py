@@ -21,6 +21,7 @@ PRINTED = {
     "connector-security": "|    2|",
     "connector-write": "100 messages",
     "quickstart": "|ada  |2 apples|",
+    "tables": "ann     3.0",
 }
 
 

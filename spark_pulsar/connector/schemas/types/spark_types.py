@@ -31,6 +31,7 @@ _NAMES: Final[dict[Any, str]] = {
     pa.timestamp("us"): "timestamp_ntz",
 }
 
+_OF_NAME: Final = {name: kind for kind, name in _NAMES.items()}
 _JSON_NAMES: Final = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}
 """Types whose names in JSON are others than in `simpleString()`."""
 
@@ -56,6 +57,11 @@ def spark_name(kind: Any) -> str:
     if pa.types.is_decimal(kind):
         return f"decimal({kind.precision},{kind.scale})"
     return _NAMES[kind]
+
+
+def arrow_type(name: str) -> Any:
+    """Returns the Arrow type of one of the connector's own columns, whose Spark type has this name in DDL."""
+    return pa.map_(pa.string(), pa.string()) if name == MAP_TYPE else _OF_NAME[name]
 
 
 def json_field(name: str, kind: Any) -> dict[str, Any]:
