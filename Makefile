@@ -45,11 +45,16 @@ test-long: java  ## the long forms: every job by spark-submit, long simulations,
 coverage: java  ## lines of the package that the suite runs, brokers and Spark's workers included (htmlcov/)
 	$(BIN)/python -m pytest $(WORKERS) --cov --cov-report=term --cov-report=html $(TESTS)
 
-test-apache-pulsar:  ## the conformance and Spark suites on a real Apache Pulsar but their long forms, and a secured one
+# Which Apache Pulsar: VERSION of tests/apache_pulsar/start.py, else its first. A milestone is judged by Spark's suites alone.
+VERSION ?=
+SUITES_OF_APACHE_PULSAR := $(if $(findstring -M,$(VERSION)),,tests/conformance) tests/spark tests/security
+test-apache-pulsar: export APACHE_PULSAR_VERSION := $(VERSION)
+test-apache-pulsar:  ## the conformance and Spark suites on a real Apache Pulsar but their long forms (VERSION=4.2.4 TESTS=tests/security)
 	@.ci/setup maven
-	$(BIN)/python -m pytest -m "not long" -n 3 --dist loadfile --no-loadscope-reorder tests/conformance tests/spark tests/security --broker=apache-pulsar
+	$(BIN)/python -m pytest -m "not long" -n 3 --dist loadfile --no-loadscope-reorder $(if $(filter tests,$(TESTS)),$(SUITES_OF_APACHE_PULSAR),$(TESTS)) --broker=apache-pulsar
 
-test-clients:  ## Apache's own pulsar-admin, Go and Java clients on our broker and on a real Apache Pulsar
+test-clients: export APACHE_PULSAR_VERSION := $(VERSION)
+test-clients:  ## Apache's own pulsar-admin, Go and Java clients on our broker and on a real Apache Pulsar (VERSION=4.2.4)
 	@.ci/setup maven go
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/clients
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/clients --broker=apache-pulsar

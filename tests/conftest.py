@@ -2,12 +2,15 @@
 
 `pytest --rule=TTL-4` runs the tests that cover a rule of docs/rules.md, and collects no other file.
 `pytest --broker=ours` (default) starts our broker once for the session; `--broker=apache-pulsar` a real Apache Pulsar.
-With `APACHE_PULSAR_URLS="pulsar://HOST:PORT http://HOST:PORT"` the session takes one that is running already.
+`--pulsar-version=4.2.4` names the version of Apache Pulsar, for `--broker=apache-pulsar` and for its own clients.
+With `APACHE_PULSAR_URLS="pulsar://HOST:PORT http://HOST:PORT"` the session takes one that is running already, in the
+version that it reports.
 """
 
 from __future__ import annotations
 
 import os
+import urllib.request
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -17,15 +20,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import citations, jvms
+from tests.apache_pulsar.start import CHOSEN_VERSION, VERSIONS, chosen_version
 from tests.brokers import RUNNING_APACHE_PULSAR, Broker
 from tests.scheduling import FilesByBroker, FilesInLanes
 
 # The same examples in every run: what fails once fails again. No time of a busy machine is a failure.
 settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("repeatable")
-
-for name, value in jvms.settings().items():
-    os.environ.setdefault(name, value)
 
 # Commands of tests take no profile of the developer's.
 os.environ["SPARK_PULSAR_PROFILE"] = ""
@@ -161,9 +162,28 @@ RUNNING: dict[object, Log] = {}
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--broker", default="ours", choices=["ours", "apache-pulsar"], help="the broker under test")
     parser.addoption(
+        "--pulsar-version",
+        choices=VERSIONS,
+        help=f"the Apache Pulsar that is started, and whose clients run; {VERSIONS[0]}, or what {CHOSEN_VERSION} names",
+    )
+    parser.addoption(
         "--small-files", action="store_true", help="our broker rolls, settles and reads files all the time"
     )
     parser.addoption("--rule", help="run the tests that cover this rule of docs/rules.md")
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Names the broker under test."""
+    return "broker: " + ("ours" if config.getoption("--broker") == "ours" else f"Apache Pulsar {chosen_version()}")
+
+
+def running_version() -> str | None:
+    """Returns the version that the running Apache Pulsar of the environment reports; None without one."""
+    running = os.environ.get(RUNNING_APACHE_PULSAR)
+    if not running:
+        return None
+    with urllib.request.urlopen(f"{running.split()[1]}/admin/v2/brokers/version", timeout=60) as answer:
+        return str(answer.read().decode())
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -175,6 +195,10 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if rule := config.getoption("--rule"):
         citations.existing(rule)
+    if version := config.getoption("--pulsar-version") or running_version():
+        os.environ[CHOSEN_VERSION] = version
+    for name, value in jvms.settings().items():
+        os.environ.setdefault(name, value)
     os.environ.setdefault(CHECK_INVARIANTS, "1")
     if config.getoption("--broker") == "apache-pulsar" and getattr(config.option, "reruns", None) is None:
         config.option.reruns = 1

@@ -15,16 +15,19 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.apache_pulsar.start import CLASS_PATH_FILE, apache_pulsar
+from tests.apache_pulsar.start import apache_pulsar, class_path_file
 
 SPARK_CLASSES = Path(sys.prefix) / "spark.jsa"
 """Classes of Spark as the JVM has them in memory."""
-PULSAR_CLASSES = CLASS_PATH_FILE.with_suffix(".jsa")
-"""The same of Apache Pulsar, beside its class path."""
 
 # Without the optimizing compiler a job takes a quarter less time. The names of both are those of the programs.
 _SPARK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _PULSAR = "-XX:TieredStopAtLevel=1"
+
+
+def pulsar_classes() -> Path:
+    """Returns the file of the classes of the chosen Apache Pulsar, beside its class path."""
+    return class_path_file().with_suffix(".jsa")
 
 
 def _from(archive: Path) -> str:
@@ -41,7 +44,7 @@ def settings() -> Mapping[str, str]:
     """Variables of the environment for JVMs that start quickly."""
     return {
         "SPARK_SUBMIT_OPTS": _SPARK + _from(SPARK_CLASSES),
-        "PULSAR_EXTRA_OPTS": _PULSAR + _from(PULSAR_CLASSES),
+        "PULSAR_EXTRA_OPTS": _PULSAR + _from(pulsar_classes()),
     }
 
 
@@ -100,7 +103,7 @@ def _run_spark() -> None:
 
 def _run_pulsar() -> None:
     """Starts a broker and ends it."""
-    os.environ["PULSAR_EXTRA_OPTS"] = _PULSAR + _into(PULSAR_CLASSES)
+    os.environ["PULSAR_EXTRA_OPTS"] = _PULSAR + _into(pulsar_classes())
     with tempfile.TemporaryDirectory() as data:
         broker = apache_pulsar(Path(data))
         os.kill(broker.pid, signal.SIGTERM)

@@ -1,8 +1,8 @@
-"""Start Apache Pulsar 4.0.8 standalone on 127.0.0.1.
+"""Start Apache Pulsar standalone on 127.0.0.1, in one of the versions that the suites know.
 
 As a program:
 
-    python -m tests.apache_pulsar.start --data DIR [--port 6650] [--http-port 8080] [--set key=value ...]
+    python -m tests.apache_pulsar.start --data DIR [--version 4.2.4] [--port P] [--http-port P] [--set key=value …]
 
 It prints `ready pulsar://… http://…` when the broker serves, and runs until SIGTERM or SIGINT, which ends Pulsar, too.
 Needs Java 17 or newer, and Maven for the very first start.
@@ -29,11 +29,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
 
-VERSION = "4.0.8"
+VERSIONS = ("4.0.8", "4.2.4", "5.0.0-M1")
+"""Versions of Apache Pulsar that start here; `pom.xml` has a profile for each. The first is the judge of our broker."""
+CHOSEN_VERSION = "APACHE_PULSAR_VERSION"
+"""Variable of the environment that names another version for a run."""
 HERE = Path(__file__).resolve().parent
 POM = HERE / "pom.xml"
-# One for each content of the file, so that a new dependency is not missed where an older class path is remembered.
-CLASS_PATH_FILE = Path.home() / ".cache" / "apache-pulsar" / f"{VERSION}-{zlib.crc32(POM.read_bytes()):08x}.classpath"
+CACHE = Path.home() / ".cache" / "apache-pulsar"
 START_TIMEOUT_S = 150.0
 ANSWER_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 30.0
@@ -58,17 +60,40 @@ class CannotStart(Exception):
     """Something needed is missing, or Pulsar ended before it served; the message says what, and how to mend it."""
 
 
+def chosen_version() -> str:
+    """Returns the version of Apache Pulsar that this run is on: that of the environment, else the judge's.
+
+    Raises:
+        CannotStart: The environment names a version that the suites do not know.
+    """
+    version = os.environ.get(CHOSEN_VERSION) or VERSIONS[0]
+    if version not in VERSIONS:
+        raise CannotStart(f"there is no Apache Pulsar {version} here; {CHOSEN_VERSION} is one of {', '.join(VERSIONS)}")
+    return version
+
+
+def class_path_file() -> Path:
+    """Returns the file that remembers the class path of the chosen version.
+
+    There is one for each content of `pom.xml`, so that a new dependency is not missed where an older class path is
+    remembered.
+    """
+    return CACHE / f"{chosen_version()}-{zlib.crc32(POM.read_bytes()):08x}.classpath"
+
+
 def class_path() -> str:
-    """The jars of Apache Pulsar, colon-separated; resolved from Maven Central once (about 270 MB), then remembered.
+    """Returns the jars of the chosen Apache Pulsar, colon-separated; Maven resolves them from Maven Central once (about
+    270 MB), then they are remembered.
 
     Raises:
         CannotStart: Maven is needed and missing, or failed.
     """
-    return resolved_class_path(f"Apache Pulsar {VERSION} (about 270 MB)", POM, CLASS_PATH_FILE)
+    return resolved_class_path(f"Apache Pulsar {chosen_version()} (about 270 MB)", POM, class_path_file())
 
 
 def resolved_class_path(what: str, pom: Path, remembered_in: Path) -> str:
-    """The jars that `pom` depends on, colon-separated; resolved from Maven Central once, then remembered in a file.
+    """Returns the jars that `pom` depends on in the chosen version, colon-separated; Maven resolves them from Maven
+    Central once, then they are remembered in a file.
 
     Raises:
         CannotStart: Maven is needed and missing, or failed.
@@ -84,6 +109,7 @@ def resolved_class_path(what: str, pom: Path, remembered_in: Path) -> str:
     fresh = remembered_in.with_suffix(f".{os.getpid()}")
     goal = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:build-classpath"
     command = ["mvn", "--quiet", "--batch-mode", "--file", str(pom), goal, f"-Dmdep.outputFile={fresh}"]
+    command.append(f"-Dpulsar.version={chosen_version()}")
     done = subprocess.run(command, stdout=sys.stderr, check=False)
     if done.returncode != 0:
         raise CannotStart(f"Maven could not resolve {what} (status {done.returncode}); its message is above")
@@ -238,8 +264,9 @@ class ApachePulsar:
         jvm += os.environ.get("PULSAR_EXTRA_OPTS", "").split()  # as bin/pulsar takes them
         # No functions worker, no stream storage: the broker, the bookie and the metadata store are what is judged.
         pulsar = ["--config", str(conf_path), "--no-functions-worker", "--no-stream-storage"]
-        pulsar += ["--bookkeeper-dir", str(self._bookkeeper_dir), "--bookkeeper-port", str(self._bookie_port)]
-        pulsar += ["--metadata-dir", str(self._metadata_dir)]
+        pulsar += ["--bookkeeper-dir", str(self._bookkeeper_dir), "--metadata-dir", str(self._metadata_dir)]
+        if chosen_version() < "5":  # from then on its bookie chooses a port of its own
+            pulsar += ["--bookkeeper-port", str(self._bookie_port)]
         return [*self._java(*jvm), "org.apache.pulsar.PulsarStandaloneStarter", *pulsar]
 
     def _wait_until_ready(self) -> None:
@@ -279,12 +306,15 @@ def main() -> int:
     """The program of the module's docstring."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True, type=Path, help="data directory, kept afterwards")
+    parser.add_argument("--version", choices=VERSIONS, help=f"{VERSIONS[0]}, or what {CHOSEN_VERSION} names")
     parser.add_argument("--port", type=int, default=6650)
     parser.add_argument("--http-port", type=int, default=8080)
     parser.add_argument(
         "--set", action="append", default=[], metavar="key=value", help="any key of Pulsar's standalone.conf"
     )
     args = parser.parse_args()
+    if args.version:
+        os.environ[CHOSEN_VERSION] = args.version
     conf = dict(setting.split("=", 1) for setting in args.set)
     server = ApachePulsar(args.data, args.port, args.http_port, free_ports(1)[0], conf)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import tomllib
 from collections.abc import Iterator
 from typing import Any
 
 import yaml
 
+from tests.apache_pulsar.start import VERSIONS
 from tests.architecture.sources import ROOT
 
 WORKFLOW: dict[str, Any] = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
@@ -32,9 +34,19 @@ def test_every_target_exists() -> None:
     assert called >= {"test", "test-clients", "test-apache-pulsar", "test-cluster", "test-matrix", "docs"}
 
 
-def test_every_suite_of_the_script_of_ci_is_called() -> None:
-    script = re.findall(r"^(make .*)$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
-    assert set(script) <= set(commands())
+def test_every_suite_of_the_script_of_ci_is_called_on_every_version_of_apache_pulsar() -> None:
+    script = (ROOT / ".ci" / "run").read_text()
+    suites = re.findall(r"^(make .*)$", script, re.MULTILINE)
+    turns = {suite.replace('"$turn"', version) for suite in suites for version in VERSIONS}
+    assert turns <= set(commands())
+    read = subprocess.run(
+        ["bash", "-c", re.search(r"^read .*$", script, re.MULTILINE)[0] + '; echo "${versions[*]}"'],  # type: ignore[index]
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert read.stdout.split() == list(VERSIONS)
 
 
 def test_every_extra_exists_and_every_file_is_there() -> None:

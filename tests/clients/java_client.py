@@ -1,7 +1,7 @@
-"""The official Java client 4.0.8, unmodified, by its own API: objects and calls go through Py4J, which Spark brings.
+"""The official Java client of this run's Apache Pulsar, unmodified, by its own API.
 
-Nothing is compiled, so that a Java that only runs programs is enough. The jars are those of the broker that judges: it
-has the client in it.
+Objects and calls go through Py4J, which Spark brings. Nothing is compiled, so that a Java that only runs programs is
+enough. The jars are those of the broker that judges: it has the client in it.
 """
 
 from __future__ import annotations

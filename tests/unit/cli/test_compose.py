@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from spark_pulsar import broker_process
 from spark_pulsar.cli.main import app
 from spark_pulsar.testing.certificates import Authority
+from tests.apache_pulsar.start import CHOSEN_VERSION, VERSIONS
 
 ROOT = Path(__file__).resolve().parents[3]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
@@ -31,7 +32,7 @@ def test_the_services() -> None:
         "spark-worker": None,
         "apache-pulsar": ["apache-pulsar"],
     }
-    assert services["apache-pulsar"]["image"] == "apachepulsar/pulsar:4.0.8"
+    assert services["apache-pulsar"]["image"] == f"apachepulsar/pulsar:${{{CHOSEN_VERSION}:-{VERSIONS[0]}}}"
 
 
 def test_builds_name_stages_of_the_dockerfile() -> None:
