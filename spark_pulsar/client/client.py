@@ -105,7 +105,7 @@ class PulsarClient:
         engine, deadline = self._running(), self._deadline(what)
         return run_one(lambda: make(engine, deadline), deadline)
 
-    def _each(
+    def _by_topic(
         self,
         what: str,
         topics: Collection[str],
@@ -145,7 +145,7 @@ class PulsarClient:
 
     def partitions_of_each(self, topics: Collection[str]) -> dict[str, list[str] | TopicNotFound]:
         """`partitions_of` each topic, all requested at once; the error in place of a topic that does not exist."""
-        counts = self._each(
+        counts = self._by_topic(
             "requesting the partitions of",
             topics,
             lambda engine, topic, deadline: if_any(partition_count(engine.pool, topic, False, deadline)),
@@ -176,7 +176,7 @@ class PulsarClient:
 
         The batch index is that of the last message of a batch, -1 when the entry is no batch.
         """
-        return self._each(
+        return self._by_topic(
             "requesting the last message id of",
             topics,
             lambda engine, topic, deadline: engine.probes.last_message_id(topic, deadline),
@@ -189,7 +189,7 @@ class PulsarClient:
     def end_positions(self, topics: Collection[str]) -> dict[str, MessageId]:
         """Returns the position after the last message of each partition; the beginning (-1:-1) for an empty one
         (W4)."""
-        return self._each(
+        return self._by_topic(
             "requesting the end of",
             topics,
             lambda engine, topic, deadline: engine.probes.end_position(topic, deadline),
@@ -199,7 +199,7 @@ class PulsarClient:
         self, topics: Collection[str], timeout_ms: int | None = None
     ) -> dict[str, MessageId | TopicNotFound]:
         """`end_positions`, the error in place of a partition that does not exist; over after `timeout_ms` if given."""
-        return self._each(
+        return self._by_topic(
             "requesting the end of",
             topics,
             lambda engine, topic, deadline: if_any(engine.probes.end_position(topic, deadline)),
@@ -212,7 +212,7 @@ class PulsarClient:
         The end position if there is none, the beginning (-1:-1) for an empty partition. Relies on publish times that
         grow with the position, as the broker does.
         """
-        return self._each(
+        return self._by_topic(
             f"searching for publish time {publish_time_ms} in",
             topics,
             lambda engine, topic, deadline: engine.probes.position_at_time(topic, publish_time_ms, deadline),
@@ -237,7 +237,7 @@ class PulsarClient:
 
     def schemas_of(self, topics: Collection[str]) -> dict[str, RegisteredSchema | None]:
         """`schema_of` each topic, the last ones, all requested at once."""
-        return self._each(
+        return self._by_topic(
             "requesting the schema of",
             topics,
             lambda engine, topic, deadline: get_schema(engine.pool, topic, None, deadline),
@@ -263,7 +263,7 @@ class PulsarClient:
         later position of the first entry that there is, or the end. The error in place of a topic that is gone.
         """
         wanted = {full_name(topic): entry for topic, entry in entries.items()}
-        return self._each(
+        return self._by_topic(
             "searching for an entry of",
             list(entries),
             lambda engine, topic, deadline: if_any(engine.probes.first_available(topic, wanted[topic], deadline)),
@@ -276,7 +276,7 @@ class PulsarClient:
         `timeout_ms`, the error in place of a partition that does not exist."""
         wanted = {full_name(topic): entry for topic, entry in entries.items()}
         patience = self._deadline("waiting for an entry", timeout_ms)
-        return self._each(
+        return self._by_topic(
             "reading an entry of",
             list(entries),
             lambda engine, topic, deadline: if_any(engine.probes.fingerprint(topic, wanted[topic], deadline, patience)),
@@ -289,7 +289,7 @@ class PulsarClient:
         since an earlier call go on where their position is the same. Partitions that are not named are watched no more.
         """
         wanted = {full_name(topic): position for topic, position in positions.items()}
-        self._each(
+        self._by_topic(
             "watching",
             self._running().probes.unwatched(wanted),
             lambda engine, topic, deadline: engine.probes.watch(topic, wanted[topic], arrived, deadline),
@@ -430,7 +430,7 @@ class PulsarClient:
     def subscriptions_exist(self, topics: Collection[str], subscription: str) -> dict[str, bool | TopicNotFound | None]:
         """Returns whether each partition has a durable subscription of that name, which is not made; None where the
         broker does not say, the error in place of a partition that does not exist."""
-        return self._each(
+        return self._by_topic(
             "searching for a subscription of",
             topics,
             lambda engine, topic, deadline: if_any(engine.cursors.exists(topic, subscription, deadline)),
@@ -499,7 +499,7 @@ class PulsarClient:
     def _on_cursors(
         self, what: str, topics: Collection[str], make: Callable[[Engine, str, Deadline], PipelinedRequest[Result]]
     ) -> dict[str, Result]:
-        """Calls each topic like `_each`, and waits a little for another process that is leaving the same subscription.
+        """Runs requests as `_by_topic`, and waits a little for another process that is leaving the same subscription.
 
         That one partition refuses keeps none of the others waiting: it is raised when all have had their turn.
         """
@@ -508,7 +508,7 @@ class PulsarClient:
         results: dict[str, Result] = {}
         todo = list(topics)
         while True:
-            answers = self._each(what, todo, lambda engine, topic, deadline: settled(make(engine, topic, deadline)))
+            answers = self._by_topic(what, todo, lambda engine, topic, deadline: settled(make(engine, topic, deadline)))
             results.update({topic: answer for topic, answer in answers.items() if not isinstance(answer, PulsarError)})
             refusals = [naming_topic(a, topic) for topic, a in answers.items() if isinstance(a, PulsarError)]
             if not refusals:

@@ -94,10 +94,10 @@ def _edges(core: Core, namespace: str) -> list[str]:
 
 
 def _domains(core: Core, domains: dict[str, list[str]]) -> Iterator[str]:
-    return _object((domain, _object(_of_topics(core, names))) for domain, names in domains.items())
+    return _object((domain, _object(_topic_members(core, names))) for domain, names in domains.items())
 
 
-def _of_topics(core: Core, names: list[str]) -> Iterator[tuple[str, Iterable[str]]]:
+def _topic_members(core: Core, names: list[str]) -> Iterator[tuple[str, Iterable[str]]]:
     for name in names:
         topic = core.topics.get(name)
         if topic is not None:

@@ -79,12 +79,12 @@ def _sum(name: str, text: str, value: Callable[[Topic], float], labels: str = ""
     return BrokerMetric(name, text, lambda scrape: scrape.per_topic(value), labels)
 
 
-def _of(name: str, text: str, value: Callable[[Topic], float], labels: str = "") -> TopicMetric:
+def _topic_metric(name: str, text: str, value: Callable[[Topic], float], labels: str = "") -> TopicMetric:
     """Makes the metric of a topic that the topic itself holds."""
     return TopicMetric(name, text, lambda _, topic: value(topic), labels)
 
 
-def _of_connections(name: str, text: str, value: Callable[[Core], float]) -> BrokerMetric:
+def _connection_metric(name: str, text: str, value: Callable[[Core], float]) -> BrokerMetric:
     return BrokerMetric(name, text, lambda scrape: value(scrape.core), ',broker="{broker}",metric="broker_connection"')
 
 
@@ -92,7 +92,7 @@ def _handshaking(core: Core) -> int:
     return sum(1 for session in core.sessions.values() if not session.connected)
 
 
-def _of_compaction(name: str, text: str, value: Callable[[Core, Topic, Compaction], float]) -> TopicMetric:
+def _compaction_metric(name: str, text: str, value: Callable[[Core, Topic, Compaction], float]) -> TopicMetric:
     """Makes the metric of topics that were compacted."""
 
     def of_topic(core: Core, topic: Topic) -> float | None:
@@ -102,7 +102,7 @@ def _of_compaction(name: str, text: str, value: Callable[[Core, Topic, Compactio
     return TopicMetric(name, text, of_topic)
 
 
-def _of_transactions() -> Iterator[TopicMetric]:
+def _transaction_metrics() -> Iterator[TopicMetric]:
     """Yields the metrics of a topic's transactions, which non-persistent topics have not."""
 
     def ended(count: Callable[[OpenTransactions], int]) -> Callable[[Core, Topic], float | None]:
@@ -126,7 +126,7 @@ def _of_transactions() -> Iterator[TopicMetric]:
     )
 
 
-GAUGES: Final = frozenset(metric.name for metric in _of_transactions())
+GAUGES: Final = frozenset(metric.name for metric in _transaction_metrics())
 """Metrics whose names end in `_total` and that are no counters, as in Apache Pulsar."""
 
 
@@ -194,21 +194,21 @@ BROKER: Final = (
     _sum("pulsar_broker_storage_read_rate", "Entries that are read for consumers, per second.", _read_rate),
     _sum("pulsar_broker_msg_backlog", "Entries not acknowledged, over all subscriptions.", _backlog),
     *_evictions(_sum, "pulsar_broker_storage_backlog_quota_exceeded_evictions_total"),
-    _of_connections("pulsar_active_connections", "Connections.", lambda core: len(core.sessions)),
-    _of_connections(
+    _connection_metric("pulsar_active_connections", "Connections.", lambda core: len(core.sessions)),
+    _connection_metric(
         "pulsar_connection_created_total_count", "Connections since the start.", lambda core: core.sessions_opened
     ),
-    _of_connections(
+    _connection_metric(
         "pulsar_connection_create_success_count",
         "Connections since the start that did their handshake.",
         lambda core: core.handshakes_done,
     ),
-    _of_connections(
+    _connection_metric(
         "pulsar_connection_create_fail_count",
         "Connections since the start that are not open and did no handshake.",
         lambda core: core.sessions_opened - core.handshakes_done - _handshaking(core),
     ),
-    _of_connections(
+    _connection_metric(
         "pulsar_connection_closed_total_count",
         "Connections since the start that are closed.",
         lambda core: core.sessions_opened - len(core.sessions),
@@ -284,26 +284,28 @@ NAMESPACE: Final = (
 """The numbers of namespaces; those of managed ledgers leave out non-persistent topics."""
 
 TOPIC: Final = (
-    _of("pulsar_subscriptions_count", "Subscriptions.", lambda topic: len(topic.subscriptions)),
-    _of("pulsar_producers_count", "Producers.", lambda topic: len(topic.producers)),
-    _of("pulsar_consumers_count", "Consumers.", lambda topic: topic.consumer_count),
-    _of("pulsar_rate_in", "Messages that come, per second.", lambda topic: meters.published(topic).messages),
-    _of("pulsar_throughput_in", "Bytes that come, per second.", lambda topic: meters.published(topic).bytes),
-    _of("pulsar_rate_out", "Messages that go, per second.", _rate_out),
-    _of("pulsar_throughput_out", "Bytes that go, per second.", _throughput_out),
-    _of("pulsar_average_msg_size", "Bytes of a message.", lambda topic: meters.published(topic).average_message_bytes),
-    _of("pulsar_in_messages_total", "Messages since the start.", lambda topic: topic.messages_in),
-    _of("pulsar_in_bytes_total", "Bytes of entries since the start.", lambda topic: topic.bytes_in),
-    _of("pulsar_msg_backlog", "Entries not acknowledged, all subscriptions.", _backlog),
-    _of("pulsar_storage_size", "Bytes stored.", backlog_size.storage_bytes),
-    _of("pulsar_storage_logical_size", "Bytes stored, one copy.", backlog_size.storage_bytes),
-    _of(
+    _topic_metric("pulsar_subscriptions_count", "Subscriptions.", lambda topic: len(topic.subscriptions)),
+    _topic_metric("pulsar_producers_count", "Producers.", lambda topic: len(topic.producers)),
+    _topic_metric("pulsar_consumers_count", "Consumers.", lambda topic: topic.consumer_count),
+    _topic_metric("pulsar_rate_in", "Messages that come, per second.", lambda topic: meters.published(topic).messages),
+    _topic_metric("pulsar_throughput_in", "Bytes that come, per second.", lambda topic: meters.published(topic).bytes),
+    _topic_metric("pulsar_rate_out", "Messages that go, per second.", _rate_out),
+    _topic_metric("pulsar_throughput_out", "Bytes that go, per second.", _throughput_out),
+    _topic_metric(
+        "pulsar_average_msg_size", "Bytes of a message.", lambda topic: meters.published(topic).average_message_bytes
+    ),
+    _topic_metric("pulsar_in_messages_total", "Messages since the start.", lambda topic: topic.messages_in),
+    _topic_metric("pulsar_in_bytes_total", "Bytes of entries since the start.", lambda topic: topic.bytes_in),
+    _topic_metric("pulsar_msg_backlog", "Entries not acknowledged, all subscriptions.", _backlog),
+    _topic_metric("pulsar_storage_size", "Bytes stored.", backlog_size.storage_bytes),
+    _topic_metric("pulsar_storage_logical_size", "Bytes stored, one copy.", backlog_size.storage_bytes),
+    _topic_metric(
         "pulsar_storage_write_rate",
         "Entries that are stored, per second.",
         lambda topic: meters.published(topic).stored,
     ),
-    _of("pulsar_storage_read_rate", "Entries that are read for consumers, per second.", _read_rate),
-    _of(
+    _topic_metric("pulsar_storage_read_rate", "Entries that are read for consumers, per second.", _read_rate),
+    _topic_metric(
         "pulsar_storage_backlog_size",
         "Bytes that the slowest subscription has not acknowledged.",
         backlog_size.backlog_bytes,
@@ -323,34 +325,34 @@ TOPIC: Final = (
         "Seconds at which the backlog quota takes effect; -1: never.",
         lambda core, topic: core.policies_of(topic.name).age_quota.limit_time_s,
     ),
-    *_evictions(_of, "pulsar_storage_backlog_quota_exceeded_evictions_total"),
-    _of(
+    *_evictions(_topic_metric, "pulsar_storage_backlog_quota_exceeded_evictions_total"),
+    _topic_metric(
         "pulsar_publish_rate_limit_times",
         "Times that a publish rate held back a connection of a producer.",
         lambda topic: topic.publish_limited_times,
     ),
-    *_of_transactions(),
-    _of_compaction(
+    *_transaction_metrics(),
+    _compaction_metric(
         "pulsar_compaction_compacted_entries_count",
         "Entries of the compacted view.",
         lambda _core, _topic, last: last.ledger.entries if last.ledger else 0,
     ),
-    _of_compaction(
+    _compaction_metric(
         "pulsar_compaction_compacted_entries_size",
         "Bytes of the compacted view.",
         lambda _core, _topic, last: last.ledger.size_bytes if last.ledger else 0,
     ),
-    _of_compaction(
+    _compaction_metric(
         "pulsar_compaction_removed_event_count",
         "Messages that the last compaction took out.",
         lambda _core, _topic, last: last.removed,
     ),
-    _of_compaction(
+    _compaction_metric(
         "pulsar_compaction_duration_time_in_mills",
         "Milliseconds that the last compaction took.",
         lambda _core, _topic, last: last.finished_ms - last.begun_ms,
     ),
-    _of(
+    _topic_metric(
         "spark_pulsar_topic_read_only",
         "1 when the topic takes no messages because of damage.",
         lambda topic: int(topic.state.damage is not None),

@@ -74,7 +74,7 @@ def without(values: Mapping[str, _Value], name: str) -> dict[str, _Value]:
 # ---- namespaces -------------------------------------------------------------------------------------------------
 
 
-def _of_namespace(core: Core, call: Call) -> object:
+def _namespace_permissions(core: Core, call: Call) -> object:
     return grants_json(_existing(core, call).namespace)
 
 
@@ -92,7 +92,7 @@ def _revoke(core: Core, call: Call) -> None:
 # ---- topics -----------------------------------------------------------------------------------------------------
 
 
-def _of_topic(core: Core, call: Call) -> object:
+def _topic_permissions(core: Core, call: Call) -> object:
     """Shows the actions of all roles with a topic: those of the namespace and its own."""
     name = call.topic
     check_topic(core, call.topic)
@@ -123,7 +123,7 @@ def _own(core: Core, call: Call) -> Grants:
 # ---- subscriptions ----------------------------------------------------------------------------------------------
 
 
-def _of_subscriptions(core: Core, call: Call) -> object:
+def _subscription_permissions(core: Core, call: Call) -> object:
     return {name: list(allowed) for name, allowed in _existing(core, call).subscriptions.items()}
 
 
@@ -159,8 +159,8 @@ def _set_auth_mode(core: Core, call: Call) -> None:
 ROUTES: Final[Routes] = (
     *routes(
         f"{NAMESPACE_PATH}/permissions",
-        ("GET", access.namespace("GET_PERMISSION"), reads(_of_namespace)),
-        ("GET /subscription", access.namespace("GET_PERMISSION"), reads(_of_subscriptions)),
+        ("GET", access.namespace("GET_PERMISSION"), reads(_namespace_permissions)),
+        ("GET /subscription", access.namespace("GET_PERMISSION"), reads(_subscription_permissions)),
         ("POST /{role}", access.namespace("GRANT_PERMISSION"), changes(_grant)),
         ("DELETE /{role}", access.namespace("REVOKE_PERMISSION"), changes(_revoke)),
         ("POST /subscription/{subscription}", access.namespace("GRANT_PERMISSION"), changes(_grant_subscription)),
@@ -173,7 +173,7 @@ ROUTES: Final[Routes] = (
     ),
     *routes(
         f"{TOPIC_PATH}/permissions",
-        ("GET", access.administrator, reads(_of_topic)),
+        ("GET", access.administrator, reads(_topic_permissions)),
         ("POST /{role}", access.administrator, changes(_grant_topic)),
         ("DELETE /{role}", access.administrator, changes(_revoke_topic)),
     ),

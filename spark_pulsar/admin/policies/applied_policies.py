@@ -33,14 +33,14 @@ TOPIC: Final = "topic"
 """Levels; the later ones win."""
 
 
-def _of_namespace(core: Core, call: Call) -> object:
+def _namespace_policies(core: Core, call: Call) -> object:
     stored = existing(core, call.namespace)
     tenant, _, namespace = call.namespace.partition("/")
     effective = core.policies.of_namespace(topic_name(PERSISTENT, tenant, namespace, "any"))
     return _with_levels(core, {NAMESPACE: stored}, effective)
 
 
-def _of_topic(core: Core, call: Call) -> object:
+def _topic_policies(core: Core, call: Call) -> object:
     name = call.topic.base
     check_namespace(core, name)
     if not is_known(core, name):
@@ -102,6 +102,8 @@ def _shown_member(value: Any) -> Any:
 
 
 ROUTES: Final[Routes] = (
-    *routes(NAMESPACE_PATH, ("GET /appliedPolicies", access.namespace_policy("ALL", "READ"), reads(_of_namespace))),
-    *routes(TOPIC_PATH, ("GET /appliedPolicies", access.topic_policy("ALL", "READ"), reads(_of_topic))),
+    *routes(
+        NAMESPACE_PATH, ("GET /appliedPolicies", access.namespace_policy("ALL", "READ"), reads(_namespace_policies))
+    ),
+    *routes(TOPIC_PATH, ("GET /appliedPolicies", access.topic_policy("ALL", "READ"), reads(_topic_policies))),
 )

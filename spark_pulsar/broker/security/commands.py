@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Check = Callable[["Core", "Session", Any], None]
 
 
-def _of_topic(operation: str, words: str) -> Check:
+def _topic_check(operation: str, words: str) -> Check:
     def check(core: Core, session: Session, command: Any) -> None:
         _check_topic(core, session, operation, command.topic, words)
 
@@ -57,7 +57,7 @@ def _check_consumer(core: Core, session: Session, command: CommandSubscribe) -> 
     _check_topic(core, session, "CONSUME", command.topic, words, command.subscription)
 
 
-def _of_namespace(operation: str, words: str) -> Check:
+def _namespace_check(operation: str, words: str) -> Check:
     def check(core: Core, session: Session, command: Any) -> None:
         if not authorization.may_use_namespace(core, session.principal, operation, command.namespace):
             raise _refused(core, session, operation, command.namespace, words)
@@ -79,9 +79,9 @@ CHECKS: Final[Mapping[int, Check]] = {
     BaseCommand.PING: _allowed,
     BaseCommand.PONG: _allowed,
     BaseCommand.AUTH_RESPONSE: _allowed,
-    BaseCommand.LOOKUP: _of_topic("LOOKUP", "Client is not authorized to Lookup"),
-    BaseCommand.PARTITIONED_METADATA: _of_topic("LOOKUP", "Client is not authorized to Get Partition Metadata"),
-    BaseCommand.GET_TOPICS_OF_NAMESPACE: _of_namespace(
+    BaseCommand.LOOKUP: _topic_check("LOOKUP", "Client is not authorized to Lookup"),
+    BaseCommand.PARTITIONED_METADATA: _topic_check("LOOKUP", "Client is not authorized to Get Partition Metadata"),
+    BaseCommand.GET_TOPICS_OF_NAMESPACE: _namespace_check(
         "GET_TOPICS", "Client is not authorized to GetTopicsOfNamespace"
     ),
     BaseCommand.PRODUCER: _check_producer,
@@ -95,10 +95,10 @@ CHECKS: Final[Mapping[int, Check]] = {
     BaseCommand.SEEK: _allowed,
     BaseCommand.GET_LAST_MESSAGE_ID: _allowed,
     BaseCommand.CONSUMER_STATS: _allowed,
-    BaseCommand.WATCH_TOPIC_LIST: _of_namespace("GET_TOPICS", "Proxy Client is not authorized to watchTopicList"),
+    BaseCommand.WATCH_TOPIC_LIST: _namespace_check("GET_TOPICS", "Proxy Client is not authorized to watchTopicList"),
     BaseCommand.WATCH_TOPIC_LIST_CLOSE: _allowed,
-    BaseCommand.GET_SCHEMA: _of_topic("LOOKUP", "Client is not authorized to get the schema"),
-    BaseCommand.GET_OR_CREATE_SCHEMA: _of_topic("PRODUCE", "Client is not authorized to create the schema"),
+    BaseCommand.GET_SCHEMA: _topic_check("LOOKUP", "Client is not authorized to get the schema"),
+    BaseCommand.GET_OR_CREATE_SCHEMA: _topic_check("PRODUCE", "Client is not authorized to create the schema"),
     BaseCommand.TC_CLIENT_CONNECT_REQUEST: _allowed,
     BaseCommand.NEW_TXN: _allowed,
     BaseCommand.ADD_PARTITION_TO_TXN: _allowed,

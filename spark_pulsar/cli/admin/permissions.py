@@ -11,7 +11,7 @@ _NAMESPACE: Final = "/admin/v2/namespaces/{namespace}"
 _ROLE: Final = Option("role", "--role -r", Written.TEXT, "Role of a client.")
 
 
-def _of(group: str, path: str, names: tuple[str, str], noun: str) -> Iterator[Command]:
+def _permission_commands(group: str, path: str, names: tuple[str, str], noun: str) -> Iterator[Command]:
     """Yields the commands of the permissions of roles."""
     yield Command(
         f"{group} permissions",
@@ -39,8 +39,8 @@ def _of(group: str, path: str, names: tuple[str, str], noun: str) -> Iterator[Co
 _namespaces: Final = rows("namespaces", "/admin/v2/namespaces/{namespace}")
 
 COMMANDS: Final = (
-    *_of("topics", "/admin/v2/{topic}", ("grant-permissions", "revoke-permissions"), "a topic"),
-    *_of("namespaces", _NAMESPACE, ("grant-permission", "revoke-permission"), "a namespace"),
+    *_permission_commands("topics", "/admin/v2/{topic}", ("grant-permissions", "revoke-permissions"), "a topic"),
+    *_permission_commands("namespaces", _NAMESPACE, ("grant-permission", "revoke-permission"), "a namespace"),
     _namespaces(
         "subscription-permission", "GET /permissions/subscription", "Show the roles that alone may use a subscription."
     ),

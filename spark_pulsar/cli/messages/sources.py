@@ -59,9 +59,9 @@ class Sources:
         for path in self.files:
             yield self._with_options(Outgoing(_content(path)))
         for path in self.lines or (() if self.texts or self.files else (STDIN,)):
-            yield from self._of_lines(path, encoder)
+            yield from self._from_lines(path, encoder)
 
-    def _of_lines(self, path: Path, encoder: Encoder | None) -> Iterator[Outgoing]:
+    def _from_lines(self, path: Path, encoder: Encoder | None) -> Iterator[Outgoing]:
         for number, line in enumerate(_split(path, _separator(self.separator)), start=1):
             where = f"{_name(path)}, line {number}"
             if not self.are_json:

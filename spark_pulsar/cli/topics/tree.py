@@ -118,11 +118,11 @@ def _topic_branch(topic: dict[str, Any]) -> tuple[str, list[Any]]:
     parts = [f"{topic['partitions']} partitions"] if topic["partitions"] else []
     parts += [domain] if domain != "persistent" else []
     return name + (f" ({', '.join(parts)})" if parts else ""), [
-        (_of(subscription), []) for subscription in topic["subscriptions"]
+        (_subscription_line(subscription), []) for subscription in topic["subscriptions"]
     ]
 
 
-def _of(subscription: dict[str, Any]) -> str:
+def _subscription_line(subscription: dict[str, Any]) -> str:
     consumers = subscription["consumers"]
     kind = f", {subscription['type']}" if consumers else ""  # without, it is that of the last consumer, or none
     return (

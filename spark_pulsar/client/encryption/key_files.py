@@ -36,7 +36,7 @@ def check_place(place: str, *, is_private: bool) -> None:
     if place.startswith("data:"):
         if is_private:
             raise ValueError("a private key must not be among the options: expected a path, file:///path or env:NAME")
-        _of_data_url(place)
+        _data_url_bytes(place)
     elif "-----BEGIN" in place:
         raise ValueError("a key must not be among the options: expected a path, file:///path or env:NAME")
     elif not place.startswith("env:") and not _path(place).is_absolute():
@@ -46,7 +46,7 @@ def check_place(place: str, *, is_private: bool) -> None:
 def read_key(place: str) -> bytes:
     """Returns the PEM of a key. Raises EncryptionKeyError, which names the place, never the key."""
     if place.startswith("data:"):
-        return _of_data_url(place)
+        return _data_url_bytes(place)
     if place.startswith("env:"):
         name = place.removeprefix("env:")
         text = os.environ.get(name, "")
@@ -76,7 +76,7 @@ def _path(place: str) -> Path:
     return Path(urllib.parse.unquote(urllib.parse.urlsplit(place).path) if place.startswith("file:") else place)
 
 
-def _of_data_url(url: str) -> bytes:
+def _data_url_bytes(url: str) -> bytes:
     head, separator, body = url.partition(",")
     if not separator or not head.endswith(";base64"):
         raise ValueError("expected data:application/x-pem-file;base64,… of a public key")

@@ -115,7 +115,7 @@ class CompactionForgotten(DeclaredRecord):
     TYPE: ClassVar[int] = 84
 
 
-def _of(state: DurableState, topic_id: int) -> Compaction:
+def _compaction(state: DurableState, topic_id: int) -> Compaction:
     compaction = state.topic(topic_id).compaction
     if compaction is None:
         raise InvalidRecord(f"topic {topic_id} is not compacted")
@@ -131,7 +131,7 @@ def _prepared(state: DurableState, record: CompactionPrepared) -> None:
 
 
 def _begun(state: DurableState, record: CompactionBegun) -> None:
-    compaction = _of(state, record.topic_id)
+    compaction = _compaction(state, record.topic_id)
     if compaction.writing is not None:
         raise InvalidRecord(f"topic {record.topic_id} is being compacted already")
     state.use_ledger_id(record.ledger_id)
@@ -141,7 +141,7 @@ def _begun(state: DurableState, record: CompactionBegun) -> None:
 
 
 def _finished(state: DurableState, record: CompactionFinished) -> None:
-    compaction = _of(state, record.topic_id)
+    compaction = _compaction(state, record.topic_id)
     info = compaction.writing
     if info is None or info.ledger_id != record.ledger_id:
         raise InvalidRecord(f"ledger {record.ledger_id} is not being written by a compaction")
@@ -157,13 +157,13 @@ def _finished(state: DurableState, record: CompactionFinished) -> None:
 
 
 def _abandoned(state: DurableState, record: CompactionAbandoned) -> None:
-    compaction = _of(state, record.topic_id)
+    compaction = _compaction(state, record.topic_id)
     _drop(state, compaction.writing)
     compaction.writing = None
 
 
 def _removed(state: DurableState, record: CompactionForgotten) -> None:
-    compaction = _of(state, record.topic_id)
+    compaction = _compaction(state, record.topic_id)
     _drop(state, compaction.writing)
     _drop(state, compaction.ledger)
     state.topics[record.topic_id].compaction = None

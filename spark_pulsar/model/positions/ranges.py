@@ -43,7 +43,7 @@ class RangeSet:
         """Puts a range in; returns how many of its entries were not in yet."""
         if end <= first:
             return 0
-        intervals = self._of(ledger_id)
+        intervals = self._intervals(ledger_id)
         before = intervals.count
         intervals.add(first, end)
         added = intervals.count - before
@@ -59,7 +59,7 @@ class RangeSet:
         for ledger_id, first, end in ranges:
             if ledger_id != known:
                 self._count += intervals.count - before
-                intervals, known = self._of(ledger_id), ledger_id
+                intervals, known = self._intervals(ledger_id), ledger_id
                 before = intervals.count
             low, high = first >> shift, end >> shift
             note((ledger_id, low))
@@ -76,7 +76,7 @@ class RangeSet:
     def join_each(self, ledger_id: int, entry_ids: Sequence[int], shift: int, changed: set[tuple[int, int]]) -> None:
         """Puts entries in, which rise, seldom next to each other, and note in `changed` what `join` does, perhaps more.
         From now on entries that lie about cost next to nothing in this ledger."""
-        intervals = self._of(ledger_id)
+        intervals = self._intervals(ledger_id)
         if isinstance(intervals, Intervals):
             if entry_ids[-1] - entry_ids[0] > _THIN * len(entry_ids):
                 self.join([(ledger_id, entry_id, entry_id + 1) for entry_id in entry_ids], shift, changed)
@@ -101,7 +101,7 @@ class RangeSet:
         they do not."""
         if not starts:
             return
-        intervals = self._of(ledger_id)
+        intervals = self._intervals(ledger_id)
         last = intervals.last() + 1 if intervals.count else -1
         if (
             len(starts) != len(ends)
@@ -292,7 +292,7 @@ class RangeSet:
         shown = ", ".join(f"{ledger_id}:[{first}, {end})" for ledger_id, first, end in self)
         return f"RangeSet({shown})"
 
-    def _of(self, ledger_id: int) -> Intervals | MappedIntervals:
+    def _intervals(self, ledger_id: int) -> Intervals | MappedIntervals:
         intervals = self._ledgers.get(ledger_id)
         if intervals is None:
             intervals = self._ledgers[ledger_id] = Intervals()

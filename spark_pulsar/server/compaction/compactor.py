@@ -302,7 +302,7 @@ class Compactor:
             self._yield()
             source, entry = self._entry(number, window)
             if kept[0] == NO_BATCH:
-                left = self._whole(source, entry)
+                left = self._unchanged(source, entry)
                 self._left += left.messages
             else:
                 remembered = database.execute("SELECT messages, bounds FROM batches WHERE number = ?", (number,))
@@ -325,7 +325,7 @@ class Compactor:
         return (ledger_id, entry_id), entry
 
     @staticmethod
-    def _whole(source: tuple[int, int], entry: bytes) -> _Left:
+    def _unchanged(source: tuple[int, int], entry: bytes) -> _Left:
         """Keeps an entry as it is, without decoding its payload."""
         try:
             metadata = metadata_of(entry, 0, len(entry))

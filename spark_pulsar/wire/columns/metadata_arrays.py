@@ -21,7 +21,7 @@ _COUNT: Final = r"\A[0-9]{1,9}\z"
 """A count in a property that may be taken for one."""
 
 
-def _of_entries(rows: Rows, values: IntArray) -> IntArray:
+def _per_row(rows: Rows, values: IntArray) -> IntArray:
     """Gives each row the value of its entry."""
     per_row: IntArray = values[rows.field(layout.ROW_ENTRY)]
     return per_row
@@ -46,7 +46,7 @@ def ordering_key_array(rows: Rows) -> Any:
 def producer_name_array(rows: Rows) -> Any:
     """Returns the name of each message's producer."""
     starts, lengths = (
-        _of_entries(rows, rows.table.field(field)) for field in (layout.PRODUCER_START, layout.PRODUCER_LENGTH)
+        _per_row(rows, rows.table.field(field)) for field in (layout.PRODUCER_START, layout.PRODUCER_LENGTH)
     )
     return arrays.bytes_array(rows, starts, lengths, pa.string())
 
@@ -72,12 +72,12 @@ def redelivery_count_array(rows: Rows) -> Any:
 
 def ledger_id_array(rows: Rows) -> Any:
     """Returns the ledger of each message."""
-    return arrays.fixed_array(pa.int64(), _of_entries(rows, rows.table.entries.ids[0]))
+    return arrays.fixed_array(pa.int64(), _per_row(rows, rows.table.entries.ids[0]))
 
 
 def entry_id_array(rows: Rows) -> Any:
     """Returns the entry of each message, the last one of a chunked message."""
-    return arrays.fixed_array(pa.int64(), _of_entries(rows, rows.table.entries.ids[1]))
+    return arrays.fixed_array(pa.int64(), _per_row(rows, rows.table.entries.ids[1]))
 
 
 def batch_index_array(rows: Rows) -> Any:
@@ -88,14 +88,14 @@ def batch_index_array(rows: Rows) -> Any:
 
 def partition_array(rows: Rows) -> Any:
     """Returns the partition of each message; null on a topic without partitions."""
-    partitions = _of_entries(rows, rows.table.entries.ids[2])
+    partitions = _per_row(rows, rows.table.entries.ids[2])
     return arrays.fixed_array(pa.int32(), partitions.astype(np.int32), partitions >= 0)
 
 
 def broker_publish_time_array(rows: Rows) -> Any:
     """Returns the time at which the broker took each message, as UTC timestamps in microseconds; null where the broker
     keeps none."""
-    times_ms = _of_entries(rows, _broker_metadata(rows)[0])
+    times_ms = _per_row(rows, _broker_metadata(rows)[0])
     micros = np.empty(len(rows), np.int64)
     micros_of(times_ms, micros)
     return arrays.fixed_array(arrays.TIMESTAMP, micros, times_ms != layout.ABSENT)
@@ -104,9 +104,9 @@ def broker_publish_time_array(rows: Rows) -> Any:
 def index_array(rows: Rows) -> Any:
     """Returns the index of each message in its topic partition, counted from 0; null where the broker keeps none. The
     broker's is that of the last message of an entry."""
-    last = _of_entries(rows, _broker_metadata(rows)[1])
+    last = _per_row(rows, _broker_metadata(rows)[1])
     in_batch = rows.field(layout.ROW_BATCH_INDEX)
-    behind = _of_entries(rows, rows.table.field(layout.COUNT)) - 1 - in_batch
+    behind = _per_row(rows, rows.table.field(layout.COUNT)) - 1 - in_batch
     return arrays.fixed_array(pa.int64(), np.where(in_batch < 0, last, last - behind), last != layout.ABSENT)
 
 

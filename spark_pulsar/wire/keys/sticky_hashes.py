@@ -57,7 +57,7 @@ class StickyHashes:
             low = len(sticky_hashes)
             high = min(count, low + size)
             if high - low < _FEWEST:  # a layout that may be new would cost more than it spares
-                sticky_hashes += map(self._of_one, repeat(buffer), starts[low:high], ends[low:high])
+                sticky_hashes += map(self._hash_one, repeat(buffer), starts[low:high], ends[low:high])
                 break
             layout = _layout_of(buffer, starts[low], ends[low])
             hashes = self._alike(buffer, starts[low:high], ends[low:high], layout) if layout else []
@@ -65,11 +65,11 @@ class StickyHashes:
             low += len(hashes)
             is_mixed = 2 * len(hashes) < size
             if is_mixed:  # the common layout failed for most: hash the rest one by one
-                sticky_hashes += map(self._of_one, repeat(buffer), starts[low:high], ends[low:high])
+                sticky_hashes += map(self._hash_one, repeat(buffer), starts[low:high], ends[low:high])
             size = _FIRST_BLOCK if hashes and is_mixed else min(4 * size, _LARGEST_BLOCK)
         return sticky_hashes
 
-    def _of_one(self, buffer: bytes, start: int, end: int) -> int:
+    def _hash_one(self, buffer: bytes, start: int, end: int) -> int:
         return self.sticky_hash_of(murmur3_32(sticky_key(buffer, start, end)))
 
     def _alike(self, buffer: bytes, starts: Sequence[int], ends: Sequence[int], layout: _Layout) -> list[int]:
@@ -95,7 +95,7 @@ class StickyHashes:
         if _UNKNOWN in sticky_hashes:
             for index, sticky_hash in enumerate(sticky_hashes):
                 if sticky_hash == _UNKNOWN:
-                    sticky_hashes[index] = self._of_one(buffer, starts[index], ends[index])
+                    sticky_hashes[index] = self._hash_one(buffer, starts[index], ends[index])
         return sticky_hashes
 
 

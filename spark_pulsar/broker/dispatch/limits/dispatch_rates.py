@@ -88,7 +88,7 @@ class DispatchLimits:
         if lines is not None and lines[-1].keeps_waiting(subscription):
             dispatcher.begin()
             return False
-        limits = self._of(subscription)
+        limits = self._limiters(subscription)
         if not self._is_its_turn(subscription, limits):
             return False
         more, units, size_bytes = self._run_turn(dispatcher, [limit.share() for limit in limits])
@@ -155,7 +155,7 @@ class DispatchLimits:
         assert self._spared <= present, "a removed subscription is not spared"
         assert self._spared.isdisjoint(self._in_line), "a spared subscription waits for no rate"
         for subscription, lines in self._in_line.items():
-            limits = self._of(subscription)
+            limits = self._limiters(subscription)
             assert limits[: len(lines)] == lines, "a subscription waits for rates that limit it"
             for index, limit in enumerate(lines):
                 assert subscription in limit.line, "a subscription that waits stands in line"
@@ -164,7 +164,7 @@ class DispatchLimits:
     def _rate_of(self, subscription: Subscription) -> DispatchRate:
         return self.rates.by_name.get(subscription.name, self.rates.subscription)
 
-    def _of(self, subscription: Subscription) -> list[features.DispatchLimiter]:
+    def _limiters(self, subscription: Subscription) -> list[features.DispatchLimiter]:
         """Lists the limiters of a subscription, the narrowest first."""
         rate = self._rate_of(subscription)
         if not rate.is_limited:
