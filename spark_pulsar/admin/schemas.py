@@ -16,7 +16,7 @@ from .http.answers import Piecewise, json_pieces, unbounded_text_map
 from .http.calls import reads, shows_change, value_or_empty, whole_number_in_path
 from .http.path_names import topic_name
 from .http.refusals import Refused
-from .namespaces.namespace_life import check_tenant, existing
+from .namespaces.namespace_lifecycle import check_tenant, existing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 from spark_pulsar.broker.configuration.dynamic_config import configured
 from spark_pulsar.broker.dispatch.factory import new_dispatcher
 from spark_pulsar.broker.dispatch.limits import broker_unacked_limit, dispatch_rates
-from spark_pulsar.broker.dispatch.removed import RemovedDispatcher
+from spark_pulsar.broker.dispatch.removed_subscription import RemovedDispatcher
 from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.entities.features import Compactions, SilentProducers
-from spark_pulsar.broker.topics.non_persistent import NonPersistentTopics
+from spark_pulsar.broker.topics.non_persistent_topic import NonPersistentTopics
 from spark_pulsar.broker.turn.counter_columns import PRODUCER_WIDTH, TOPIC_WIDTH
 from spark_pulsar.broker.upkeep.idle_subscriptions import IdleSubscriptions
 from spark_pulsar.broker.upkeep.inactive_topics import InactiveTopics
@@ -35,9 +35,9 @@ from spark_pulsar.wire.protocol.replies import refusal
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 
 from .connections import handshake
-from .lifetime import compaction, delayed_delivery
+from .message_lifetime import compaction, delayed_delivery
 from .policies import documents
-from .publishing import deduplication, encryption, message_sizes, opening, publish_rates, storing
+from .publishing import deduplication, encryption, message_sizes, producers, publish_rates, storing_entries
 from .schemas import requests as schema_requests
 from .security import commands as security_commands
 from .security import revocation
@@ -68,8 +68,8 @@ COMMANDS: Final[Mapping[int, CommandHandler]] = {
     BaseCommand.LOOKUP: lookup.on_lookup,
     BaseCommand.PARTITIONED_METADATA: lookup.on_partition_metadata,
     BaseCommand.GET_TOPICS_OF_NAMESPACE: lookup.on_topics_of_namespace,
-    BaseCommand.PRODUCER: opening.on_producer,
-    BaseCommand.CLOSE_PRODUCER: opening.on_close_producer,
+    BaseCommand.PRODUCER: producers.on_producer,
+    BaseCommand.CLOSE_PRODUCER: producers.on_close_producer,
     BaseCommand.SUBSCRIBE: subscribing.on_subscribe,
     BaseCommand.FLOW: subscribing.on_flow,
     BaseCommand.UNSUBSCRIBE: subscribing.on_unsubscribe,
@@ -154,7 +154,7 @@ class Broker:
         rate_sampling.start(self.core)
         InactiveTopics(self.core).start()
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
-            events.SendsReceived: self._heard(storing.on_sends),
+            events.SendsReceived: self._heard(storing_entries.on_sends),
             events.ColumnarSendsReceived: self._heard(_on_columnar_sends),
             events.AcksReceived: self._heard(acks.on_acks),
             events.CommandReceived: self._heard(_on_command_received),

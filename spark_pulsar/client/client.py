@@ -26,11 +26,11 @@ from spark_pulsar.client.publishing.publisher import (
     Publisher,
     Split,
 )
-from spark_pulsar.client.reading.attachments import InitialPosition
+from spark_pulsar.client.reading.attached_consumers import InitialPosition
 from spark_pulsar.client.reading.cursors import Cursors
 from spark_pulsar.client.reading.fetch import DEFAULT_QUEUED_BYTES, Fetch, ReaderSettings
+from spark_pulsar.client.reading.position_probes import Probes
 from spark_pulsar.client.reading.positions import after_entry
-from spark_pulsar.client.reading.probes import Probes
 from spark_pulsar.client.schema_requests import RegisteredSchema, get_or_create_schema, get_schema
 from spark_pulsar.client.transactions import COORDINATORS, Transactions
 from spark_pulsar.model.errors import ConsumerBusy, PulsarError, TopicNotFound

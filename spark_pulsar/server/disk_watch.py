@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from spark_pulsar.storage.disk.underway import Underway
+    from spark_pulsar.storage.disk.pending_operations import Underway
 
 HANGS_AFTER_S: Final = 5.0
 """Time of an operation that receipts wait for after which the disk hangs."""

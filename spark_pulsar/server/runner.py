@@ -22,8 +22,8 @@ from spark_pulsar.broker.configuration import dynamic_config
 from spark_pulsar.broker.policies import documents
 from spark_pulsar.ledger.state.documents import DYNAMIC_CONFIGURATION
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
-from spark_pulsar.storage.disk.held import Identity
-from spark_pulsar.storage.disk.underway import Underway
+from spark_pulsar.storage.disk.directory_lock import Identity
+from spark_pulsar.storage.disk.pending_operations import Underway
 from spark_pulsar.storage.files import FileStorage
 
 from .clock import Clock

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 PATIENCE_S: Final = 30.0
 """Time that a client may take for its next request, body included, and to read some of its answer; at most twice as
 long. The time that the broker takes to answer does not count."""
-_UPGRADED: Final = "spark_pulsar.server.websocket.upgraded"
+_UPGRADED: Final = "spark_pulsar.server.websocket.websocket_transport"
 """Module of WebSockets on sockets, with a library that most brokers never need."""
 _NO_HTTP: Final = (
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: 42\r\n\r\n"

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.storage import StorageDamaged
-from spark_pulsar.storage.journal.reader import JournalReader
+from spark_pulsar.storage.journal.entry_reader import JournalReader
 from spark_pulsar.storage.journal.run_index import RunIndex, RunPlace
 from spark_pulsar.storage.journal.segments import Segment
 from spark_pulsar.storage.ledgers.files import Extent, LedgerFiles

@@ -20,14 +20,14 @@ from spark_pulsar.ledger.state.snapshot import Row, pop_dirty_rows, pop_some_dir
 from spark_pulsar.ledger.storage import OnDurable, RecoveryReport, StorageError, StorageFailed
 from spark_pulsar.storage.checkpoint.checkpoint import Checkpoint, CommitUncertain, JournalMark
 from spark_pulsar.storage.checkpoint.copy import CheckpointCopy
+from spark_pulsar.storage.disk.directory_lock import HeldDirectory, Identity, lock_for_writing
 from spark_pulsar.storage.disk.disk import Disk
-from spark_pulsar.storage.disk.held import HeldDirectory, Identity, lock_for_writing
 from spark_pulsar.storage.disk.layout import Layout
+from spark_pulsar.storage.disk.pending_operations import Underway, WatchedDisk
 from spark_pulsar.storage.disk.threads import Background, Threads
-from spark_pulsar.storage.disk.underway import Underway, WatchedDisk
 from spark_pulsar.storage.journal.back_pressure import BackPressure
+from spark_pulsar.storage.journal.entry_reader import JournalReader
 from spark_pulsar.storage.journal.journal import Journal, JournalCallbacks, JournalTail
-from spark_pulsar.storage.journal.reader import JournalReader
 from spark_pulsar.storage.journal.run_index import RunIndex
 from spark_pulsar.storage.journal.segment_upkeep import SegmentUpkeep, Space
 from spark_pulsar.storage.journal.segments import SEGMENT_BYTES, Segment, SegmentFiles

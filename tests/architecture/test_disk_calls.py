@@ -19,15 +19,15 @@ TEXT = {"replace", "copy"}
 """Also methods of texts and lists: only modules of files count."""
 ELSEWHERE = {
     "disk.py": "it is the disk",
-    "portable.py": "it is what the disk calls",
+    "system_calls.py": "it is what the disk calls",
     "memory.py": "it has no files",
     "repair.py": "it works on a directory that no broker uses, and can be run again",
 }
 HARMLESS = {
     ("layout.py", "mkdir"): "directories are made before anything is promised",
-    ("held.py", "mkdir"): "the same",
-    ("held.py", "ftruncate"): "the lock's text is for people",
-    ("held.py", "pwrite"): "the same",
+    ("directory_lock.py", "mkdir"): "the same",
+    ("directory_lock.py", "ftruncate"): "the lock's text is for people",
+    ("directory_lock.py", "pwrite"): "the same",
     ("read_only.py", "write"): "to a temporary directory",
 }
 

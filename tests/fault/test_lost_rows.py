@@ -24,8 +24,8 @@ from spark_pulsar.ledger.state.topics import PartitionedTopicSet, TopicCreated, 
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
 from spark_pulsar.storage.checkpoint.checkpoint import Checkpoint, JournalMark
 from spark_pulsar.storage.checkpoint.inventory import counted, row_crc
+from spark_pulsar.storage.disk.directory_lock import lock_for_writing
 from spark_pulsar.storage.disk.disk import Disk
-from spark_pulsar.storage.disk.held import lock_for_writing
 from spark_pulsar.storage.disk.layout import Layout
 from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.storage.offline.check import Severity, check

@@ -11,9 +11,9 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from spark_pulsar.admin.subscriptions import cursors
-from spark_pulsar.admin.topics import topic_life
-from spark_pulsar.broker.lifetime import compaction
-from spark_pulsar.broker.lifetime.ttl import CLOCK_TOLERANCE_MS
+from spark_pulsar.admin.topics import topic_lifecycle
+from spark_pulsar.broker.message_lifetime import compaction
+from spark_pulsar.broker.message_lifetime.ttl import CLOCK_TOLERANCE_MS
 from spark_pulsar.broker.subscriptions import cursor_moves, subscribing
 from spark_pulsar.broker.topic_log import entry_lookup, termination
 from spark_pulsar.broker.turn.events import Requested
@@ -272,7 +272,7 @@ class Administrator:
         """Deletes all subscriptions of a topic."""
 
         def request(core: Core) -> None:
-            topic = topic_life.existing(core, TopicName.parse(topic_name))
+            topic = topic_lifecycle.existing(core, TopicName.parse(topic_name))
             for subscription in list(topic.subscriptions.values()):
                 self._world.judge.unsubscribing.add((topic_name, subscription.name))
                 subscribing.delete(core, subscription)
@@ -289,7 +289,7 @@ class Administrator:
         def request(core: Core) -> None:
             self._world.judge.deleting.add(topic_name)
             answer = self.answer(core, "delete")
-            topic_life.delete(core, TopicName.parse(topic_name), force=force)
+            topic_lifecycle.delete(core, TopicName.parse(topic_name), force=force)
             self._forgotten(topic_name)
             answer(None)
 
@@ -305,7 +305,7 @@ class Administrator:
         """This topic is to be compacted now."""
 
         def request(core: Core) -> None:
-            compaction.request(core, topic_life.existing(core, TopicName.parse(topic_name)))
+            compaction.request(core, topic_lifecycle.existing(core, TopicName.parse(topic_name)))
 
         self.ask("compact", request, topic_name)
 
@@ -319,7 +319,7 @@ class Administrator:
         def request(core: Core) -> None:
             self._world.judge.terminating = {topic_name}
             answer = self.answer(core, "terminate")
-            termination.terminate(core, topic_life.existing(core, TopicName.parse(topic_name)))
+            termination.terminate(core, topic_lifecycle.existing(core, TopicName.parse(topic_name)))
             answer(None)
 
         self.ask("terminate", request, topic_name)
@@ -332,21 +332,23 @@ class Administrator:
     def create_partitioned(self) -> None:
         """A partitioned topic with all its partitions."""
         base, count = self._base(), self._random.randint(1, MOST_PARTITIONS)
-        self._make("create-partitioned-topic", count, lambda core: topic_life.create_partitioned(core, base, count, {}))
+        self._make(
+            "create-partitioned-topic", count, lambda core: topic_lifecycle.create_partitioned(core, base, count, {})
+        )
 
     def grow(self) -> None:
         """More partitions; each has the subscriptions of the first (PT-7)."""
         base, count = self._base(), self._random.randint(1, MOST_PARTITIONS)
-        self._make("update-partitioned-topic", count, lambda core: topic_life.grow(core, base, count))
+        self._make("update-partitioned-topic", count, lambda core: topic_lifecycle.grow(core, base, count))
 
     def grow_fully(self) -> None:
         """All partitions exist, so that every producer can send what it has."""
         base = self._base()
         if base.full in self._world.judge.current.partition_counts:
-            grow = lambda core: topic_life.grow(core, base, MOST_PARTITIONS)  # noqa: E731
+            grow = lambda core: topic_lifecycle.grow(core, base, MOST_PARTITIONS)  # noqa: E731
             self._make("update-partitioned-topic", MOST_PARTITIONS, grow)
         else:
-            create = lambda core: topic_life.create_partitioned(core, base, MOST_PARTITIONS, {})  # noqa: E731
+            create = lambda core: topic_lifecycle.create_partitioned(core, base, MOST_PARTITIONS, {})  # noqa: E731
             self._make("create-partitioned-topic", MOST_PARTITIONS, create)
 
     def _base(self) -> TopicName:
@@ -386,7 +388,7 @@ class Administrator:
             names = partition_names(base.full, non_persistent.partition_counts.get(base.full, 0))
             self._world.judge.deleting.update((base.full, *names))
             answer = self.answer(core, "delete-partitioned-topic")
-            topic_life.delete_partitioned(core, base, force=force)
+            topic_lifecycle.delete_partitioned(core, base, force=force)
             left = [name for name in names if name in core.state.topics_by_name]
             if left:
                 raise Violation(f"{base.full} was deleted, and {left} are still there (PT-7)")

@@ -13,7 +13,7 @@ from spark_pulsar.broker.dispatch.limits.dispatch_limiter import DispatchLimiter
 from spark_pulsar.broker.dispatch.redelivery import RedeliveringDispatcher
 from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.entities.core import Core
-from spark_pulsar.broker.lifetime import compaction, expire_by_time
+from spark_pulsar.broker.message_lifetime import compaction, expire_by_time
 from spark_pulsar.broker.publishing import encryption
 from spark_pulsar.broker.publishing.encryption import RequiredEncryption
 from spark_pulsar.broker.publishing.publish_rates import PublishLimit

@@ -14,7 +14,7 @@ from spark_pulsar.broker.dispatch.exclusive import ExclusiveDispatcher
 from spark_pulsar.broker.dispatch.redelivery import RedeliveringDispatcher
 from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.entities.session import Session
-from spark_pulsar.broker.publishing import opening
+from spark_pulsar.broker.publishing import producers
 from spark_pulsar.broker.topic_log import retention
 from spark_pulsar.ledger.managed_ledgers.managed_ledger import ManagedLedger
 from spark_pulsar.ledger.state import ledgers, snapshot
@@ -194,9 +194,9 @@ def producers_share_a_name(patch: pytest.MonkeyPatch) -> None:
 
     def take_over(core: Core, session: Session, command: Any, topic: Any, holder: Any, _busy: Any) -> None:
         del topic.producers[holder.name]
-        opening._open(core, session, command, topic, may_check=False)
+        producers._open(core, session, command, topic, may_check=False)
 
-    patch.setattr(opening, "_when_holder_is_checked", take_over)
+    patch.setattr(producers, "_when_holder_is_checked", take_over)
 
 
 def a_seek_is_off_by_one(patch: pytest.MonkeyPatch) -> None:

@@ -12,17 +12,20 @@ from spark_pulsar.broker.dispatch.failover import FailoverDispatcher
 from spark_pulsar.broker.dispatch.key_shared.dispatcher import KeySharedDispatcher
 from spark_pulsar.broker.dispatch.key_shared.replay_queues import ReplayQueues
 from spark_pulsar.broker.dispatch.key_shared.selectors import StickySelector
-from spark_pulsar.broker.dispatch.non_persistent import NonPersistentExclusiveDispatcher, NonPersistentSharedDispatcher
+from spark_pulsar.broker.dispatch.non_persistent_dispatch import (
+    NonPersistentExclusiveDispatcher,
+    NonPersistentSharedDispatcher,
+)
 from spark_pulsar.broker.entities import exclusive_access
 from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.entities.exclusive_access import Access
-from spark_pulsar.broker.lifetime import delayed_delivery
-from spark_pulsar.broker.lifetime.delayed_delivery import DelayWatch
+from spark_pulsar.broker.message_lifetime import delayed_delivery
+from spark_pulsar.broker.message_lifetime.delayed_delivery import DelayWatch
 from spark_pulsar.broker.policies import documents
-from spark_pulsar.broker.publishing import deduplication, storing
+from spark_pulsar.broker.publishing import deduplication, storing_entries
 from spark_pulsar.broker.schemas import registry
 from spark_pulsar.broker.topic_log import termination
-from spark_pulsar.broker.topics.non_persistent import publish
+from spark_pulsar.broker.topics.non_persistent_topic import publish
 from spark_pulsar.ledger.state.apply import apply
 from spark_pulsar.ledger.state.delays import Delays
 from spark_pulsar.ledger.state.schemas import SchemaAdded
@@ -322,7 +325,9 @@ def a_non_persistent_entry_is_dropped_for_nothing(patch: pytest.MonkeyPatch) -> 
 
 def non_persistent_entries_wait_for_the_disk(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        storing, "publish", lambda core, producer, sends: core.when_durable(lambda: publish(core, producer, sends))
+        storing_entries,
+        "publish",
+        lambda core, producer, sends: core.when_durable(lambda: publish(core, producer, sends)),
     )
 
 

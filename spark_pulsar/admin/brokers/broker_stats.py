@@ -10,7 +10,7 @@ from spark_pulsar.admin.http import access
 from spark_pulsar.admin.http.answers import Piecewise, json_pieces
 from spark_pulsar.admin.http.calls import ADMIN_PATH, routes
 from spark_pulsar.admin.namespaces.bundle_edges import bundle_of
-from spark_pulsar.admin.namespaces.namespace_life import bundle_edges
+from spark_pulsar.admin.namespaces.namespace_lifecycle import bundle_edges
 from spark_pulsar.admin.topics.topic_stats import topic_stats_in_steps
 from spark_pulsar.model.errors import PulsarError
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from spark_pulsar.admin.http import access
 from spark_pulsar.admin.http.calls import ADMIN_PATH, changes, reads, routes, value_or_empty
 from spark_pulsar.admin.http.refusals import Refused
-from spark_pulsar.admin.namespaces import namespace_life
-from spark_pulsar.admin.namespaces.namespace_life import namespaces_of
+from spark_pulsar.admin.namespaces import namespace_lifecycle
+from spark_pulsar.admin.namespaces.namespace_lifecycle import namespaces_of
 from spark_pulsar.broker.security import revocation
 from spark_pulsar.ledger.state.documents import (
     CLUSTERS,
@@ -214,7 +214,7 @@ def _delete_tenant(core: Core, call: Call) -> Steps[None]:
     _known(core, TENANTS, name, "Tenant doesn't exist")
     for namespace in namespaces_of(core, name) if force else ():
         if namespace in core.state.namespaces:
-            yield from namespace_life.delete_in_steps(core, namespace, force=True)
+            yield from namespace_lifecycle.delete_in_steps(core, namespace, force=True)
     if namespaces_of(core, name):
         raise Refused(409, "The tenant still has active namespaces")
     core.append(DocumentDeleted(TENANTS, name))

@@ -12,7 +12,7 @@ from spark_pulsar.admin.http.calls import ADMIN_PATH, changes, reads, routes
 from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.broker.configuration import dynamic_config
 from spark_pulsar.broker.configuration.dynamic_config import DYNAMIC_KEYS
-from spark_pulsar.broker.upkeep import configuring
+from spark_pulsar.broker.upkeep import configuration_changes
 from spark_pulsar.ledger.state.documents import DYNAMIC_CONFIGURATION
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _name(core: Core, call: Call, verb: str) -> str:
 
 
 def _set(core: Core, call: Call) -> None:
-    configuring.set_key(core, _name(core, call, "update"), call.parts["value"])
+    configuration_changes.set_key(core, _name(core, call, "update"), call.parts["value"])
 
 
 async def _set_or_warn(call: Call) -> Response:
@@ -74,7 +74,7 @@ async def _set_or_warn(call: Call) -> Response:
 
 
 def _delete(core: Core, call: Call) -> None:
-    configuring.delete_key(core, _name(core, call, "delete"))
+    configuration_changes.delete_key(core, _name(core, call, "delete"))
 
 
 ROUTES: Final[Routes] = routes(

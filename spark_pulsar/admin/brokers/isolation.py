@@ -13,7 +13,7 @@ from starlette.responses import PlainTextResponse, Response
 from spark_pulsar.admin.http import access
 from spark_pulsar.admin.http.calls import NAMESPACE_PATH, changes, reads, routes
 from spark_pulsar.admin.http.refusals import Refused
-from spark_pulsar.admin.namespaces.namespace_life import ANTI_AFFINITY, existing, namespaces_of
+from spark_pulsar.admin.namespaces.namespace_lifecycle import ANTI_AFFINITY, existing, namespaces_of
 from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.broker.topics.topic_patterns import matcher
 from spark_pulsar.ledger.state.documents import CLUSTERS, FAILURE_DOMAINS, ISOLATION_POLICIES, DocumentSet

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spark_pulsar.admin.http import access
 from spark_pulsar.admin.http.calls import ADMIN_PATH, reads, routes
 from spark_pulsar.admin.namespaces.bundle_edges import bundle_of
-from spark_pulsar.admin.namespaces.namespace_life import bundle_edges
+from spark_pulsar.admin.namespaces.namespace_lifecycle import bundle_edges
 from spark_pulsar.broker.connections.handshake import SERVER_VERSION
 from spark_pulsar.broker.entities import meters
 

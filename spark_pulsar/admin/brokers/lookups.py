@@ -10,8 +10,8 @@ from spark_pulsar.admin.http import access
 from spark_pulsar.admin.http.calls import reads, routes
 from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.admin.namespaces.bundle_edges import bundle_of
-from spark_pulsar.admin.namespaces.namespace_life import bundle_edges
-from spark_pulsar.admin.topics.topic_life import check_namespace, is_known
+from spark_pulsar.admin.namespaces.namespace_lifecycle import bundle_edges
+from spark_pulsar.admin.topics.topic_lifecycle import check_namespace, is_known
 
 if TYPE_CHECKING:
     from starlette.responses import Response

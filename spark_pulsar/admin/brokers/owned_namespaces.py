@@ -11,7 +11,7 @@ from spark_pulsar.admin.http import access
 from spark_pulsar.admin.http.calls import ADMIN_PATH, reads, routes
 from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.admin.namespaces.bundle_edges import bundle_of
-from spark_pulsar.admin.namespaces.namespace_life import bundle_edges
+from spark_pulsar.admin.namespaces.namespace_lifecycle import bundle_edges
 
 if TYPE_CHECKING:
     from spark_pulsar.admin.http.calls import Call, Routes

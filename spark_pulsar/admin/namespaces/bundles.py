@@ -13,7 +13,7 @@ from spark_pulsar.broker.topics import lifecycle, policy_changes
 from spark_pulsar.model.names import NON_PERSISTENT, PERSISTENT, TopicName
 
 from .bundle_edges import RANGE, Bundle, check_number, find_bundle, hash_of, largest, split_positions, stored_of
-from .namespace_life import bundle_edges, existing
+from .namespace_lifecycle import bundle_edges, existing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

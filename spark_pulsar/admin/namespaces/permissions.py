@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from spark_pulsar.admin.http import access
 from spark_pulsar.admin.http.calls import NAMESPACE_PATH, TOPIC_PATH, changes, reads, routes
 from spark_pulsar.admin.http.refusals import Refused
-from spark_pulsar.admin.topics.topic_life import is_known
+from spark_pulsar.admin.topics.topic_lifecycle import is_known
 from spark_pulsar.broker.security import authorization
 from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.model.policies.permissions import (
@@ -22,7 +22,7 @@ from spark_pulsar.model.policies.permissions import (
 from spark_pulsar.model.policies.permissions import role as read_role
 from spark_pulsar.model.policies.permissions import roles as read_roles
 
-from .namespace_life import existing
+from .namespace_lifecycle import existing
 
 if TYPE_CHECKING:
     from spark_pulsar.admin.http.calls import Call, Routes

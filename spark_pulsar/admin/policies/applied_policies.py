@@ -12,8 +12,8 @@ from spark_pulsar.admin.http import access
 from spark_pulsar.admin.http.calls import NAMESPACE_PATH, TOPIC_PATH, reads, routes
 from spark_pulsar.admin.http.path_names import topic_name
 from spark_pulsar.admin.http.refusals import Refused
-from spark_pulsar.admin.namespaces.namespace_life import existing
-from spark_pulsar.admin.topics.topic_life import check_namespace, is_known
+from spark_pulsar.admin.namespaces.namespace_lifecycle import existing
+from spark_pulsar.admin.topics.topic_lifecycle import check_namespace, is_known
 from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.model.names import PERSISTENT
 from spark_pulsar.model.policies.effective_policies import DESTINATION_STORAGE, MESSAGE_AGE, EffectivePolicies

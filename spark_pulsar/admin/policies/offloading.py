@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from spark_pulsar.admin.http import access
 from spark_pulsar.admin.http.calls import NAMESPACE_PATH, TOPIC_PATH, changes, reads, routes, value_or_empty
 from spark_pulsar.admin.http.refusals import Refused
-from spark_pulsar.admin.namespaces.namespace_life import OLD_OFFLOAD_MEMBERS, existing
-from spark_pulsar.admin.topics import topic_life
+from spark_pulsar.admin.namespaces.namespace_lifecycle import OLD_OFFLOAD_MEMBERS, existing
+from spark_pulsar.admin.topics import topic_lifecycle
 from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.model.limits import LONG
 from spark_pulsar.model.policies.json_values import number
@@ -68,11 +68,11 @@ def _offload(core: Core, call: Call) -> None:
     """Takes a request to offload a topic. Nothing happens, as in an Apache Pulsar without a driver."""
     if call.json() is None:
         raise Refused(400, "messageId is null")
-    topic_life.existing(core, call.topic)
+    topic_lifecycle.existing(core, call.topic)
 
 
 def _status(core: Core, call: Call) -> object:
-    topic_life.existing(core, call.topic)
+    topic_lifecycle.existing(core, call.topic)
     return {"status": "NOT_RUN", "lastError": "", "firstUnoffloadedMessage": _NO_MESSAGE}
 
 

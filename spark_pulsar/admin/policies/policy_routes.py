@@ -21,8 +21,8 @@ from spark_pulsar.admin.http.calls import (
 )
 from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.admin.namespaces import cluster_lists
-from spark_pulsar.admin.namespaces.namespace_life import check_partitions, existing
-from spark_pulsar.admin.topics.topic_life import check_namespace, is_known
+from spark_pulsar.admin.namespaces.namespace_lifecycle import check_partitions, existing
+from spark_pulsar.admin.topics.topic_lifecycle import check_namespace, is_known
 from spark_pulsar.broker.policies.documents import MERGED, merged
 from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.model.errors import InvalidTopicName

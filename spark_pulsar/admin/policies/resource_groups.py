@@ -11,9 +11,9 @@ from spark_pulsar.admin.http import access
 from spark_pulsar.admin.http.answers import warned
 from spark_pulsar.admin.http.calls import ADMIN_PATH, NAMESPACE_PATH, changes, reads, routes
 from spark_pulsar.admin.http.refusals import Refused
-from spark_pulsar.admin.namespaces.namespace_life import existing
+from spark_pulsar.admin.namespaces.namespace_lifecycle import existing
 from spark_pulsar.broker.topics import policy_changes
-from spark_pulsar.broker.upkeep import configuring
+from spark_pulsar.broker.upkeep import configuration_changes
 from spark_pulsar.ledger.state.documents import RESOURCE_GROUPS
 from spark_pulsar.model.policies.json_values import MalformedPolicy
 from spark_pulsar.model.policies.resource_groups import RESOURCE_GROUP, ResourceGroup
@@ -45,7 +45,7 @@ def _set(core: Core, call: Call) -> None:
         raise Refused(400, "resource group: want an object with the rates of the group")
     text = core.state.documents[RESOURCE_GROUPS].get(name)
     before = ResourceGroup() if text is None else ResourceGroup.from_json(json.loads(text))
-    configuring.set_resource_group(core, name, before.updated({} if body is None else body))
+    configuration_changes.set_resource_group(core, name, before.updated({} if body is None else body))
 
 
 def _delete(core: Core, call: Call) -> None:
@@ -55,7 +55,7 @@ def _delete(core: Core, call: Call) -> None:
     for namespace, text in core.state.namespaces.items():
         if quoted in text and policy_changes.of_namespace(core, namespace).get(RESOURCE_GROUP) == name:
             raise Refused(412, "ResourceGroup is in use")
-    configuring.set_resource_group(core, name, None)
+    configuration_changes.set_resource_group(core, name, None)
 
 
 async def _put(call: Call) -> Response:

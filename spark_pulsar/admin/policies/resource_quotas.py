@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from spark_pulsar.admin.http import access
 from spark_pulsar.admin.http.calls import ADMIN_PATH, changes, noted, reads, routes
 from spark_pulsar.admin.http.refusals import Refused
-from spark_pulsar.admin.namespaces.namespace_life import bundle_edges
+from spark_pulsar.admin.namespaces.namespace_lifecycle import bundle_edges
 from spark_pulsar.ledger.state.documents import RESOURCE_QUOTAS, DocumentDeleted, DocumentSet
 from spark_pulsar.model.policies.resource_groups import DEFAULT_QUOTA, resource_quota
 

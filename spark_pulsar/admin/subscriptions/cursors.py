@@ -14,7 +14,7 @@ from spark_pulsar.admin.http.answers import text_map, whole_number
 from spark_pulsar.admin.http.path_names import topic_name
 from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.admin.http.slices import at_once
-from spark_pulsar.admin.topics.topic_life import (
+from spark_pulsar.admin.topics.topic_lifecycle import (
     check_namespace,
     check_stored,
     existing,
@@ -23,7 +23,7 @@ from spark_pulsar.admin.topics.topic_life import (
 )
 from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.entities import subscription as subscriptions
-from spark_pulsar.broker.lifetime import expire_by_time as expire_now
+from spark_pulsar.broker.message_lifetime import expire_by_time as expire_now
 from spark_pulsar.broker.subscriptions import cursor_moves, subscribing
 from spark_pulsar.broker.topics import auto_creation, lifecycle, name_limits, partitions
 from spark_pulsar.ledger.state.cursors.records import CursorPropertiesSet

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from spark_pulsar.admin.http import access
 from spark_pulsar.admin.http.calls import TOPIC_PATH, changes, reads, routes
 from spark_pulsar.admin.http.refusals import Refused
-from spark_pulsar.admin.topics.topic_life import partitions_in_steps
+from spark_pulsar.admin.topics.topic_lifecycle import partitions_in_steps
 from spark_pulsar.model.policies.json_values import truth
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from spark_pulsar.wire.entries.entry_bytes import Entry, parse_entry, text_of
 from spark_pulsar.wire.pulsar_api_pb2 import CompressionType
 
 from .internal_stats import last_confirmed
-from .topic_life import check_namespace, existing, subscription_not_found
+from .topic_lifecycle import check_namespace, existing, subscription_not_found
 
 if TYPE_CHECKING:
     from spark_pulsar.admin.http.calls import Call, Handler, Routes

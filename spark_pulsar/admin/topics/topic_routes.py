@@ -11,12 +11,12 @@ from spark_pulsar.admin.http.calls import TOPIC_PATH, changes, reads, routes, sh
 from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.admin.http.slices import read_in_slices, run_in_slices
 from spark_pulsar.broker.entities import registry
-from spark_pulsar.broker.lifetime import compaction
+from spark_pulsar.broker.message_lifetime import compaction
 from spark_pulsar.broker.subscriptions import cursor_moves
 from spark_pulsar.broker.topic_log import backlog_size, retention, termination
 from spark_pulsar.broker.topics import lifecycle
 
-from . import internal_stats, partitioned_stats, topic_life, topic_stats
+from . import internal_stats, partitioned_stats, topic_lifecycle, topic_stats
 from .messages import id_json
 
 if TYPE_CHECKING:
@@ -32,11 +32,13 @@ if TYPE_CHECKING:
 
 def _list(core: Core, call: Call) -> object:
     parts, with_system = call.parts, call.flag("includeSystemTopic")
-    return topic_life.list_topics(core, parts["domain"], parts["tenant"], parts["namespace"], with_system=with_system)
+    return topic_lifecycle.list_topics(
+        core, parts["domain"], parts["tenant"], parts["namespace"], with_system=with_system
+    )
 
 
 def _list_partitioned(core: Core, call: Call) -> object:
-    return topic_life.list_partitioned(core, call.parts["domain"], call.parts["tenant"], call.parts["namespace"])
+    return topic_lifecycle.list_partitioned(core, call.parts["domain"], call.parts["tenant"], call.parts["namespace"])
 
 
 def _partitions_in(call: Call) -> tuple[int, dict[str, str]]:
@@ -48,7 +50,7 @@ def _partitions_in(call: Call) -> tuple[int, dict[str, str]]:
 
 
 def _get_partitions(core: Core, call: Call) -> object:
-    return topic_life.partition_metadata(core, call.topic, may_be_created=call.flag("checkAllowAutoCreation"))
+    return topic_lifecycle.partition_metadata(core, call.topic, may_be_created=call.flag("checkAllowAutoCreation"))
 
 
 async def _wanted(call: Call, topics: Iterable[Topic]) -> topic_stats.Wanted:
@@ -82,7 +84,7 @@ async def _find_oldest(call: Call, topics: Iterable[Topic]) -> None:
 
 
 async def _stats(call: Call) -> Response:
-    topic = topic_life.existing(call.core, call.topic)
+    topic = topic_lifecycle.existing(call.core, call.topic)
     await _find_oldest(call, [topic])
     steps = topic_stats.topic_stats_in_steps(call.core, topic, await _wanted(call, [topic]))
     return await json_answer(await read_in_slices(steps))
@@ -92,9 +94,9 @@ async def _partitioned_stats(call: Call) -> Response:
     core, name = call.core, call.topic
     known = core.state.partitioned.get(name.full)
     if known is None:
-        topic_life.check_namespace(core, name)
+        topic_lifecycle.check_namespace(core, name)
         raise Refused(404, f"Partitioned Topic {name} not found")
-    topics = await read_in_slices(topic_life.partitions_in_steps(core, name))
+    topics = await read_in_slices(topic_lifecycle.partitions_in_steps(core, name))
     await _find_oldest(call, topics)
     per_partition = call.query.get("perPartition", "true").lower() != "false"
     wanted = await _wanted(call, topics)
@@ -103,7 +105,7 @@ async def _partitioned_stats(call: Call) -> Response:
 
 
 def _internal_stats(core: Core, call: Call) -> Steps[object]:
-    return internal_stats.internal_stats(topic_life.existing(core, call.topic), metadata=call.flag("metadata"))
+    return internal_stats.internal_stats(topic_lifecycle.existing(core, call.topic), metadata=call.flag("metadata"))
 
 
 def _partitioned_internal_stats(core: Core, call: Call) -> Steps[object]:
@@ -111,7 +113,7 @@ def _partitioned_internal_stats(core: Core, call: Call) -> Steps[object]:
     known = core.state.partitioned.get(name.full)
     if known is None:
         raise Refused(404, f"Partitioned Topic {name} not found")
-    topics = yield from topic_life.partitions_in_steps(core, name)
+    topics = yield from topic_lifecycle.partitions_in_steps(core, name)
     stats: dict[str, Any] = {}
     for topic in topics:
         if core.topics.get(topic.full_name) is not topic:
@@ -124,7 +126,7 @@ def _delete_property(core: Core, call: Call) -> None:
     name, key = call.topic, call.query.get("key")
     if key is None:
         raise Refused(412, "Which property? Name it as ?key=NAME")
-    topic_life.change_properties(core, name, {}, removed=key)
+    topic_lifecycle.change_properties(core, name, {}, removed=key)
 
 
 # ---- changes of a topic ------------------------------------------------------------------------------------------
@@ -136,14 +138,14 @@ def _terminate(core: Core, call: Call) -> dict[str, Any]:
     _check_persistent(name)
     if registry.partition_count(core, name) is not None:
         raise Refused(405, "Termination of a partitioned topic is not allowed")
-    return _end(core, topic_life.existing(core, name))
+    return _end(core, topic_lifecycle.existing(core, name))
 
 
 def _terminate_partitions(core: Core, call: Call) -> Steps[dict[str, Any]]:
     """Terminates all partitions; 200 with the id of the last message of each, by its number."""
     name = call.topic
     _check_persistent(name)
-    topic_life.check_namespace(core, name)
+    topic_lifecycle.check_namespace(core, name)
     if registry.partition_count(core, name) is None:
         raise Refused(
             405,
@@ -151,7 +153,7 @@ def _terminate_partitions(core: Core, call: Call) -> Steps[dict[str, Any]]:
             "terminate commands",
         )
     ended: dict[str, Any] = {}
-    for topic in (yield from topic_life.partitions_in_steps(core, name)):
+    for topic in (yield from topic_lifecycle.partitions_in_steps(core, name)):
         if core.topics.get(topic.full_name) is topic:
             ended[str(topic.partition)] = _end(core, topic)
         yield
@@ -165,7 +167,7 @@ def _of_each(action: Callable[[Core, Topic], object], check: Callable[[TopicName
         name = call.topic
         if check is not None:
             check(name)
-        for topic in (yield from topic_life.partitions_in_steps(core, name)):
+        for topic in (yield from topic_lifecycle.partitions_in_steps(core, name)):
             if core.topics.get(topic.full_name) is topic:
                 action(core, topic)
             yield
@@ -179,7 +181,7 @@ def _check_truncatable(name: TopicName) -> None:
 
 
 def _check_compactable(name: TopicName) -> None:
-    topic_life.check_stored(name, "Compaction")
+    topic_lifecycle.check_stored(name, "Compaction")
 
 
 def _trim(core: Core, topic: Topic) -> None:
@@ -190,14 +192,14 @@ def _trim(core: Core, topic: Topic) -> None:
 def _compaction_status(core: Core, call: Call) -> object:
     """Answers the outcome of the last compaction since the start of the broker."""
     _check_compactable(call.topic)
-    status, error = compaction.status(core, topic_life.existing(core, call.topic))
+    status, error = compaction.status(core, topic_lifecycle.existing(core, call.topic))
     return {"status": status, "lastError": error}
 
 
 def _create_missed(core: Core, call: Call) -> Steps[None]:
     """Creates the partitions of a partitioned topic that are missing."""
     name = call.topic
-    topic_life.check_namespace(core, name)
+    topic_lifecycle.check_namespace(core, name)
     known = core.state.partitioned.get(name.full)
     if known is None:
         raise Refused(404, f"Topic {name} does not exist")
@@ -217,31 +219,31 @@ _DOMAIN: Final = "admin/v2/{domain}/{tenant}/{namespace}"
 
 
 def _create(core: Core, call: Call) -> None:
-    topic_life.create(core, call.topic, text_map(call.json(), "properties"))
+    topic_lifecycle.create(core, call.topic, text_map(call.json(), "properties"))
 
 
 def _delete(core: Core, call: Call) -> None:
-    topic_life.delete(core, call.topic, force=call.flag("force"))
+    topic_lifecycle.delete(core, call.topic, force=call.flag("force"))
 
 
 def _create_partitioned(core: Core, call: Call) -> object:
-    return topic_life.create_partitioned_in_steps(core, call.topic, *_partitions_in(call))
+    return topic_lifecycle.create_partitioned_in_steps(core, call.topic, *_partitions_in(call))
 
 
 def _grow(core: Core, call: Call) -> object:
-    return topic_life.grow_in_steps(core, call.topic, _partitions_in(call)[0])
+    return topic_lifecycle.grow_in_steps(core, call.topic, _partitions_in(call)[0])
 
 
 def _delete_partitioned(core: Core, call: Call) -> object:
-    return topic_life.delete_partitioned_in_steps(core, call.topic, force=call.flag("force"))
+    return topic_lifecycle.delete_partitioned_in_steps(core, call.topic, force=call.flag("force"))
 
 
 def _properties(core: Core, call: Call) -> object:
-    return topic_life.properties(core, call.topic)
+    return topic_lifecycle.properties(core, call.topic)
 
 
 def _change_properties(core: Core, call: Call) -> None:
-    topic_life.change_properties(core, call.topic, text_map(call.json(), "properties"))
+    topic_lifecycle.change_properties(core, call.topic, text_map(call.json(), "properties"))
 
 
 _LOOKUP: Final = access.topic("LOOKUP")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spark_pulsar.admin.http.slices import finish
 from spark_pulsar.broker.entities import exclusive_access, meters
 from spark_pulsar.broker.entities.topic import OpenTransactions
-from spark_pulsar.broker.lifetime import delayed_delivery
+from spark_pulsar.broker.message_lifetime import delayed_delivery
 from spark_pulsar.broker.subscriptions.consumer_stats import timestamp
 from spark_pulsar.broker.topic_log import backlog_size
 from spark_pulsar.ledger.state.compaction import Compaction

@@ -12,7 +12,7 @@ from spark_pulsar.broker.turn.effects import SendMessages
 from spark_pulsar.model.positions.ids import Position
 from spark_pulsar.wire.entries.chunks import chunks_among
 
-from .reading import EntryReader
+from .entry_reading import EntryReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

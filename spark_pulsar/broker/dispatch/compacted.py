@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_pulsar.broker.lifetime.ttl import first_fresh
+from spark_pulsar.broker.message_lifetime.ttl import first_fresh
 from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.state.compaction import SOURCE
 from spark_pulsar.model.positions.ids import Position
 
 from .base import fit
+from .entry_reading import EntryReader
 from .exclusive import ExclusiveDispatcher
-from .reading import EntryReader
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.consumer import Consumer

@@ -12,7 +12,7 @@ from .failover import FailoverDispatcher
 from .key_shared.classic import ClassicKeySharedDispatcher
 from .key_shared.dispatcher import KeySharedDispatcher
 from .key_shared.selectors import AutoSplitSelector, ConsistentHashSelector, StickySelector
-from .non_persistent import (
+from .non_persistent_dispatch import (
     NonPersistentExclusiveDispatcher,
     NonPersistentFailoverDispatcher,
     NonPersistentKeySharedDispatcher,

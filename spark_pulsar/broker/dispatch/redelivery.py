@@ -9,14 +9,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.broker.lifetime import delayed_delivery
+from spark_pulsar.broker.message_lifetime import delayed_delivery
 from spark_pulsar.ledger.state.cursors.records import CursorRedelivered
 from spark_pulsar.model.positions.ids import Position
 from spark_pulsar.model.positions.ranges import RangeSet
 
 from .base import Dispatcher
 from .chunks import ChunkBook
-from .reading import EntryReader
+from .entry_reading import EntryReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_pulsar.broker.lifetime.ttl import fresh_part
+from spark_pulsar.broker.message_lifetime.ttl import fresh_part
 
 from .base import fit
 from .chunks import uuid_of

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from spark_pulsar.broker.entities import producer as producers
 from spark_pulsar.broker.entities.features import QuotaWatch
 from spark_pulsar.broker.entities.topic import NEVER_BYTES
-from spark_pulsar.broker.lifetime import expire_by_time
+from spark_pulsar.broker.message_lifetime import expire_by_time
 from spark_pulsar.broker.subscriptions import cursor_moves
 from spark_pulsar.broker.topic_log import backlog_size
 from spark_pulsar.broker.topic_log.entry_timestamps import time_in

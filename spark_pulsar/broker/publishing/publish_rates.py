@@ -24,7 +24,7 @@ from spark_pulsar.ledger.state.documents import RESOURCE_GROUPS
 from spark_pulsar.model.policies.effective_policies import PublishRate
 from spark_pulsar.model.policies.resource_groups import ResourceGroup
 
-from . import pending_publishes, storing
+from . import pending_publishes, storing_entries
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities import features
@@ -141,7 +141,7 @@ class PublishLimit:
 
     def _pass_on(self, producer: Producer, sends: SendRun) -> None:
         if self.onward is None:
-            storing.accept(self._core, producer, sends)
+            storing_entries.accept(self._core, producer, sends)
         else:
             self.onward.accept(producer, sends)
 
@@ -150,7 +150,7 @@ class PublishLimit:
         self._buckets[0].spend(believable_messages(sum(sends.message_counts), size_bytes))
         self._buckets[1].spend(size_bytes)
         if self.onward is None:
-            storing.accept(self._core, producer, sends)
+            storing_entries.accept(self._core, producer, sends)
         else:
             self.onward._store_at_once(producer, sends)
 

@@ -37,7 +37,7 @@ from spark_pulsar.model.column_store import column_of
 from spark_pulsar.wire.entries.delays import delays_in
 from spark_pulsar.wire.sends.send_runs import SendRun
 
-from . import deduplication, pending_publishes, storing
+from . import deduplication, pending_publishes, storing_entries
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
@@ -104,7 +104,7 @@ def _store_each(core: Core, session: Session, columnar_sends: ColumnarSends) -> 
         if not session.open:  # one of them was for a producer that is not open
             return
         run = SendRun(producer_id, columnar_sends.buffer, sequence_id, messages, start, end)
-        storing.on_sends(core, session, SendsReceived(session.session_id, run))
+        storing_entries.on_sends(core, session, SendsReceived(session.session_id, run))
 
 
 def _store(core: Core, session: Session, producer_rows: Column, columnar_sends: ColumnarSends) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_pulsar.broker.lifetime import compaction
+from spark_pulsar.broker.message_lifetime import compaction
 from spark_pulsar.broker.topic_log import entry_lookup
 from spark_pulsar.model.errors import MetadataError, UnknownError
 from spark_pulsar.model.positions.ids import MessageId

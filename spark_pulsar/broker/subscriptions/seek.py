@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from spark_pulsar.broker.connections import handshake
 from spark_pulsar.broker.entities import subscription as subscriptions
-from spark_pulsar.broker.lifetime import compaction
+from spark_pulsar.broker.message_lifetime import compaction
 from spark_pulsar.broker.topic_log import disk_full, retention, time_search
 from spark_pulsar.ledger.state.cursors.records import CursorAcked, CursorReset
 from spark_pulsar.model.errors import MetadataError, PulsarError, UnknownError

@@ -9,7 +9,7 @@ from spark_pulsar.broker.dispatch.key_shared.dispatcher import KeySharedDispatch
 from spark_pulsar.broker.dispatch.limits import subscribe_rates
 from spark_pulsar.broker.entities.consumer import Consumer
 from spark_pulsar.broker.entities.subscription import Subscription, check_subscription_name, disconnect, type_name
-from spark_pulsar.broker.lifetime import compaction
+from spark_pulsar.broker.message_lifetime import compaction
 from spark_pulsar.broker.schemas import admission, registry
 from spark_pulsar.broker.security import revocation
 from spark_pulsar.broker.topic_log import damage, disk_full, retention, termination

@@ -18,7 +18,7 @@ from spark_pulsar.model.errors import NotAllowed, PersistenceError, ServiceNotRe
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.positions.ids import EARLIEST, Position
 
-from . import name_limits, non_persistent, partitions, policy_changes
+from . import name_limits, non_persistent_topic, partitions, policy_changes
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def create(core: Core, name: TopicName, properties: Mapping[str, str] | None = None) -> Topic:
     """Creates a topic that does not exist, with its first ledger. NotAllowed above the namespace's limit (TN-10),
     PersistenceError when its policy wants more copies than there can be, InvalidTopicName when the name is too long."""
-    non_persistent.check_enabled(core, name)
+    non_persistent_topic.check_enabled(core, name)
     check_copies(core, name)
     name_limits.check_topic(name)
     if core.being_deleted and name.base.full in core.being_deleted:
@@ -41,7 +41,7 @@ def create(core: Core, name: TopicName, properties: Mapping[str, str] | None = N
 
 def _create(core: Core, name: TopicName, properties: Mapping[str, str] | None = None) -> Topic:
     if not name.is_persistent:
-        topic = Topic(core, name, non_persistent.volatile_state(core, name, properties or {}), EARLIEST)
+        topic = Topic(core, name, non_persistent_topic.volatile_state(core, name, properties or {}), EARLIEST)
         core.non_persistent.add(topic)
         core.monitors.adopt_non_persistent(topic)
         return topic
@@ -182,7 +182,7 @@ def create_subscription(
     if limit and len(topic.subscriptions) >= limit:
         raise NotAllowed(f"Exceed the maximum number of subscriptions of the topic: {topic.name}")
     if topic.non_persistent is not None:
-        return non_persistent.create_subscription(core, topic, name, properties)
+        return non_persistent_topic.create_subscription(core, topic, name, properties)
     return _create_durable(core, topic, name, mark_delete, properties)
 
 

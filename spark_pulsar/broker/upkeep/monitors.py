@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.dispatch.limits import dispatch_rates
 from spark_pulsar.broker.entities import registry
-from spark_pulsar.broker.lifetime import compaction, delayed_delivery, ttl
+from spark_pulsar.broker.message_lifetime import compaction, delayed_delivery, ttl
 from spark_pulsar.broker.publishing import backlog_quota, deduplication, publish_rates
 from spark_pulsar.broker.topic_log import retention
 from spark_pulsar.broker.topic_log.rollover import RollQueue

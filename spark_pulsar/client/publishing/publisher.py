@@ -22,7 +22,7 @@ from spark_pulsar.client.errors import (
     naming_topic,
 )
 from spark_pulsar.client.lookup import TopicDirectory
-from spark_pulsar.client.publishing.producer_line import ProducerLine, SentEntry
+from spark_pulsar.client.publishing.attached_producer import ProducerLine, SentEntry
 from spark_pulsar.client.publishing.refusals import described, is_final, is_too_large, judged, last_id_of
 from spark_pulsar.model.errors import ProducerBusy, PulsarError
 from spark_pulsar.model.limits import FRAME_PADDING_BYTES

@@ -4,7 +4,7 @@
 from typing import Final
 
 from spark_pulsar.client.errors import ConnectionLost
-from spark_pulsar.client.publishing.producer_line import SentEntry
+from spark_pulsar.client.publishing.attached_producer import SentEntry
 from spark_pulsar.model.errors import ChecksumFailed, MetadataError, NotAllowed, PulsarError
 from spark_pulsar.wire.entries.entry_bytes import Checksum, Entry, parse_entry
 

@@ -5,7 +5,7 @@ from typing import Final
 from spark_pulsar.client.connections.pipelined_requests import PipelinedRequest
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.lookup import TopicDirectory
-from spark_pulsar.client.reading.attachments import Attachment, InitialPosition
+from spark_pulsar.client.reading.attached_consumers import Attachment, InitialPosition
 from spark_pulsar.client.reading.positions import is_beginning
 from spark_pulsar.model.errors import ConsumerBusy, NotAllowed, PulsarError
 from spark_pulsar.model.positions.ids import LATEST_ID, MessageId, Position

@@ -18,8 +18,8 @@ from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import ClientClosed, ConnectionLost, EndNotReached, naming_topic
 from spark_pulsar.client.lookup import TopicDirectory
 from spark_pulsar.client.reader_types import holds_back, is_refused_type
-from spark_pulsar.client.reading.attachments import last_message_id, reader_name
-from spark_pulsar.client.reading.held_back import HeldBack
+from spark_pulsar.client.reading.attached_consumers import last_message_id, reader_name
+from spark_pulsar.client.reading.delivery_proof import HeldBack
 from spark_pulsar.client.reading.inbox import Inbox, SharedInbox
 from spark_pulsar.client.reading.permits import Permits
 from spark_pulsar.model.errors import NotAllowed, PulsarError

@@ -38,7 +38,7 @@ from spark_pulsar.model.errors import TopicNotFound
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from spark_pulsar.client.reading.attachments import InitialPosition
+    from spark_pulsar.client.reading.attached_consumers import InitialPosition
     from spark_pulsar.connector.admission.lookahead import LookAhead
     from spark_pulsar.connector.micro_batches.small_batches import SmallBatches
 

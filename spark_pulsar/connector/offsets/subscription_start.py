@@ -17,7 +17,7 @@ from spark_pulsar.connector.positions import ReadPosition
 from spark_pulsar.model.errors import ConsumerBusy, NotAllowed, SubscriptionNotFound
 
 if TYPE_CHECKING:
-    from spark_pulsar.client.reading.attachments import InitialPosition
+    from spark_pulsar.client.reading.attached_consumers import InitialPosition
 
 
 def subscribe(client: PulsarClient, topics: Sequence[str], options: Options, initial: InitialPosition) -> None:

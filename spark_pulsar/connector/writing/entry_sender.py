@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.client.clock import wall_ms
 from spark_pulsar.client.errors import EncryptionKeyError, MessageTooLarge
-from spark_pulsar.client.publishing.producer_line import SentEntry
+from spark_pulsar.client.publishing.attached_producer import SentEntry
 from spark_pulsar.client.publishing.publisher import Publisher
 from spark_pulsar.connector.options.encryption import ACTION, SEND, needing_cryptography
 from spark_pulsar.connector.options.options import Options

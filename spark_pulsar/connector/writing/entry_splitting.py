@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from spark_pulsar.client.publishing.producer_line import SentEntry
+from spark_pulsar.client.publishing.attached_producer import SentEntry
 from spark_pulsar.wire.entries.batch_items import portions_of
 from spark_pulsar.wire.entries.compression import compress, decompress
 from spark_pulsar.wire.entries.entry_bytes import build_entry, parse_entry

@@ -25,7 +25,7 @@ from .message_ids import WebSocketMessageId
 from .opened_bytes import MAX_OPENED_BYTES
 from .outbox import BAD_DATA, SERVICE_RESTART, TOO_LARGE, UNEXPECTED
 from .parameters import invalid
-from .subscribed import Arrived, Subscribed
+from .protocol_consumer import Arrived, Subscribed
 
 if TYPE_CHECKING:
     from spark_pulsar.model.names import TopicName

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from spark_pulsar.wire.protocol.frames import Frame
 
     from .outbox import Outbox
+    from .protocol_consumer import Arrived
     from .session import Session
-    from .subscribed import Arrived
 
 
 class DeadLetters:

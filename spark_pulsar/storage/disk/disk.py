@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from spark_pulsar.storage.disk import portable
+from spark_pulsar.storage.disk import system_calls
 
 _MAX_BUFFERS: Final = 512
 _FILL_BYTES: Final = 1 << 20
@@ -95,11 +95,11 @@ class Disk:
     def read_from_memory(self, fd: int, size: int, offset: int) -> bytes | None:
         """`size` bytes at `offset` if the system has the first and the last of them in memory, else None, also when
         they cannot be read. Pages written one after the other leave memory like that too, so this hardly ever waits."""
-        if not portable.IN_MEMORY:
+        if not system_calls.IN_MEMORY:
             return None
         byte = bytearray(1)
         try:
-            if any(os.preadv(fd, [byte], at, portable.IN_MEMORY) != 1 for at in (offset, offset + size - 1)):
+            if any(os.preadv(fd, [byte], at, system_calls.IN_MEMORY) != 1 for at in (offset, offset + size - 1)):
                 return None
             data = os.pread(fd, size, offset)
         except OSError:
@@ -116,8 +116,8 @@ class Disk:
         Write and fdatasync are one system call (RWF_DSYNC): that is one hand-over of the interpreter lock less, on
         the path that every receipt waits for. They are two where the system has no such call.
         """
-        end = self._write(fd, buffers, offset, portable.SYNCED_WRITE)
-        if not portable.SYNCED_WRITE:
+        end = self._write(fd, buffers, offset, system_calls.SYNCED_WRITE)
+        if not system_calls.SYNCED_WRITE:
             self.sync(fd)
         return end
 
@@ -126,12 +126,12 @@ class Disk:
         while at < len(buffers):
             some = buffers[at : at + _MAX_BUFFERS]
             wanted = sum(map(len, some))
-            written = portable.write_buffers(fd, some, offset, flags)
+            written = system_calls.write_buffers(fd, some, offset, flags)
             if written < wanted:
                 rest = memoryview(some[0] if len(some) == 1 else b"".join(some))[written:]
                 while rest:
                     offset += written
-                    written = portable.write_buffers(fd, [rest], offset, flags)
+                    written = system_calls.write_buffers(fd, [rest], offset, flags)
                     rest = rest[written:]
             offset += written
             at += _MAX_BUFFERS
@@ -139,25 +139,25 @@ class Disk:
 
     def sync(self, fd: int) -> None:
         """Makes the data of a file, and the metadata needed to read it, durable."""
-        portable.sync_data(fd)
+        system_calls.sync_data(fd)
 
     def sync_directory(self, path: Path) -> None:
         """Makes names created, renamed or removed in a directory durable (DUR-9)."""
         held = self._held.get(path)
         if held is not None:
-            portable.sync_names(held)
+            system_calls.sync_names(held)
             return
         with self._parent(path) as parent:
             name = path if parent is None else path.name
             fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=parent)
         try:
-            portable.sync_names(fd)
+            system_calls.sync_names(fd)
         finally:
             os.close(fd)
 
     def preallocate(self, fd: int, size: int) -> None:
         """Reserves the space of a file of `size` bytes, so that later writes inside cannot fail for lack of it."""
-        portable.allocate(fd, size)
+        system_calls.allocate(fd, size)
 
     def fill_zeros(self, fd: int, start: int, end: int) -> None:
         """Writes zeros over a range, so that later writes there change no metadata."""

@@ -11,7 +11,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
-from spark_pulsar.storage.disk.direct import DirectWriter
+from spark_pulsar.storage.disk.direct_writes import DirectWriter
 from spark_pulsar.storage.disk.disk import Buffer, Disk
 from spark_pulsar.storage.disk.layout import Layout
 

@@ -21,12 +21,12 @@ from spark_pulsar.storage.checkpoint.checkpoint import JournalMark
 from spark_pulsar.storage.checkpoint.copy import refuse_lost_rows
 from spark_pulsar.storage.checkpoint.inventory import Inventory
 from spark_pulsar.storage.checkpoint.read_only import CannotRead, unchanged
+from spark_pulsar.storage.disk.directory_lock import lock_for_reading, unsafe
 from spark_pulsar.storage.disk.disk import Disk
-from spark_pulsar.storage.disk.held import lock_for_reading, unsafe
 from spark_pulsar.storage.disk.layout import Layout
+from spark_pulsar.storage.journal.group_search import Hole, mapped
 from spark_pulsar.storage.journal.groups import SEGMENT_HEADER_BYTES, parse_segment_header, whole_groups
 from spark_pulsar.storage.journal.run_index import RunIndex
-from spark_pulsar.storage.journal.walk import Hole, mapped
 from spark_pulsar.storage.ledgers.files import BlockTable, Extent, gaps, load_table, parse_block, usable_table
 from spark_pulsar.storage.ledgers.lost_entries import LostEntries
 from spark_pulsar.storage.recovery.leftovers import leftovers

@@ -25,8 +25,8 @@ from spark_pulsar.ledger.state.damage import DamageAccepted, TopicDamaged
 from spark_pulsar.ledger.state.durable_state import CounterSet, DurableState
 from spark_pulsar.ledger.storage import StorageError
 from spark_pulsar.storage.checkpoint.checkpoint import Checkpoint, opened_database
+from spark_pulsar.storage.disk.directory_lock import lock_for_writing, refuse_unsafe
 from spark_pulsar.storage.disk.disk import Disk
-from spark_pulsar.storage.disk.held import lock_for_writing, refuse_unsafe
 from spark_pulsar.storage.disk.layout import Layout, database_files
 from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.storage.ledgers.files import Extent, footer_bytes, load_table, usable_table

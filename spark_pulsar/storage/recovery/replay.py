@@ -22,10 +22,10 @@ from spark_pulsar.ledger.state.lossy_replay import LossyReplay
 from spark_pulsar.ledger.storage import RecoveryReport, StorageDamaged, StorageVersionUnknown
 from spark_pulsar.storage.checkpoint.checkpoint import JournalMark
 from spark_pulsar.storage.disk.layout import Layout
+from spark_pulsar.storage.journal.group_search import Hole, Replay, ReplayedSegment, mapped, walk_journal
 from spark_pulsar.storage.journal.groups import Group, records_of
 from spark_pulsar.storage.journal.run_index import RunIndex
 from spark_pulsar.storage.journal.salvage import SalvagedGroup, salvage_group
-from spark_pulsar.storage.journal.walk import Hole, Replay, ReplayedSegment, mapped, walk_journal
 from spark_pulsar.storage.ledgers.files import Extent, gaps
 
 

@@ -13,10 +13,10 @@ from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.storage.checkpoint.checkpoint import JournalMark
 from spark_pulsar.storage.disk.disk import TAKES_NO_MORE, Disk
 from spark_pulsar.storage.disk.layout import Layout
+from spark_pulsar.storage.journal.group_search import Replay, ReplayedSegment, mapped
 from spark_pulsar.storage.journal.groups import GROUP_HEADER_BYTES, group_header_bytes, read_group, records_of
 from spark_pulsar.storage.journal.run_index import RunIndex
 from spark_pulsar.storage.journal.segments import Segment, SegmentFiles
-from spark_pulsar.storage.journal.walk import Replay, ReplayedSegment, mapped
 from spark_pulsar.storage.ledgers.files import Extent, gaps, usable_table
 
 _COPIED_BYTES: Final = 1024 * 1024

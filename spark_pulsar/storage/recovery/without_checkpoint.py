@@ -12,8 +12,8 @@ from spark_pulsar.ledger.state.apply import decode_record
 from spark_pulsar.ledger.state.ledgers import LedgerOpened
 from spark_pulsar.ledger.state.topics import TopicCreated
 from spark_pulsar.storage.disk.layout import Layout
+from spark_pulsar.storage.journal.group_search import mapped
 from spark_pulsar.storage.journal.groups import SEGMENT_HEADER_BYTES, parse_segment_header, records_of, whole_groups
-from spark_pulsar.storage.journal.walk import mapped
 from spark_pulsar.storage.ledgers.files import whole_blocks
 
 _MOST_SPANS = 20

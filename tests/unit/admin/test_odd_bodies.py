@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from spark_pulsar.admin.app import ROUTES
-from spark_pulsar.admin.namespaces import namespace_life
+from spark_pulsar.admin.namespaces import namespace_lifecycle
 from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.topics.name_limits import MAX_NAME_LENGTH
 from spark_pulsar.ledger.state.documents import NamespaceSet
@@ -25,9 +25,9 @@ ODD: tuple[Any, ...] = (
 )
 MEMBERS = sorted(
     {
-        *namespace_life._FRESH,
-        *namespace_life._BY_CLUSTER,
-        *namespace_life._KEPT,
+        *namespace_lifecycle._FRESH,
+        *namespace_lifecycle._BY_CLUSTER,
+        *namespace_lifecycle._KEPT,
         *(policy.member for policy in policy_table.POLICIES),
     }
     | {"unknown"}
@@ -56,7 +56,7 @@ def test_a_namespace_is_made_with_members_of_any_shape_or_refused(member: str) -
     core = World().core
     for odd in ODD:
         try:
-            wanted = namespace_life._wanted(core, "public/new", {member: odd})
+            wanted = namespace_lifecycle._wanted(core, "public/new", {member: odd})
         except PulsarError:
             continue
         assert documents.stored(json.dumps(wanted)).notes == (), (member, odd)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spark_pulsar.broker.lifetime import compaction
+from spark_pulsar.broker.message_lifetime import compaction
 from spark_pulsar.model.positions.ids import Position
 from spark_pulsar.wire.entries.compression import compress
 from spark_pulsar.wire.entries.entry_bytes import build_entry, parse_entry

@@ -13,7 +13,7 @@ from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.model.positions.ids import Position
 from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, FeatureFlags
-from tests.unit.broker.lifetime.test_delayed_delivery import later, shared
+from tests.unit.broker.message_lifetime.test_delayed_delivery import later, shared
 from tests.unit.broker.transacting import ON, begin
 from tests.unit.broker.world import KEPT, QUIET, START_MS, TOPIC, Client, World, entry
 

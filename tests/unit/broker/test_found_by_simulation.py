@@ -1,7 +1,7 @@
 """Smallest forms of what the simulation found."""
 
 from spark_pulsar.broker.entities.core import Core
-from spark_pulsar.broker.lifetime import expire_by_time
+from spark_pulsar.broker.message_lifetime import expire_by_time
 from spark_pulsar.broker.subscriptions import cursor_moves
 from spark_pulsar.broker.topics import lifecycle, policy_changes
 from spark_pulsar.ledger.state.durable_state import CounterSet

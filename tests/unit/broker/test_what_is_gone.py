@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.admin.topics import topic_life
+from spark_pulsar.admin.topics import topic_lifecycle
 from spark_pulsar.broker.entities import session as sessions
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies.effective_policies import InactiveTopicPolicy
@@ -52,7 +52,7 @@ def come_and_go(world: World, client: Client, numbers: range) -> None:
         client.take_all()
         client.open_consumer(consumer_id=number, topic=topic)
         world.advance(1_000)
-        world.ask(lambda core, topic=topic: topic_life.delete(core, TopicName.parse(topic), force=True))  # type: ignore[misc]
+        world.ask(lambda core, topic=topic: topic_lifecycle.delete(core, TopicName.parse(topic), force=True))  # type: ignore[misc]
         world.advance(1)
         client.take_all()
 
@@ -63,7 +63,7 @@ def test_producers_that_the_broker_closes_are_known_for_a_while(monkeypatch: pyt
     client = world.connect()
     for number in range(1, 6):
         client.open_producer(producer_id=number, name=None)
-    world.ask(lambda core: topic_life.delete(core, TopicName.parse(TOPIC), force=True))
+    world.ask(lambda core: topic_lifecycle.delete(core, TopicName.parse(TOPIC), force=True))
     assert list(world.core.sessions[client.session_id].dropped_producers) == [3, 4, 5]
     client.take_all()
     client.publish(5, entry("x"))

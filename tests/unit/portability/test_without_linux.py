@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pulsar
 
-from spark_pulsar.storage.disk import portable
+from spark_pulsar.storage.disk import system_calls
 from spark_pulsar.testing.process import BrokerProcess
 
 MODULE = "tests.unit.portability.without_linux"
@@ -50,12 +50,12 @@ def test_a_broker_stores_restarts_and_the_connector_reads(tmp_path: Path) -> Non
 def test_the_twins_do_what_the_calls_do(tmp_path: Path) -> None:
     fd = os.open(tmp_path / "file", os.O_CREAT | os.O_RDWR)
     try:
-        assert portable._write_joined(fd, [b"ab", memoryview(b"cd")], 3) == 4
-        portable._fill(fd, 3_000_000)
+        assert system_calls._write_joined(fd, [b"ab", memoryview(b"cd")], 3) == 4
+        system_calls._fill(fd, 3_000_000)
         assert os.fstat(fd).st_size == 3_000_000
         assert os.pread(fd, 8, 0) == b"\0\0\0abcd\0"
-        portable._fill(fd, 10)  # shorter than the file: nothing to do
+        system_calls._fill(fd, 10)  # shorter than the file: nothing to do
         assert os.fstat(fd).st_size == 3_000_000
-        portable._sync_all(fd)
+        system_calls._sync_all(fd)
     finally:
         os.close(fd)

@@ -8,8 +8,8 @@ import pytest
 
 from spark_pulsar.server.disk_watch import HANGS_AFTER_S, SLOW_AFTER_S, DiskWatch
 from spark_pulsar.storage.disk.disk import Disk
+from spark_pulsar.storage.disk.pending_operations import Underway, WatchedDisk
 from spark_pulsar.storage.disk.threads import JOURNAL_THREAD
-from spark_pulsar.storage.disk.underway import Underway, WatchedDisk
 
 
 class World:

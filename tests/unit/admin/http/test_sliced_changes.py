@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spark_pulsar.admin.http import slices
-from spark_pulsar.admin.topics import topic_life
+from spark_pulsar.admin.topics import topic_lifecycle
 from spark_pulsar.broker.topics import auto_creation, lifecycle
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.names import TopicName
@@ -125,7 +125,7 @@ def test_others_are_served_while_a_change_is_made_and_topics_go(
 
 
 def test_a_topic_that_is_created_by_two_at_once(world: World, between: Between) -> None:
-    between.at(COUNT + 2, lambda core: topic_life.create_partitioned(core, TOPIC, 3, {}))
+    between.at(COUNT + 2, lambda core: topic_lifecycle.create_partitioned(core, TOPIC, 3, {}))
     status, _, _ = call(world, "PUT", f"{BASE}/p/partitions", str(COUNT).encode())
     assert (status, partitions(world)) == (409, 3)
 
@@ -141,14 +141,14 @@ def test_partitions_that_somebody_else_creates_first(world: World, between: Betw
 @pytest.mark.parametrize("body", [b"20", b"9"])
 def test_a_topic_that_two_make_larger_at_once(world: World, between: Between, body: bytes) -> None:
     make(world, 5)
-    between.at(between.slices + 8, lambda core: topic_life.grow(core, TOPIC, 12))
+    between.at(between.slices + 8, lambda core: topic_lifecycle.grow(core, TOPIC, 12))
     assert call(world, "POST", f"{BASE}/p/partitions", body)[0] == 204
     assert not between.refused
     assert partitions(world) == max(12, int(body))
 
 
 def test_a_topic_that_is_deleted_while_it_is_made(world: World, between: Between) -> None:
-    between.at(2 * COUNT + 5, lambda core: topic_life.delete_partitioned(core, TOPIC, force=True))
+    between.at(2 * COUNT + 5, lambda core: topic_lifecycle.delete_partitioned(core, TOPIC, force=True))
     status, _, answer = call(world, "PUT", f"{BASE}/p/partitions", str(COUNT).encode())
     assert (status, partitions(world)) == (404, 0), answer
 
@@ -164,7 +164,7 @@ def test_a_partition_does_not_come_back_while_its_topic_is_deleted(world: World,
 
 def test_a_topic_that_two_delete_at_once(world: World, between: Between) -> None:
     make(world)
-    between.at(between.slices + COUNT + 5, lambda core: topic_life.delete_partitioned(core, TOPIC, force=True))
+    between.at(between.slices + COUNT + 5, lambda core: topic_lifecycle.delete_partitioned(core, TOPIC, force=True))
     assert call(world, "DELETE", f"{BASE}/p/partitions")[0] == 204
     assert [type(error).__name__ for error in between.refused] == ["ServiceNotReady"]
     assert partitions(world) == 0

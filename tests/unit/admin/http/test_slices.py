@@ -132,7 +132,7 @@ def test_requests_share_the_slices_in_rotation_and_the_loop_runs_between(monkeyp
 def test_a_list_of_topics_takes_many_slices(
     world: World, between: Callable[[Callable[[int], object]], list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spark_pulsar.admin.topics.topic_life._NAMES_A_STEP", 5)
+    monkeypatch.setattr("spark_pulsar.admin.topics.topic_lifecycle._NAMES_A_STEP", 5)
     (first, last) = (TOPIC.at_partition(0), TOPIC.at_partition(PARTITIONS - 1))
 
     def change(number: int) -> None:

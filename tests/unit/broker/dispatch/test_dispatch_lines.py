@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from spark_pulsar.broker.dispatch.limits import dispatch_rates
-from spark_pulsar.broker.lifetime import compaction
+from spark_pulsar.broker.message_lifetime import compaction
 from spark_pulsar.broker.subscriptions import cursor_moves, subscribing
 from spark_pulsar.broker.topics import lifecycle, policy_changes
 from spark_pulsar.broker.turn import effects as fx

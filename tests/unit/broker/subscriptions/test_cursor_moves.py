@@ -8,7 +8,7 @@ from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.admin.subscriptions.cursors import Place, expire_to_place
 from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.entities.subscription import Subscription
-from spark_pulsar.broker.lifetime import expire_by_time
+from spark_pulsar.broker.message_lifetime import expire_by_time
 from spark_pulsar.broker.subscriptions import cursor_moves
 from spark_pulsar.broker.subscriptions.acks import MAX_BITS
 from spark_pulsar.broker.turn import effects as fx

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.broker.lifetime import expire_by_time
+from spark_pulsar.broker.message_lifetime import expire_by_time
 from spark_pulsar.broker.subscriptions import cursor_moves
 from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.broker.turn.effects import SendMessages

@@ -17,8 +17,8 @@ from spark_pulsar.ledger.state.topics import PartitionedTopicSet, TopicCreated
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError
 from spark_pulsar.model.positions.ids import TransactionId
 from spark_pulsar.storage.checkpoint.checkpoint import Checkpoint, CommitUncertain, JournalMark
+from spark_pulsar.storage.disk.directory_lock import lock_for_writing
 from spark_pulsar.storage.disk.disk import Disk
-from spark_pulsar.storage.disk.held import lock_for_writing
 from spark_pulsar.storage.disk.layout import Layout
 from spark_pulsar.storage.ledgers.files import Extent
 from tests.contract.histories import History, picture

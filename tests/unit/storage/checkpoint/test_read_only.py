@@ -16,8 +16,8 @@ from spark_pulsar.ledger.state.durable_state import CounterSet
 from spark_pulsar.ledger.state.topics import TopicCreated
 from spark_pulsar.ledger.storage import StorageError, StorageLocked
 from spark_pulsar.storage.checkpoint.read_only import CannotRead, unchanged
+from spark_pulsar.storage.disk.directory_lock import lock_for_reading
 from spark_pulsar.storage.disk.disk import Disk
-from spark_pulsar.storage.disk.held import lock_for_reading
 from spark_pulsar.storage.disk.layout import Layout
 from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.storage.offline.check import Severity, check

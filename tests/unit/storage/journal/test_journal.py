@@ -13,8 +13,8 @@ from spark_pulsar.ledger.state.appending import EntriesAppended
 from spark_pulsar.ledger.state.apply import apply
 from spark_pulsar.ledger.state.durable_state import CounterSet
 from spark_pulsar.ledger.state.topics import TopicCreated
+from spark_pulsar.storage.disk.directory_lock import lock_for_writing
 from spark_pulsar.storage.disk.disk import Buffer, Disk
-from spark_pulsar.storage.disk.held import lock_for_writing
 from spark_pulsar.storage.disk.layout import Layout
 from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.storage.journal.groups import SEGMENT_HEADER_BYTES

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from spark_pulsar.storage.disk.directory_lock import lock_for_writing
 from spark_pulsar.storage.disk.disk import Disk
-from spark_pulsar.storage.disk.held import lock_for_writing
 from spark_pulsar.storage.disk.layout import Layout
 from spark_pulsar.storage.disk.threads import Threads
 from spark_pulsar.storage.journal.segment_upkeep import KEEP_SPARES_S, SegmentUpkeep, Space

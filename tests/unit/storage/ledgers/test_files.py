@@ -7,8 +7,8 @@ import pytest
 
 from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.storage import StorageDamaged
+from spark_pulsar.storage.disk.directory_lock import lock_for_writing
 from spark_pulsar.storage.disk.disk import Disk
-from spark_pulsar.storage.disk.held import lock_for_writing
 from spark_pulsar.storage.disk.layout import Layout
 from spark_pulsar.storage.ledgers.files import (
     BLOCK_MAX_ENTRIES,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from spark_pulsar.broker.dispatch.limits.subscribe_rates import SubscribeLimit
-from spark_pulsar.broker.lifetime import compaction
+from spark_pulsar.broker.message_lifetime import compaction
 from spark_pulsar.broker.topics import lifecycle, policy_changes
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.broker.turn.token_bucket import TokenBucket

@@ -13,7 +13,7 @@ from spark_pulsar.admin.http import access
 from spark_pulsar.admin.http.answers import text_map
 from spark_pulsar.admin.http.calls import ADMIN_PATH, NAMESPACE_PATH, changes, reads, routes
 from spark_pulsar.admin.http.refusals import Refused
-from spark_pulsar.admin.topics.topic_life import list_topics
+from spark_pulsar.admin.topics.topic_lifecycle import list_topics
 from spark_pulsar.broker.entities import registry as topic_names
 from spark_pulsar.broker.schemas import registry
 from spark_pulsar.broker.topics import lifecycle, name_limits, policy_changes

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.broker.lifetime import compaction
+from spark_pulsar.broker.message_lifetime import compaction
 from spark_pulsar.broker.topics import lifecycle, policy_changes
 from spark_pulsar.broker.turn.events import CompactionFailed
 from spark_pulsar.ledger.state.damage import DamageAccepted, TopicDamaged

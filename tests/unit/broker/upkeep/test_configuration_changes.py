@@ -8,7 +8,7 @@ from spark_pulsar.broker.configuration.broker_config import BrokerConfig
 from spark_pulsar.broker.configuration.dynamic_config import DYNAMIC_KEYS, configured, notes
 from spark_pulsar.broker.entities.meters import published
 from spark_pulsar.broker.topics import policy_changes
-from spark_pulsar.broker.upkeep import configuring
+from spark_pulsar.broker.upkeep import configuration_changes
 from spark_pulsar.ledger.state.documents import DYNAMIC_CONFIGURATION, DocumentSet
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies.effective_policies import PublishRate
@@ -20,11 +20,11 @@ OTHER = f"{TOPIC}-other"
 
 
 def set_key(world: World, name: str, text: str) -> None:
-    world.ask(lambda core: configuring.set_key(core, name, text))
+    world.ask(lambda core: configuration_changes.set_key(core, name, text))
 
 
 def delete_key(world: World, name: str) -> None:
-    world.ask(lambda core: configuring.delete_key(core, name))
+    world.ask(lambda core: configuration_changes.delete_key(core, name))
 
 
 @pytest.mark.parametrize("name", DYNAMIC_KEYS)
@@ -203,7 +203,7 @@ def test_a_smaller_cache_drops_the_oldest_entries(world: World) -> None:
 
 def set_group(world: World, messages: int | None) -> None:
     group = None if messages is None else ResourceGroup(publish_messages=messages)
-    world.ask(lambda core: configuring.set_resource_group(core, "g", group))
+    world.ask(lambda core: configuration_changes.set_resource_group(core, "g", group))
 
 
 def join(world: World, group: str | None) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from spark_pulsar.client.connections.pipelined_requests import PipelinedRequest
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.lookup import TopicDirectory
-from spark_pulsar.client.reading.attachments import Attachment, Bell, EntrySample, attach_at_end, new_reader
+from spark_pulsar.client.reading.attached_consumers import Attachment, Bell, EntrySample, attach_at_end, new_reader
 from spark_pulsar.client.reading.positions import after_entry, beginning
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.fingerprints import Fingerprint

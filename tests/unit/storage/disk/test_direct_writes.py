@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from spark_pulsar.storage.disk.direct import DIRECT_BYTES, PAGE_BYTES, DirectWriter
+from spark_pulsar.storage.disk.direct_writes import DIRECT_BYTES, PAGE_BYTES, DirectWriter
 from spark_pulsar.storage.disk.disk import Buffer, Disk
 
 MIB = 1024 * 1024

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.connections import handshake
 from spark_pulsar.broker.entities.producer import Producer, send_receipts
-from spark_pulsar.broker.lifetime import delayed_delivery
+from spark_pulsar.broker.message_lifetime import delayed_delivery
 from spark_pulsar.broker.topic_log import rollover
-from spark_pulsar.broker.topics.non_persistent import publish
+from spark_pulsar.broker.topics.non_persistent_topic import publish
 from spark_pulsar.broker.transactions import entries
 from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.managed_ledgers.ledger import fitting

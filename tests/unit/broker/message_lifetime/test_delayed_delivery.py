@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.broker.lifetime import delayed_delivery
+from spark_pulsar.broker.message_lifetime import delayed_delivery
 from spark_pulsar.broker.subscriptions import cursor_moves
 from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.model.policies import policy_table

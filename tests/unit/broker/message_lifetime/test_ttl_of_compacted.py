@@ -7,7 +7,7 @@ from spark_pulsar.wire.entries.entry_bytes import build_entry
 from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests.unit.broker.compacting import compact
-from tests.unit.broker.lifetime.test_ttl import HOUR_MS, expire
+from tests.unit.broker.message_lifetime.test_ttl import HOUR_MS, expire
 from tests.unit.broker.world import QUIET, TOPIC, World
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from spark_pulsar.ledger.storage import StorageError, StorageLocked, StorageUnsafe
+from spark_pulsar.storage.disk.directory_lock import lock_for_reading, lock_for_writing
 from spark_pulsar.storage.disk.disk import Disk
-from spark_pulsar.storage.disk.held import lock_for_reading, lock_for_writing
 from spark_pulsar.storage.disk.layout import Layout
 from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.storage.offline.check import Severity, check

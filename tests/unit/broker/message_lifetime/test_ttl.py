@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from spark_pulsar.broker.lifetime import ttl
-from spark_pulsar.broker.lifetime.ttl import MAX_OUTLIERS
+from spark_pulsar.broker.message_lifetime import ttl
+from spark_pulsar.broker.message_lifetime.ttl import MAX_OUTLIERS
 from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.model.policies import policy_table

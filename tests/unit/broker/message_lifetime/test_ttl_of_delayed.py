@@ -9,7 +9,7 @@ import pytest
 from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.model.policies import policy_table
 from spark_pulsar.wire.protocol import requests
-from tests.unit.broker.lifetime.test_delayed_delivery import later, published, send, shared
+from tests.unit.broker.message_lifetime.test_delayed_delivery import later, published, send, shared
 from tests.unit.broker.world import QUIET, START_MS, TOPIC, Client, World, entry
 
 LATEST_MS = 1_000

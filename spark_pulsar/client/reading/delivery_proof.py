@@ -12,7 +12,7 @@ from spark_pulsar.client.connections.connection import Connection
 from spark_pulsar.client.connections.demultiplexer import next_id
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import DeliveryHeldBack
-from spark_pulsar.client.reading.attachments import message_id
+from spark_pulsar.client.reading.attached_consumers import message_id
 from spark_pulsar.model.positions.ids import MessageId, Position
 from spark_pulsar.wire.entries.entry_blocks import EntryBlock
 from spark_pulsar.wire.protocol import requests
