@@ -10,16 +10,19 @@ from spark_pulsar.client.authentication.oauth2 import OAuth2Credentials
 from spark_pulsar.client.authentication.sources import parse_params
 from spark_pulsar.client.authentication.token import TokenCredentials
 from spark_pulsar.client.errors import NotSupportedByClient
+from spark_pulsar.client.key_stores import TYPES, KeyStore
 from spark_pulsar.client.secret import Secret
 
 _PACKAGE: Final = "org.apache.pulsar.client.impl.auth."
 DISABLED: Final = f"{_PACKAGE}AuthenticationDisabled"
 TLS: Final = f"{_PACKAGE}AuthenticationTls"
+KEY_STORE_TLS: Final = f"{_PACKAGE}AuthenticationKeyStoreTls"
 PLUGINS: Final[dict[str, Callable[[Secret], Credentials]]] = {
     f"{_PACKAGE}AuthenticationToken": TokenCredentials,
     f"{_PACKAGE}AuthenticationBasic": BasicCredentials,
     f"{_PACKAGE}oauth2.AuthenticationOAuth2": OAuth2Credentials,
     TLS: lambda params: NoCredentials("tls"),
+    KEY_STORE_TLS: lambda params: NoCredentials("tls"),
     DISABLED: lambda params: NoCredentials(),
 }
 """Maker of credentials from the parameters of each plugin of the Java client."""
@@ -48,7 +51,7 @@ class Authentication:
             raise ValueError("authParams need authPluginClassName, the plugin that they are for")
         if self.params and self._class_name == DISABLED:
             raise ValueError(f"authParams are given, and authPluginClassName {DISABLED} shows none")
-        _ = self.credentials(), self.certificate
+        _ = self.credentials(), self.certificate, self.key_store
 
     @staticmethod
     def check_supported(plugin: str) -> None:
@@ -68,12 +71,25 @@ class Authentication:
     @property
     def is_by_certificate(self) -> bool:
         """Returns whether the client's certificate says who it is."""
-        return self._class_name == TLS
+        return self._class_name in (TLS, KEY_STORE_TLS)
+
+    @property
+    def key_store(self) -> KeyStore | None:
+        """The key store of the client's certificate, when the parameters name one."""
+        if self._class_name != KEY_STORE_TLS or not self.params:
+            return None
+        params = parse_params(self.params)
+        kind = params.get("keyStoreType", "JKS")
+        if kind.upper() not in TYPES:
+            raise ValueError(f"keyStoreType {kind!r} is none of {', '.join(TYPES)}")
+        if not params.get("keyStorePath"):
+            raise ValueError("expected keyStoreType:JKS,keyStorePath:PATH,keyStorePassword:TEXT")
+        return KeyStore(params["keyStorePath"], Secret(params.get("keyStorePassword", "")))
 
     @property
     def certificate(self) -> tuple[str, str] | None:
         """The files of the client's certificate and of its key, when the parameters name them."""
-        if not self.is_by_certificate or not self.params:
+        if self._class_name != TLS or not self.params:
             return None
         params = parse_params(self.params)
         try:

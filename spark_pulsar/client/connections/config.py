@@ -54,9 +54,10 @@ class ClientConfig:
                     "authParams name another certificate than tlsCertificateFilePath and tlsKeyFilePath: "
                     "give one of them"
                 )
-            if not self._own_certificate.certificate_file_path:
+            if not self._own_certificate.shows_certificate:
                 raise ValueError(
-                    "authentication by a certificate needs one: authParams tlsCertFile:PATH,tlsKeyFile:PATH"
+                    "authentication by a certificate needs one: authParams tlsCertFile:PATH,tlsKeyFile:PATH, for a key "
+                    "store keyStoreType:JKS,keyStorePath:PATH,keyStorePassword:TEXT"
                 )
         if self.sni_proxy_url:
             if not self.uses_tls:
@@ -102,6 +103,8 @@ class ClientConfig:
 def own_certificate(tls: TlsConfig, authentication: Authentication) -> TlsConfig:
     """Returns the settings of TLS with the certificate that the authentication names, if it does."""
     files = authentication.certificate
+    if authentication.key_store is not None:
+        return replace(tls, key_store=authentication.key_store, certificate_file_path="", key_file_path="")
     if files is None:
         return tls
     return replace(tls, certificate_file_path=files[0], key_file_path=files[1])

@@ -2,13 +2,18 @@
 
 import ssl
 from dataclasses import dataclass
+from typing import Final
 
 from spark_pulsar.client.errors import TlsError
+from spark_pulsar.client.key_stores import KeyStore
+
+PROTOCOLS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+"""Versions of TLS that connections may have, by Java's names."""
 
 
 @dataclass(frozen=True, slots=True)
 class TlsConfig:
-    """The TLS settings of a client, under the names of Pulsar's; files are in PEM format.
+    """The TLS settings of a client, under the names of Pulsar's; files are in PEM format, or key stores of Java.
 
     Creating one raises ValueError for settings that contradict each other.
     """
@@ -23,10 +28,23 @@ class TlsConfig:
     """The client's own certificate, shown to brokers that request one, with the chain behind it."""
     key_file_path: str = ""
     """The private key of the certificate, not encrypted."""
+    trust_store: KeyStore | None = None
+    """The store of the authorities that are trusted, in place of `trust_certs_file_path`."""
+    key_store: KeyStore | None = None
+    """The store of the client's own certificate and key, in place of their files."""
+    protocols: tuple[str, ...] = tuple(PROTOCOLS)
+    """Names of the versions of TLS that are allowed."""
 
     def __post_init__(self) -> None:
         if bool(self.certificate_file_path) != bool(self.key_file_path):
             raise ValueError("a client certificate needs both tlsCertificateFilePath and tlsKeyFilePath")
+        if not self.protocols or not set(self.protocols) <= PROTOCOLS.keys():
+            raise ValueError(f"expected versions of TLS out of {', '.join(PROTOCOLS)}, not {', '.join(self.protocols)}")
+
+    @property
+    def shows_certificate(self) -> bool:
+        """Returns whether the client has a certificate of its own."""
+        return bool(self.certificate_file_path) or self.key_store is not None
 
     def context(self) -> ssl.SSLContext:
         """Returns the settings for one connection. Files are read anew each time, since certificates are renewed.
@@ -34,7 +52,8 @@ class TlsConfig:
         Raises TlsError for a file that is missing or holds something else.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.minimum_version = min(PROTOCOLS[name] for name in self.protocols)
+        context.maximum_version = max(PROTOCOLS[name] for name in self.protocols)
         # In the middle of one a writer would have to wait for the reader, which may be held back.
         context.options |= ssl.OP_NO_RENEGOTIATION
         if self.allow_insecure_connection:
@@ -43,11 +62,16 @@ class TlsConfig:
         else:
             context.check_hostname = self.hostname_verification_enable
             self._trust(context)
-        if self.certificate_file_path:
+        if self.key_store is not None:
+            self.key_store.show(context)
+        elif self.certificate_file_path:
             self._show_certificate(context)
         return context
 
     def _trust(self, context: ssl.SSLContext) -> None:
+        if self.trust_store is not None:
+            self.trust_store.trust(context)
+            return
         if not self.trust_certs_file_path:
             context.load_default_certs()
             return
