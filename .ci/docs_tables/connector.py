@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from spark_pulsar.connector.columns import METADATA_COLUMNS, READ_COLUMNS, WRITE_COLUMNS, Column
+from spark_pulsar.connector.options.java_settings import JAVA_SETTINGS, PREFIXES
 from spark_pulsar.connector.options.options import OPTIONS
-from spark_pulsar.connector.options.table import ANY, READ, WRITE, Option, Use
+from spark_pulsar.connector.options.table import ANY, READ, UNSUPPORTED, WRITE, Option, Use
 
 _NAME: Final = re.compile(r"\| `([^`]+)` \|")
 _BAR: Final = re.compile(r"(?<!\\)\|")
@@ -26,7 +27,30 @@ def tables(pages: Mapping[str, str]) -> dict[str, dict[str, str]]:
         },
         "connector-write.md": {"columns of writes": _column_cells(WRITE_COLUMNS)},
     }
-    return {page: {mark: _current(pages[page], mark, cells) for mark, cells in of.items()} for page, of in made.items()}
+    current = {
+        page: {mark: _current(pages[page], mark, cells) for mark, cells in of.items()} for page, of in made.items()
+    }
+    return current | {"migrating.md": _java_tables()}
+
+
+def _java_tables() -> dict[str, str]:
+    """Returns the tables of the settings of the Java client, by mark."""
+    read_as = [(setting.name, f"`{setting.option}`") for setting in JAVA_SETTINGS if setting.option]
+    read_as += [(option.name, "the same") for option in OPTIONS if option.name.startswith(PREFIXES)]
+    reasons: dict[str, list[str]] = {}
+    for setting in JAVA_SETTINGS:
+        if not setting.option:
+            reasons.setdefault(setting.reason, []).append(setting.name)
+    without = [("`, `".join(names), reason) for reason, names in reasons.items()]
+    refused = [(name, hint) for name, hint in UNSUPPORTED.items() if name.startswith(PREFIXES)]
+    rows = {"java settings": read_as, "java settings without effect": without, "java settings refused": refused}
+    heads = {"java settings": "Read as", "java settings without effect": "Reason", "java settings refused": "Instead"}
+    return {
+        mark: "\n".join(
+            (f"| Setting | {heads[mark]} |", "| --- | --- |", *(f"| `{name}` | {cell} |" for name, cell in of))
+        )
+        for mark, of in rows.items()
+    }
 
 
 def _current(page: str, mark: str, cells: Mapping[str, tuple[str, ...]]) -> str:

@@ -86,6 +86,19 @@ app.command()(doctor)
 
 
 @app.command()
+def offsets(
+    checkpoint: Annotated[str, typer.Argument(help="Directory of a stopped query, or an fsspec address.")],
+) -> None:
+    """Print where a streaming query stands, as the option startingOffsets of a new one."""
+    from spark_pulsar.connector.offsets.starting_offsets import starting_offsets
+
+    try:
+        typer.echo(starting_offsets(checkpoint=checkpoint))
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+@app.command()
 def check(
     directory: Annotated[Path, typer.Argument(exists=True, file_okay=False)],
     repair: Annotated[

@@ -310,6 +310,7 @@ class PulsarClient:
         end: MessageId | None = None,
         *,
         max_queued_bytes: int = DEFAULT_QUEUED_BYTES,
+        max_queued_messages: int | None = None,
         idle_timeout_ms: int | None = None,
         arrived: threading.Event | None = None,
         read_compacted: bool = False,
@@ -317,14 +318,14 @@ class PulsarClient:
     ) -> Fetch:
         """Reads a partition from `start` to `end` (exclusive; None = for ever) as blocks of raw entries; see `Fetch`.
 
-        At most about `max_queued_bytes` wait to be taken. Without `end`, iteration stops when nothing came for
-        `idle_timeout_ms` (None = never). Opens nothing until the first block is requested. `arrived` is set whenever
-        there is something to take: with it one thread can follow several fetches (see `Fetch.poll`). With
-        `read_compacted` it reads the compacted view as far as there is one, and may raise EndNotReached at its end.
-        With `is_shared` it has no connection of its own: for many that read little.
+        At most about `max_queued_bytes`, and `max_queued_messages`, wait to be taken. Without `end`, iteration stops
+        when nothing came for `idle_timeout_ms` (None = never). Opens nothing until the first block is requested.
+        `arrived` is set whenever there is something to take: with it one thread can follow several fetches (see
+        `Fetch.poll`). With `read_compacted` it reads the compacted view as far as there is one, and may raise
+        EndNotReached at its end. With `is_shared` it has no connection of its own: for many that read little.
         """
         engine = self._running()
-        settings = ReaderSettings(max_queued_bytes, idle_timeout_ms, read_compacted, is_shared)
+        settings = ReaderSettings(max_queued_bytes, idle_timeout_ms, read_compacted, is_shared, max_queued_messages)
         return Fetch(self.config, engine.pool, engine.directory, full_name(topic), start, end, settings, arrived)
 
     def publisher(

@@ -119,9 +119,9 @@ class _Records:
         self._at = start
 
     def number(self, size: int) -> int:
-        return int.from_bytes(self.take(size))
+        return int.from_bytes(self.read(size))
 
-    def take(self, size: int) -> bytes:
+    def read(self, size: int) -> bytes:
         taken = self._data[self._at : self._at + size]
         if len(taken) < size:
             raise ValueError("the file ends too early")
@@ -129,7 +129,7 @@ class _Records:
         return taken
 
     def counted(self, size: int) -> bytes:
-        return self.take(self.number(size))
+        return self.read(self.number(size))
 
     def text(self) -> str:
         return self.counted(2).decode(errors="replace")

@@ -28,7 +28,7 @@ from spark_pulsar.connector.errors import OptionError, SchemaError
 from spark_pulsar.connector.offsets.source_offset import SourceOffset
 from spark_pulsar.connector.once.sequence_ids import SEQUENCE_ID
 from spark_pulsar.connector.options.options import Options
-from spark_pulsar.connector.options.parsing import parse_options
+from spark_pulsar.connector.options.parsing import parse_options, report_without_effect
 from spark_pulsar.connector.options.table import BATCH_READ, BATCH_WRITE, STREAM_READ, STREAM_WRITE
 from spark_pulsar.connector.planning.ranges import TopicRange
 from spark_pulsar.connector.reading.projection import Projection, is_plain, projection_of, read_schema
@@ -137,6 +137,7 @@ class PulsarDataSource(DataSource):
         if overwrite:
             raise OptionError('a topic cannot be overwritten: use .mode("append"), in SQL INSERT INTO')
         options = self._parsed.for_write(BATCH_WRITE)
+        report_without_effect(options)
         return PulsarWriter(options, row_schema(schema, options), SEQUENCE_ID in schema.names)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
@@ -193,6 +194,7 @@ class PulsarReader(DataSourceReader):
         from spark_pulsar.connector.planning.batch_read import plan_batch
         from spark_pulsar.connector.worker_clients import own_client
 
+        report_without_effect(self._options)
         with own_client(self._options) as client:
             return [RangePartition((work,)) for work in plan_batch(client, self._options)]
 
@@ -217,6 +219,7 @@ class PulsarStreamReader(StreamReader):
             from spark_pulsar.connector.source_runner import takes_rows
             from spark_pulsar.connector.worker_clients import client_for
 
+            report_without_effect(self._options)
             client, small = client_for(self._options), None
             if self._options.small_batch_max_messages and takes_rows():
                 small = SmallBatches(client, self._options, self._projection)
@@ -332,6 +335,7 @@ class PulsarStreamWriter(StreamArrowWriter):
     def __getstate__(self) -> dict[str, Any]:
         """Opens the transaction of the micro-batch: of two writers only the one that goes to the tasks is pickled, the
         other one is made to commit."""
+        report_without_effect(self._options)
         if self._transaction is None:
             self._transaction = open_transaction_of(self._options)
         return self.__dict__

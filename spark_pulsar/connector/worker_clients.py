@@ -61,6 +61,7 @@ def _config(options: Options) -> ClientConfig:
         service_url=options.service_url,
         connect_timeout_ms=options.connection_timeout_ms,
         operation_timeout_ms=options.operation_timeout_ms,
+        keep_alive_interval_ms=1_000 * options.keep_alive_interval_seconds,
         authentication=options.security.authentication,
         tls=options.security.tls,
         listener_name=options.security.listener_name,

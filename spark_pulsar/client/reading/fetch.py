@@ -69,6 +69,7 @@ class ReaderSettings:
     idle_timeout_ms: int | None
     read_compacted: bool
     is_shared: bool
+    max_queued_messages: int | None = None
 
 
 class Fetch:
@@ -110,7 +111,9 @@ class Fetch:
         """Why the last reader was lost, until something comes."""
         self._backoff = Backoff()
         self._attach_at_ms = 0
-        self._permits = Permits(settings.max_queued_bytes, is_strict=settings.is_shared)
+        self._permits = Permits(
+            settings.max_queued_bytes, is_strict=settings.is_shared, most=settings.max_queued_messages
+        )
         self._last: MessageId | None = None
         self._needs_last = False
         self._quiet_since_ms = 0

@@ -12,13 +12,14 @@ class Permits:
     """Turns a budget in bytes into permits, which Pulsar counts in messages, by the sizes seen so far (W5).
 
     Also keeps the broker from sending far beyond the end of a range: permits never exceed what the entries left may
-    hold. With `is_strict` the first ones, given before any size was seen, keep to the budget too. A broker charges an
-    entry by its messages but sends it whole, so that too few permits cost a round trip, not a hang.
+    hold, nor `most`. With `is_strict` the first ones, given before any size was seen, keep to the budget too. A broker
+    charges an entry by its messages but sends it whole, so that too few permits cost a round trip, not a hang.
     """
 
-    def __init__(self, budget_bytes: int, *, is_strict: bool = False) -> None:
+    def __init__(self, budget_bytes: int, *, is_strict: bool = False, most: int | None = None) -> None:
         self._budget_bytes = max(1, budget_bytes)
         self._first_message_bytes = _FIRST_MESSAGE_BYTES if is_strict else 1
+        self._most = _MAX_PERMITS if most is None else max(1, most)
         self._outstanding = 0
         self._messages = 0
         self._entries = 0
@@ -60,9 +61,9 @@ class Permits:
 
     def _window(self) -> int:
         if not self._entries:
-            window, per_entry = min(_FIRST_PERMITS, self._budget_bytes // self._first_message_bytes), 1
+            window, per_entry = min(_FIRST_PERMITS, self._most, self._budget_bytes // self._first_message_bytes), 1
         else:
-            window = max(1, min(_MAX_PERMITS, self._budget_bytes * self._messages // max(1, self._bytes)))
+            window = max(1, min(self._most, self._budget_bytes * self._messages // max(1, self._bytes)))
             per_entry = max(1, self._messages // self._entries)
         if self.entries_left is not None:
             window = min(window, self.entries_left * per_entry)

@@ -21,7 +21,7 @@ from spark_pulsar.connector.micro_batches.planned_batch import PlannedBatch, exi
 from spark_pulsar.connector.micro_batches.polling import Polling, TriggerDelay
 from spark_pulsar.connector.micro_batches.query_subscription import QuerySubscription
 from spark_pulsar.connector.offsets.endpoints import end_positions, end_positions_of_each, starting_positions
-from spark_pulsar.connector.offsets.source_offset import SourceOffset, recorded_start
+from spark_pulsar.connector.offsets.source_offset import SourceOffset, check_known_start, recorded_start
 from spark_pulsar.connector.offsets.subscription_start import cursor_positions, subscribe
 from spark_pulsar.connector.options.options import Options
 from spark_pulsar.connector.options.timeouts import naming
@@ -96,10 +96,10 @@ class OffsetPlanner:
 
     def _begin(self) -> SourceOffset:
         options = self._options
-        is_latest = options.starting_time is None and options.starting_offsets in (None, "latest")
+        is_latest = options.is_from_latest
         topics = find_partitions(self._client, options)
         initial: InitialPosition = "latest" if is_latest and self._before_waiting is None else "earliest"
-        if options.predefined_subscription is not None:
+        if options.starts_at_cursor:
             positions = cursor_positions(self._client, topics, options, initial)
         else:
             # Made before the end is requested, so that the cursor is never ahead of the query.
@@ -370,6 +370,7 @@ class OffsetPlanner:
     def ranges(self, start: SourceOffset, end: SourceOffset) -> list[TopicRange]:
         """Returns the ranges that the tasks of a micro-batch read: they depend on the two offsets alone, so a replay
         reads the same."""
+        check_known_start(start, end, is_latest=self._options.is_from_latest)
         planned = plan(recorded_start(start, end), end)
         report_losses(planned.losses, fail=False)
         return self._pruning.ranges(planned.ranges, end.partition_counts)

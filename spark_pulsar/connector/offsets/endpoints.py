@@ -7,8 +7,8 @@ from typing import Final
 
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.connector.errors import OffsetError
-from spark_pulsar.connector.options.endpoints import Endpoint, Time
-from spark_pulsar.connector.options.options import Options
+from spark_pulsar.connector.options.endpoints import Endpoint, SomePositions, Time
+from spark_pulsar.connector.options.options import ERROR, LATEST, Options
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition, parse_position
 from spark_pulsar.model.errors import TopicNotFound
 from spark_pulsar.model.names import TopicName
@@ -39,8 +39,10 @@ def starting_positions(
     named = [topic for topic in topics if topic not in unnamed]
     if options.starting_time is not None:
         found = _at_time(client, named, options.starting_time, "startingTime")
+        if options.starting_offsets_by_timestamp_strategy == ERROR:
+            _check_later_messages(client, found)
     else:
-        found = _resolve(client, named, options.starting_offsets or default, "startingOffsets")
+        found = _resolve(client, named, options.starting_offsets or default, "startingOffsets", default)
     return found | dict.fromkeys(unnamed, EARLIEST)
 
 
@@ -54,15 +56,19 @@ def ending_positions(client: PulsarClient, topics: Sequence[str], options: Optio
     `starting_positions`."""
     if options.ending_time is not None:
         return _at_time(client, topics, options.ending_time, "endingTime")
-    return _resolve(client, topics, options.ending_offsets or "latest", "endingOffsets")
+    return _resolve(client, topics, options.ending_offsets or "latest", "endingOffsets", "latest")
 
 
-def _resolve(client: PulsarClient, topics: Sequence[str], endpoint: Endpoint, option: str) -> dict[str, ReadPosition]:
+def _resolve(
+    client: PulsarClient, topics: Sequence[str], endpoint: Endpoint, option: str, default: Endpoint
+) -> dict[str, ReadPosition]:
     if endpoint == "earliest":
         return dict.fromkeys(topics, EARLIEST)
     if endpoint == "latest":
         return end_positions(client, topics)
     assert isinstance(endpoint, Mapping)
+    if isinstance(endpoint, SomePositions) and isinstance(default, str):
+        endpoint = {**dict.fromkeys(topics, str(default)), **endpoint}
     _check_names(topics, endpoint, option)
     latest = end_positions(client, [topic for topic in topics if endpoint[topic] == "latest"])
     return {topic: latest[topic] if topic in latest else parse_position(endpoint[topic]) for topic in topics}
@@ -80,6 +86,15 @@ def _at_time(client: PulsarClient, topics: Sequence[str], time: Time, option: st
         positions = client.positions_at_time(at_once, publish_time_ms)
         found.update((topic, ReadPosition.of(position)) for topic, position in positions.items())
     return found
+
+
+def _check_later_messages(client: PulsarClient, starts: Mapping[str, ReadPosition]) -> None:
+    ends = end_positions(client, list(starts))
+    if none := sorted(topic for topic, at in starts.items() if at >= ends[topic]):
+        raise OffsetError(
+            f"no message at or after startingTime in {', '.join(none)}, which startingOffsetsByTimestampStrategy = "
+            f"{ERROR} makes an error; {LATEST} reads what comes"
+        )
 
 
 def _check_names(topics: Sequence[str], named: Collection[str], option: str) -> None:

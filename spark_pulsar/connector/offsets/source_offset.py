@@ -35,6 +35,9 @@ tasks.
 
 Fields that this version does not know are kept out of its way: a later minor addition is ignored, a later `version` is
 refused, for it may mean something else by the same words.
+
+StreamNative's connector writes an object of topic partition to the last message that was read, as an array of the bytes
+of its id: a query of it goes on here (OFFSET-24). What comes next is written in the form above.
 """
 
 from __future__ import annotations
@@ -45,7 +48,8 @@ from typing import Any, Final
 
 from spark_pulsar.connector.errors import OffsetError
 from spark_pulsar.connector.offsets.evidence import fingerprint_text, parse_fingerprint
-from spark_pulsar.connector.positions import ReadPosition, parse_position
+from spark_pulsar.connector.positions import EARLIEST, ReadPosition, parse_position
+from spark_pulsar.connector.serialized_ids import position_read_up_to
 from spark_pulsar.model.fingerprints import Fingerprint
 
 VERSION: Final = 1
@@ -66,6 +70,8 @@ class SourceOffset:
     seen: Mapping[str, Fingerprint] = field(default_factory=dict)
     replaced: frozenset[str] = frozenset()
     subscription: str | None = None
+    is_streamnative: bool = False
+    """An offset that StreamNative's connector wrote; never written here."""
 
     def to_json(self) -> dict[str, Any]:
         """Returns the JSON object, in canonical key order: equal offsets give equal text (READ-22)."""
@@ -94,9 +100,12 @@ class SourceOffset:
 
     @classmethod
     def from_json(cls, loaded: object) -> SourceOffset:
-        """Reads what `to_json` of this or an earlier version wrote. Raises OffsetError."""
+        """Reads what `to_json` of this or an earlier version wrote, or StreamNative's connector. Raises OffsetError."""
         if not isinstance(loaded, Mapping):
             raise OffsetError(f"an offset is a JSON object, not {type(loaded).__name__}")
+        if all(isinstance(value, list) for value in loaded.values()):
+            positions = {str(topic): position_read_up_to(str(topic), numbers) for topic, numbers in loaded.items()}
+            return cls(positions, is_streamnative=True)
         version = loaded.get("version")
         if not isinstance(version, int) or isinstance(version, bool) or version < 1:
             raise OffsetError(
@@ -164,7 +173,18 @@ def _topics(loaded: object) -> frozenset[str]:
 
 def recorded_start(fresh: SourceOffset, end: SourceOffset) -> SourceOffset:
     """Returns the true start of the range from `fresh` to `end`: the one that the first end recorded, if `fresh` was
-    computed again."""
+    computed again. StreamNative's connector records none there: see `check_known_start`."""
     if fresh.fresh and end.initial is not None:
         return SourceOffset(end.initial)
     return fresh
+
+
+def check_known_start(start: SourceOffset, end: SourceOffset, *, is_latest: bool) -> None:
+    """Checks that the start of the first micro-batch of StreamNative's connector is that of the options again
+    (OFFSET-24). Raises OffsetError where it began at the ends that topics had then."""
+    if start.fresh and end.is_streamnative and is_latest and any(at != EARLIEST for at in end.positions.values()):
+        raise OffsetError(
+            "the first micro-batch of this checkpoint, of StreamNative's connector, is not committed, and it began at "
+            "what was the latest message then: set the option startingOffsets to what "
+            'spark_pulsar.starting_offsets(checkpoint="…") returns, or begin a new checkpoint'
+        )

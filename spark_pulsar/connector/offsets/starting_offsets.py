@@ -4,30 +4,52 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final
-
-from google.protobuf.message import DecodeError
+from typing import TYPE_CHECKING, Any
 
 from spark_pulsar.connector.errors import OffsetError
-from spark_pulsar.connector.positions import ReadPosition
+from spark_pulsar.connector.offsets.checkpoints import committed_positions
+from spark_pulsar.connector.positions import EARLIEST, ReadPosition
+from spark_pulsar.connector.serialized_ids import message_id_data, position_of
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.model.positions.ids import InvalidMessageId, MessageId, signed, unsigned
+from spark_pulsar.model.positions.ids import InvalidMessageId, MessageId, unsigned
 from spark_pulsar.wire.pulsar_api_pb2 import MessageIdData
 
-_LATEST: Final = 2**63 - 1
-"""Ledger and entry of `MessageId.latest` of the official clients; those of `MessageId.earliest` are -1."""
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
-def starting_offsets(message_ids: Mapping[str, Any], *, after: bool = False) -> str:
+def starting_offsets(
+    message_ids: Mapping[str, Any] | None = None,
+    *,
+    after: bool = False,
+    checkpoint: str | None = None,
+    spark: SparkSession | None = None,
+) -> str:
     """Returns the text for the option `startingOffsets` that starts each topic partition at a message, or `after` it
-    (OFFSET-13).
+    (OFFSET-13), or where the query of a `checkpoint` stands (OFFSET-25).
 
     A message id is what the column `__messageId` holds (bytes), one of the official Python client, or its text,
     `ledger:entry:partition:batch`. The first message of a topic or its end are named by `earliest` and `latest`, which
-    are passed on. Raises OffsetError for a text that is no message id.
+    are passed on.
+
+    A checkpoint is the directory of a query of this connector or of StreamNative's; a new query with another checkpoint
+    then begins after the last micro-batch that is committed, or, where none is, at the start of the first one. Any
+    address that Spark reads is read with the session `spark`, or with fsspec. Raises OffsetError for a text that is no
+    message id, and for a directory that is no checkpoint of a query on Pulsar.
     """
-    found = {TopicName.parse(topic).full: _text(topic, each, after) for topic, each in message_ids.items()}
-    return json.dumps(found)
+    if (message_ids is None) == (checkpoint is None):
+        raise OffsetError("give either message ids or a checkpoint")
+    if checkpoint is not None:
+        positions = committed_positions(checkpoint, spark)
+        return json.dumps({topic: _text_of(topic, positions[topic]) for topic in sorted(positions)})
+    assert message_ids is not None
+    return json.dumps({TopicName.parse(topic).full: _text(topic, at, after) for topic, at in message_ids.items()})
+
+
+def _text_of(topic: str, position: ReadPosition) -> str:
+    if position == EARLIEST:
+        return "earliest"
+    return str(position.message_id._replace(partition=TopicName.parse(topic).partition))
 
 
 def _text(topic: str, message_id: Any, after: bool) -> str:
@@ -36,7 +58,7 @@ def _text(topic: str, message_id: Any, after: bool) -> str:
     if isinstance(message_id, str) and message_id.count(":") == 2:
         raise OffsetError(f"{topic}: {message_id!r} is no whole message id: write ledger:entry:partition:batch")
     data = _data_of_text(topic, message_id) if isinstance(message_id, str) else _data_of(topic, message_id)
-    return str(_position(data, after).message_id._replace(partition=TopicName.parse(topic).partition))
+    return _text_of(topic, position_of(data, after=after))
 
 
 def _data_of_text(topic: str, text: str) -> MessageIdData:
@@ -56,21 +78,4 @@ def _data_of(topic: str, message_id: Any) -> MessageIdData:
             f"{topic}: {message_id!r} is no message id: give the bytes of __messageId, a pulsar.MessageId, a text "
             "ledger:entry:partition:batch, earliest or latest"
         )
-    try:
-        data = MessageIdData.FromString(bytes(serialized))
-    except DecodeError:
-        data = MessageIdData()
-    if not data.IsInitialized():
-        raise OffsetError(f"{topic}: the bytes {bytes(serialized).hex()!r} are no message id")
-    return data
-
-
-def _position(data: MessageIdData, after: bool) -> ReadPosition:
-    ledger_id, entry_id = signed(data.ledgerId), signed(data.entryId)
-    if not (0 <= ledger_id < _LATEST and 0 <= entry_id < _LATEST):
-        raise OffsetError(f"the message id {ledger_id}:{entry_id} is no message's: use earliest or latest")
-    if not after:
-        return ReadPosition(ledger_id, entry_id, max(data.batch_index, 0))
-    if data.batch_index >= 0 and (data.batch_size <= 0 or data.batch_index + 1 < data.batch_size):
-        return ReadPosition(ledger_id, entry_id, data.batch_index + 1)
-    return ReadPosition(ledger_id, entry_id + 1)
+    return message_id_data(topic, bytes(serialized))

@@ -2,7 +2,8 @@
 (READ-21).
 
 An alias is read as our option, its value turned into the form of ours. Errors name what the user wrote. What means
-something else under its name is refused (see `table.UNSUPPORTED`).
+something else under its name is refused (see `table.UNSUPPORTED`). Settings of the Java client are in `java_settings`:
+they never contradict what is said by an option, which wins.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from spark_pulsar.connector.errors import OptionError
+from spark_pulsar.connector.options.java_settings import JavaSetting, in_order, java_setting
 from spark_pulsar.connector.options.values import GivenValues
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.names import TopicName
@@ -80,11 +82,6 @@ ALIASES: Final = (
     Alias("endingTimestamp", "endingTime"),
     Alias("startingOffsetsByTimestamp", "startingTime", _times),
     Alias("endingOffsetsByTimestamp", "endingTime", _times),
-    Alias(
-        "startingOffsetsByTimestampStrategy",
-        None,
-        _only("latest", "only latest is there: a partition without a later message is read from its end"),
-    ),
     Alias("maxOffsetsPerTrigger", "maxMessagesPerTrigger"),
     Alias("minOffsetsPerTrigger", "minMessagesPerTrigger"),
     Alias("includeHeaders", None, _only("false", "leave it out: __messageProperties is always there")),
@@ -92,11 +89,21 @@ ALIASES: Final = (
 _BY_LOWER: Final = {alias.name.lower(): alias for alias in ALIASES}
 
 
-def given_values(raw: Mapping[str, str], canonical: Callable[[str], str]) -> GivenValues:
-    """Returns the texts of the options by our names; `canonical` gives the name of an option that is no alias. Raises
-    OptionError for a value that an alias cannot have here, and for one thing that is said under two names."""
+def given_values(
+    raw: Mapping[str, str], canonical: Callable[[str], str], is_ours: Callable[[str], bool]
+) -> GivenValues:
+    """Returns the texts of the options by our names; `canonical` gives the name of an option that is no alias, and
+    `is_ours` singles out settings of the Java client that are options here.
+
+    Raises OptionError for a value that an alias cannot have here, and for one thing that is said under two names.
+    """
     values = GivenValues()
+    java = {}
     for key, text in raw.items():
+        setting = java_setting(key)
+        if setting is not None and not is_ours(key):
+            java[setting] = text
+            continue
         alias = _BY_LOWER.get(key.lower())
         if alias is None:
             name, spelled = canonical(key), ""
@@ -114,4 +121,25 @@ def given_values(raw: Mapping[str, str], canonical: Callable[[str], str]) -> Giv
         values[name] = text
         if spelled:
             values.spelled[name] = spelled
+    for setting in in_order(java):
+        _accept(setting, java[setting].strip(), values)
     return values
+
+
+def _accept(setting: JavaSetting, text: str, values: GivenValues) -> None:
+    """Sets the option that a setting of the Java client is read as; notes where it has no effect. Raises
+    OptionError."""
+    try:
+        converted = setting.read(text)
+    except (ValueError, PulsarError) as error:
+        raise OptionError(f"option {setting.name} = {text!r}: {error}") from error
+    if not setting.option or converted is None:
+        values.without_effect[setting.name] = setting.reason
+    elif setting.needs and setting.needs not in values:
+        values.without_effect[setting.name] = f"{setting.needs} is not given"
+    elif setting.option in values:
+        values.without_effect[setting.name] = f"{values.spelling(setting.option)} says it"
+    else:
+        values[setting.option] = converted
+        values.spelled[setting.option] = setting.name
+        values.lenient.add(setting.option)

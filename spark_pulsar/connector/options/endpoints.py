@@ -6,15 +6,23 @@ import json
 import logging
 import re
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
 from spark_pulsar.connector.errors import OffsetError
 from spark_pulsar.connector.positions import parse_position
+from spark_pulsar.connector.serialized_ids import from_base64, from_signed_bytes, position_of, word_of
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.positions.ids import EARLIEST_ID, LATEST_ID, InvalidMessageId, MessageId
 
 Endpoint = Literal["earliest", "latest"] | Mapping[str, str]
 """A start or an end: a word, or positions as text by full topic name."""
+
+
+class SomePositions(dict[str, str]):
+    """Positions as StreamNative's connector writes them, arrays of bytes: partitions that they do not name have the
+    default (OFFSET-26)."""
+
 
 Time = int | Mapping[str, int]
 """A start or an end as a publish time in ms since 1970 UTC: for all partitions, or by full topic name."""
@@ -22,10 +30,15 @@ Time = int | Mapping[str, int]
 LOG: Final = logging.getLogger("spark_pulsar")
 _WORDS: Final = ("earliest", "latest")
 _MAX_TIME_MS: Final = 2**63 - 1
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def endpoint(text: str) -> Endpoint:
     """Reads a word, or a JSON object of topic partition to position. Raises ValueError, OffsetError."""
+    return _endpoint(text, is_end=False)
+
+
+def _endpoint(text: str, *, is_end: bool) -> Endpoint:
     if text.lower() in _WORDS:
         return "earliest" if text.lower() == "earliest" else "latest"
     try:
@@ -34,7 +47,13 @@ def endpoint(text: str) -> Endpoint:
         raise ValueError("expected earliest, latest or a JSON object of topic partition to message id") from None
     if not isinstance(loaded, _Members) or not loaded:
         raise ValueError("expected a JSON object with at least one topic partition")
-    return {name: _position_text(name, value) for name, value in _by_topic(loaded).items()}
+    values = _by_topic(loaded)
+    texts = {name: _position_text(name, value, is_end) for name, value in values.items()}
+    return SomePositions(texts) if all(map(_is_array, values.values())) else texts
+
+
+def _is_array(value: object) -> bool:
+    return isinstance(value, list) and not isinstance(value, _Members)
 
 
 class _Members(list[tuple[str, object]]):
@@ -52,8 +71,19 @@ def _by_topic(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
     return out
 
 
-def _position_text(name: str, value: object) -> str:
-    """Returns a word or a position as its own text. Raises ValueError, OffsetError."""
+def _position_text(name: str, value: object, is_end: bool) -> str:
+    """Returns a word or a position as its own text. Raises ValueError, OffsetError.
+
+    A serialized message id is the last message that is read where it is an end, as for StreamNative's connector
+    (OFFSET-26).
+    """
+    data = None
+    if isinstance(value, list) and _is_array(value):
+        data = from_signed_bytes(name, value)
+    elif isinstance(value, str) and value not in _WORDS and not value.startswith("{"):
+        data = from_base64(name, value)
+    if data is not None:
+        return word_of(data) or str(position_of(data, after=is_end))
     if isinstance(value, _Members):  # as the admin API returns message ids
         value = json.dumps(dict(value))
     if not isinstance(value, str):
@@ -98,14 +128,15 @@ def named_position(name: str, text: str) -> str:
 
 def ending_endpoint(text: str) -> Endpoint:
     """Reads the end of a read, as `endpoint`; a read cannot end where topics begin."""
-    end = endpoint(text)
+    end = _endpoint(text, is_end=True)
     if end == "earliest" or (isinstance(end, Mapping) and "earliest" in end.values()):
         raise ValueError("a read cannot end at earliest")
     return end
 
 
 def publish_time(text: str) -> Time:
-    """Reads a publish time, or a JSON object of topic partition to publish time. Raises ValueError."""
+    """Reads a publish time, or a JSON object of topic partition to publish time: milliseconds since 1970 UTC, or ISO
+    8601 with an offset from UTC. Raises ValueError."""
     if not text.startswith("{"):
         return _time_ms(text)
     try:
@@ -118,8 +149,17 @@ def publish_time(text: str) -> Time:
 
 
 def _time_ms(text: str) -> int:
-    if not re.fullmatch(r"\d{1,19}", text) or int(text) > _MAX_TIME_MS:
+    if re.fullmatch(r"\d{1,19}", text) and int(text) <= _MAX_TIME_MS:
+        return int(text)
+    try:
+        time = datetime.fromisoformat(text) if "-" in text else None
+    except ValueError:
+        time = None
+    if time is None:
         raise ValueError(
-            f"expected milliseconds since 1970 UTC, or a JSON object of topic partition to these; not {text}"
+            "expected milliseconds since 1970 UTC, a time such as 2024-03-01T01:00:00Z, or a JSON object of topic "
+            f"partition to these; not {text}"
         )
-    return int(text)
+    if time.tzinfo is None:
+        raise ValueError(f"{text} has no offset from UTC: write {text}Z, or {text}+01:00")
+    return max(0, (time - _EPOCH) // timedelta(milliseconds=1))

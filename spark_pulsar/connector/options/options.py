@@ -7,7 +7,7 @@ depends on the kind of work (batch or stream, read or write) is checked by `for_
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Final, NamedTuple
 
 from spark_pulsar.client.connections.config import DEFAULT_SUBSCRIPTION_PREFIX
@@ -42,6 +42,7 @@ from spark_pulsar.connector.options.encryption import (
     public_key_files,
 )
 from spark_pulsar.connector.options.endpoints import Endpoint, Time, ending_endpoint, endpoint, publish_time
+from spark_pulsar.connector.options.java_settings import PRODUCER, READER
 from spark_pulsar.connector.options.keys import Keys, read_keys
 from spark_pulsar.connector.options.security import ROWS, SecurityOptions
 from spark_pulsar.connector.options.subscriptions import prefix, subscription
@@ -71,6 +72,8 @@ from spark_pulsar.model.names import TopicName
 
 ROUTING_MODES: Final = ("RoundRobinPartition", "SinglePartition")
 HASHING_SCHEMES: Final = ("JavaStringHash", "Murmur3_32Hash", "BoostHash")
+LATEST: Final = "latest"
+ERROR: Final = "error"
 KEY_VALUE: Final = "KEY_VALUE"
 PART_SCHEMA_TYPES: Final = (
     "AUTO", "AVRO", "JSON", "BYTES", "STRING", "BOOLEAN", "INT8", "INT16", "INT32", "INT64", "FLOAT", "DOUBLE", "DATE",
@@ -128,6 +131,10 @@ class Options:
 
     given: frozenset[str]
     """Names of the options that were given."""
+    lenient: Mapping[str, str] = field(compare=False)
+    """Names of options that may be given where they are of no use, and how each was spelled."""
+    without_effect: Mapping[str, str]
+    """Settings that are accepted, and the reason why each has no effect here."""
     service_url: str
     security: SecurityOptions
     admin_url: str | None = option("admin.url", "URL", ANY, web_url)
@@ -140,6 +147,7 @@ class Options:
     ending_offsets: Endpoint | None = option(
         "endingOffsets", "`latest` or JSON", ONLY_BATCH, ending_endpoint, shown="`latest`"
     )
+    starting_offsets_by_timestamp_strategy: str = choice("startingOffsetsByTimestampStrategy", (LATEST, ERROR), READ)
     starting_time: Time | None = option("startingTime", "milliseconds or JSON", READ, publish_time)
     ending_time: Time | None = option("endingTime", "milliseconds or JSON", ONLY_BATCH, publish_time)
     keys: Keys | None = option("keys", "texts or JSON", READ, read_keys)
@@ -176,6 +184,15 @@ class Options:
     poll_timeout_ms: int = option("pollTimeoutMs", "milliseconds", READ, _TIMEOUT, 120_000)
     operation_timeout_ms: int = option("operationTimeoutMs", "milliseconds", ANY, _TIMEOUT, 30_000)
     connection_timeout_ms: int = option("connectionTimeoutMs", "milliseconds", ANY, _TIMEOUT, 10_000)
+    keep_alive_interval_seconds: int = option(
+        "pulsar.client.keepAliveIntervalSeconds", "seconds", ANY, integer(1, 24 * 60 * 60), 30
+    )
+    memory_limit_bytes: int = option("pulsar.client.memoryLimitBytes", "bytes", ANY, integer(0, 2**62), 0)
+    """Bytes that wait at most, read ahead of a task or on the way to a partition; 0: the connector's own limits."""
+    receiver_queue_size: int | None = option("pulsar.reader.receiverQueueSize", "integer", READ, integer(0, 2**31 - 1))
+    max_pending_messages: int | None = option(
+        "pulsar.producer.maxPendingMessages", "integer", WRITE, integer(0, 2**31 - 1)
+    )
     message_routing_mode: str = choice("messageRoutingMode", ROUTING_MODES, WRITE)
     hashing_scheme: str = choice("hashingScheme", HASHING_SCHEMES, WRITE)
     compression_type: str = choice("compressionType", COMPRESSION_TYPES, WRITE)
@@ -202,18 +219,16 @@ class Options:
     key_value_encoding_type: str = choice("keyValueEncodingType", KEY_VALUE_ENCODINGS, WRITE)
 
     def for_read(self, use: Use) -> Options:
-        """Checks what only makes sense for reading (batch or stream); returns self. Raises OptionError."""
-        self._check_uses(use)
+        """Checks what only makes sense for reading (batch or stream); returns the options of such a read. Raises
+        OptionError."""
+        return self._of_use(use)._checked_for_read(use)
+
+    def _checked_for_read(self, use: Use) -> Options:
         self.check_topics_to_read()
         if use == BATCH_READ and self.starting_offsets == "latest":
             raise OptionError('startingOffsets "latest" makes no sense for a batch read: there is nothing after it')
         self._check_times()
         self._check_limits()
-        if self.predefined_subscription is not None and isinstance(self.starting_offsets, Mapping):
-            raise OptionError(
-                "predefinedSubscription and startingOffsets with JSON contradict each other: its cursor says where to "
-                "start; earliest and latest are for a subscription that does not exist yet"
-            )
         self._check_retry()
         if self.keys is None and self.keys_hashing_scheme is not None:
             raise OptionError("option keysHashingScheme says where the keys of the option keys are: give keys, too")
@@ -223,8 +238,11 @@ class Options:
         return self
 
     def for_write(self, use: Use) -> Options:
-        """Checks what only makes sense for writing (batch or stream); returns self. Raises OptionError."""
-        self._check_uses(use)
+        """Checks what only makes sense for writing (batch or stream); returns the options of such a write. Raises
+        OptionError."""
+        return self._of_use(use)._checked_for_write()
+
+    def _checked_for_write(self) -> Options:
         for name in ("keySchemaType", "valueSchemaType", "keyValueEncodingType"):
             if name in self.given and self.schema_type != KEY_VALUE:
                 raise OptionError(f"option {name} is for schemaType {KEY_VALUE} only, not for {self.schema_type}")
@@ -274,6 +292,28 @@ class Options:
     def named_topics(self) -> tuple[str, ...]:
         """Topics that the options name, in full; none with a pattern."""
         return self.topics if self.topic is None else (self.topic,)
+
+    @property
+    def starts_at_cursor(self) -> bool:
+        """Returns whether a new query, or a batch read, starts at the cursor of `predefinedSubscription`: a time or
+        positions that are given say more than it does (OFFSET-14)."""
+        is_placed = self.starting_time is not None or isinstance(self.starting_offsets, Mapping)
+        return self.predefined_subscription is not None and not is_placed
+
+    @property
+    def is_from_latest(self) -> bool:
+        """Returns whether a new query starts at the end of its topics."""
+        return self.starting_time is None and self.starting_offsets in (None, "latest")
+
+    def queued_bytes(self, most: int) -> int:
+        """Returns the bytes that may wait, `most` or less."""
+        return min(most, self.memory_limit_bytes or most)
+
+    @property
+    def pending_entries(self) -> int | None:
+        """Batches without a receipt that a partition may have; None: no limit is given."""
+        messages = self.max_pending_messages
+        return max(1, messages // self.batching_max_messages) if messages else None
 
     @property
     def split(self) -> Split:
@@ -381,11 +421,28 @@ class Options:
                 "maxRecordsPerPartition out"
             )
 
-    def _check_uses(self, use: Use) -> None:
-        for name in sorted(self.given):
-            option = BY_LOWER[name.lower()]
-            if use not in option.uses:
-                raise OptionError(f"option {option.name} is for {' and '.join(option.uses)} only, not for {use}")
+    def _uses_of(self, name: str) -> tuple[Use, ...]:
+        """Returns where a given option is of use: settings of Java's readers in reads, of its producers in writes."""
+        spelled, uses = self.lenient.get(name, ""), BY_LOWER[name.lower()].uses
+        if spelled.startswith((READER, PRODUCER)):
+            return tuple(use for use in uses if (use in READ) == spelled.startswith(READER))
+        return uses
+
+    def _of_use(self, use: Use) -> Options:
+        """Returns the options without those that have no effect in such a job, but may be given. Raises OptionError for
+        one that may not."""
+        uses = {name: self._uses_of(name) for name in sorted(self.given)}
+        strange = {name: of for name, of in uses.items() if use not in of}
+        for name, of in strange.items():
+            if name not in self.lenient:
+                raise OptionError(f"option {name} is for {' and '.join(of)} only, not for {use}")
+        if not strange:
+            return self
+        reasons = {self.lenient[name]: f"it is for {' and '.join(of)}" for name, of in strange.items()}
+        defaults = {name: row.value for name, row in BY_FIELD.items() if row.name in strange}
+        return replace(
+            self, **defaults, given=self.given - strange.keys(), without_effect={**self.without_effect, **reasons}
+        )
 
 
 BY_FIELD: Final[Mapping[str, Option]] = {

@@ -7,6 +7,7 @@ to one of them with a suggestion. Names are matched without case, as everywhere 
 from __future__ import annotations
 
 import difflib
+import logging
 import re
 from collections.abc import Mapping
 from typing import Any, Final
@@ -14,10 +15,11 @@ from typing import Any, Final
 from spark_pulsar.connector.errors import OptionError
 from spark_pulsar.connector.options.aliases import given_values
 from spark_pulsar.connector.options.catalog_tables import no_options, refuse_table
+from spark_pulsar.connector.options.java_settings import PREFIXES, names_below
 from spark_pulsar.connector.options.options import AT_LEAST_ONCE, BY_FIELD, BY_LOWER, OPTIONS, Options
 from spark_pulsar.connector.options.security import read_security, read_service_url
-from spark_pulsar.connector.options.table import UNSUPPORTED, UNSUPPORTED_PREFIXES
-from spark_pulsar.connector.options.values import read
+from spark_pulsar.connector.options.table import OF_STREAMNATIVE, UNSUPPORTED
+from spark_pulsar.connector.options.values import GivenValues, read
 
 _UNSUPPORTED_LOWER: Final = {name.lower(): (name, hint) for name, hint in UNSUPPORTED.items()}
 
@@ -27,11 +29,13 @@ _SPARK_OWN: Final = frozenset({"path", "checkpointlocation", "queryname", "seria
 _EXCLUSIVE: Final = (
     ("topic", "topics", "topicsPattern"),
     ("subscriptionName", "predefinedSubscription"),
-    ("predefinedSubscription", "startingTime"),
     ("startingOffsets", "startingTime"),
     ("endingOffsets", "endingTime"),
 )
 """Options that say the same thing in different words."""
+
+LOG: Final = logging.getLogger("spark_pulsar")
+_REPORTED: Final[set[str]] = set()
 
 _DIRECTORY: Final = re.compile(r"(?!(?:non-)?persistent://)[A-Za-z][A-Za-z0-9+.-]*:/|file:|/")
 
@@ -43,8 +47,26 @@ def parse_options(raw: Mapping[str, str]) -> Options:
     security = read_security(values, service_url)
     found = {field: read(values, row.name, row.read, row.value) for field, row in BY_FIELD.items()}
     return Options(
-        service_url=service_url, security=security, **found | _other_defaults(found, values), given=frozenset(values)
+        service_url=service_url,
+        security=security,
+        **found | _other_defaults(found, values),
+        given=frozenset(values),
+        lenient={name: values.spelling(name) for name in (values.lenient | OF_STREAMNATIVE) & values.keys()},
+        without_effect=values.without_effect,
     )
+
+
+def report_without_effect(options: Options) -> None:
+    """Logs which options of a job are accepted and have no effect here, once in this process for the same topics and
+    options (READ-44)."""
+    if not options.without_effect:
+        return
+    reasons = "; ".join(f"{name} ({reason})" for name, reason in sorted(options.without_effect.items()))
+    of = ", ".join(options.named_topics) or options.topics_pattern or options.service_url
+    line = f"{of}: options without effect here: {reasons}"
+    if line not in _REPORTED:
+        _REPORTED.add(line)
+        LOG.warning("%s", line)
 
 
 def _other_defaults(found: Mapping[str, Any], values: Mapping[str, str]) -> dict[str, Any]:
@@ -59,13 +81,13 @@ def _other_defaults(found: Mapping[str, Any], values: Mapping[str, str]) -> dict
     return {field: value for field, value in other.items() if BY_FIELD[field].name not in values}
 
 
-def _values_by_name(raw: Mapping[str, str]) -> dict[str, str]:
+def _values_by_name(raw: Mapping[str, str]) -> GivenValues:
     """Returns the texts of the options that are given, by their names in the table, a path as the option `topic`.
     Raises OptionError."""
     refuse_table(raw, {lower: option.name for lower, option in BY_LOWER.items()})
     path = next((value for key, value in raw.items() if key.lower() == "path"), None)
     ours = {key: value for key, value in raw.items() if key.lower() not in _SPARK_OWN}
-    values = given_values(ours, lambda key: _canonical(key.lower(), key))
+    values = given_values(ours, lambda key: _canonical(key.lower(), key), lambda key: key.lower() in BY_LOWER)
     for names in _EXCLUSIVE:
         if len(given := [values.spelling(name) for name in names if name in values]) > 1:
             raise OptionError(f"options {' and '.join(given)} contradict each other: give exactly one of them")
@@ -92,14 +114,16 @@ def _canonical(lower: str, as_given: str) -> str:
     if lower in _UNSUPPORTED_LOWER:
         name, hint = _UNSUPPORTED_LOWER[lower]
         raise OptionError(f"option {name} is not supported yet: {hint}")
-    for prefix in UNSUPPORTED_PREFIXES:
+    for prefix in PREFIXES:
         if lower.startswith(prefix):
-            if near := _near(lower.removeprefix(prefix), prefix, 0.75):
-                raise OptionError(f"unknown option {as_given}; did you mean {near}?")
-            raise OptionError(
-                f"option {as_given}: settings under {prefix}* are not supported yet; "
-                "see connectionTimeoutMs, operationTimeoutMs, compressionType, batchingMaxMessages and their neighbours"
-            )
+            near = _near(lower.removeprefix(prefix), prefix, 0.6)
+            hint = f"; did you mean {near}?" if near else " (docs/migrating.md has the settings that there are)"
+            raise OptionError(f"unknown option {as_given}{hint}")
+    if lower.startswith("kafka."):
+        raise OptionError(
+            f"option {as_given}: settings of Kafka's clients are not supported; "
+            "see connectionTimeoutMs, operationTimeoutMs, compressionType, batchingMaxMessages and their neighbours"
+        )
     near = _near(lower, "", 0.6)
     hint = f"did you mean {near}?" if near else ""
     known = ", ".join(option.name for option in OPTIONS)
@@ -108,6 +132,8 @@ def _canonical(lower: str, as_given: str) -> str:
 
 def _near(lower: str, prefix: str, cutoff: float) -> str:
     """Names the options behind `prefix` that a name without it is close to; empty for none."""
-    known = {name.removeprefix(prefix): option for name, option in BY_LOWER.items() if name.startswith(prefix)}
+    names = [*(option.name for option in OPTIONS if prefix or not option.name.startswith(PREFIXES))]
+    names += names_below(prefix) if prefix else []
+    known = {name.lower().removeprefix(prefix): name for name in names if name.lower().startswith(prefix)}
     near = difflib.get_close_matches(lower, list(known), n=3, cutoff=cutoff)
-    return " or ".join(known[name].name for name in near)
+    return " or ".join(known[name] for name in near)

@@ -10,11 +10,14 @@ from typing import Final
 from spark_pulsar.client.authentication.plugins import Authentication
 from spark_pulsar.client.connections.config import ClientConfig
 from spark_pulsar.client.connections.service_url import PLAIN_SCHEME, TLS_SCHEME, parse_service_url, uses_tls
+from spark_pulsar.client.connections.tls import PROTOCOLS as ALL_PROTOCOLS
 from spark_pulsar.client.connections.tls import TlsConfig
+from spark_pulsar.client.key_stores import TYPES as STORE_TYPES
+from spark_pulsar.client.key_stores import KeyStore
 from spark_pulsar.client.secret import Secret
 from spark_pulsar.connector.errors import OptionError
 from spark_pulsar.connector.options.table import ANY, Option
-from spark_pulsar.connector.options.values import boolean, read
+from spark_pulsar.connector.options.values import boolean, names_in, one_of, read
 from spark_pulsar.model.errors import PulsarError
 
 _CLIENT: Final = "pulsar.client."
@@ -29,6 +32,15 @@ KEY: Final = f"{_CLIENT}tlsKeyFilePath"
 LISTENER: Final = f"{_CLIENT}listenerName"
 PROXY: Final = f"{_CLIENT}proxyServiceUrl"
 PROXY_PROTOCOL: Final = f"{_CLIENT}proxyProtocol"
+USE_KEY_STORES: Final = f"{_CLIENT}useKeyStoreTls"
+KEY_STORE: Final = f"{_CLIENT}tlsKeyStorePath"
+KEY_STORE_TYPE: Final = f"{_CLIENT}tlsKeyStoreType"
+KEY_STORE_PASSWORD: Final = f"{_CLIENT}tlsKeyStorePassword"
+TRUST_STORE: Final = f"{_CLIENT}tlsTrustStorePath"
+TRUST_STORE_TYPE: Final = f"{_CLIENT}tlsTrustStoreType"
+TRUST_STORE_PASSWORD: Final = f"{_CLIENT}tlsTrustStorePassword"
+PROTOCOLS: Final = f"{_CLIENT}tlsProtocols"
+_STORE_TYPE: Final = ", ".join(f"`{kind}`" for kind in STORE_TYPES)
 ROWS: Final = (
     Option(USE_TLS, "boolean", ANY, "as `service.url` says"),
     Option(TRUST, "path", ANY, "the system's authorities"),
@@ -38,13 +50,25 @@ ROWS: Final = (
     Option(KEY, "path", ANY),
     Option(PLUGIN, "class name", ANY),
     Option(PARAMS, "text, `file:///path` or `env:NAME`", ANY),
+    Option(USE_KEY_STORES, "boolean", ANY, "`false`"),
+    Option(TRUST_STORE, "path", ANY),
+    Option(TRUST_STORE_TYPE, _STORE_TYPE, ANY, "as the file is"),
+    Option(TRUST_STORE_PASSWORD, "text", ANY),
+    Option(KEY_STORE, "path", ANY),
+    Option(KEY_STORE_TYPE, _STORE_TYPE, ANY, "as the file is"),
+    Option(KEY_STORE_PASSWORD, "text", ANY),
+    Option(PROTOCOLS, "names", ANY, "`TLSv1.2,TLSv1.3`"),
     Option(LISTENER, "name", ANY),
     Option(PROXY, "URL", ANY),
     Option(PROXY_PROTOCOL, "`SNI`", ANY),
 )
 """Options that are read together, by `read_security`."""
 _HIDDEN_BY_SPARK: Final = re.compile(r"token|url|^(?:file|env):", re.IGNORECASE)
-_OF_TLS: Final = (TRUST, INSECURE, VERIFY_HOST, CERTIFICATE, KEY, PROXY)
+_OF_STORES: Final = (
+    *(TRUST_STORE, TRUST_STORE_TYPE, TRUST_STORE_PASSWORD),
+    *(KEY_STORE, KEY_STORE_TYPE, KEY_STORE_PASSWORD),
+)
+_OF_TLS: Final = (TRUST, INSECURE, VERIFY_HOST, CERTIFICATE, KEY, PROXY, USE_KEY_STORES, PROTOCOLS, *_OF_STORES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +92,7 @@ def read_service_url(values: Mapping[str, str]) -> str:
 
 def read_security(values: Mapping[str, str], service_url: str) -> SecurityOptions:
     """Returns what the options say about security, checked together with the service URL. Raises OptionError."""
-    if not uses_tls(service_url) and (given := [name for name in _OF_TLS if name in values]):
+    if not uses_tls(service_url) and (given := [name for name in _OF_TLS if _wants(values, name)]):
         raise OptionError(f"option {given[0]} needs TLS: service.url pulsar+ssl://host:6651")
     insecure = read(values, INSECURE, boolean, False)
     verify_host = read(values, VERIFY_HOST, boolean, None)
@@ -82,6 +106,9 @@ def read_security(values: Mapping[str, str], service_url: str) -> SecurityOption
             allow_insecure_connection=insecure,
             certificate_file_path=read(values, CERTIFICATE, _text, ""),
             key_file_path=read(values, KEY, _text, ""),
+            trust_store=_store(values, TRUST_STORE, TRUST_STORE_TYPE, TRUST_STORE_PASSWORD),
+            key_store=_store(values, KEY_STORE, KEY_STORE_TYPE, KEY_STORE_PASSWORD),
+            protocols=read(values, PROTOCOLS, _protocols, tuple(ALL_PROTOCOLS)),
         )
         security = SecurityOptions(
             authentication=read(values, PARAMS, lambda text: _authentication(plugin, text), None)
@@ -101,6 +128,27 @@ def read_security(values: Mapping[str, str], service_url: str) -> SecurityOption
     except (ValueError, PulsarError) as error:
         raise OptionError(f"options {_CLIENT}*: {error}") from error
     return security
+
+
+def _wants(values: Mapping[str, str], name: str) -> bool:
+    """Returns whether an option of TLS is given, and not as false, which says the same as no TLS."""
+    return name in values and values[name].strip().lower() != "false"
+
+
+def _store(values: Mapping[str, str], path: str, kind: str, password: str) -> KeyStore | None:
+    """Returns a store, None where stores are not to be used: as the Java client, which then ignores them."""
+    read(values, kind, one_of(*STORE_TYPES), "")
+    if not read(values, USE_KEY_STORES, boolean, False) or path not in values:
+        return None
+    return KeyStore(read(values, path, _text, ""), Secret(values.get(password, "")))
+
+
+def _protocols(text: str) -> tuple[str, ...]:
+    """Reads names of versions of TLS, and leaves out those that are too old to be used at all."""
+    names = tuple(name for name in names_in(text) if name in ALL_PROTOCOLS)
+    if not names:
+        raise ValueError(f"expected one of {', '.join(ALL_PROTOCOLS)}")
+    return names
 
 
 def _sni_proxy(values: Mapping[str, str]) -> str:

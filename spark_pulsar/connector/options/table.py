@@ -61,23 +61,40 @@ def switch(name: str, uses: tuple[Use, ...], value: bool = False) -> Any:
 
 
 # Options other connectors know. Silence would let a job run with another meaning than its author's.
+_NO_TEXT: Final = "an object, which no option can give"
 UNSUPPORTED: Final[Mapping[str, str]] = {
     "kafka.bootstrap.servers": "use service.url",
-    "pulsar.client.serviceUrl": "use service.url",
-    "pulsar.client.authParamMap": "use pulsar.client.authParams",
-    "pulsar.client.useKeyStoreTls": "use PEM files, with pulsar.client.tlsTrustCertsFilePath and its neighbours",
-    "pulsar.client.tlsKeyStorePath": "use PEM files, with pulsar.client.tlsCertificateFilePath and tlsKeyFilePath",
-    "pulsar.client.tlsTrustStorePath": "use a PEM file, with pulsar.client.tlsTrustCertsFilePath",
+    "pulsar.client.authParamMap": "use pulsar.client.authParams, which takes a JSON object, too",
+    "pulsar.client.tlsCiphers": "left out, it would allow ciphers that it forbids; use pulsar.client.tlsProtocols",
+    "pulsar.client.sslFactoryPlugin": "use PEM files or key stores, such as pulsar.client.tlsTrustStorePath",
+    "pulsar.client.sslFactoryPluginParams": "use PEM files or key stores, such as pulsar.client.tlsTrustStorePath",
+    "pulsar.client.socks5ProxyAddress": "connections would pass by the proxy; use pulsar.client.proxyServiceUrl",
+    "pulsar.client.socks5ProxyUsername": "connections would pass by the proxy; use pulsar.client.proxyServiceUrl",
+    "pulsar.client.socks5ProxyPassword": "connections would pass by the proxy; use pulsar.client.proxyServiceUrl",
+    "pulsar.client.authentication": f"{_NO_TEXT}; use pulsar.client.authPluginClassName",
+    "pulsar.client.serviceUrlProvider": f"{_NO_TEXT}; use service.url",
+    "pulsar.client.clock": _NO_TEXT,
+    "pulsar.client.openTelemetry": _NO_TEXT,
+    "pulsar.reader.keyHashRanges": f"{_NO_TEXT}; use keys",
+    "pulsar.reader.cryptoKeyReader": f"{_NO_TEXT}; use encryptionPrivateKeys",
+    "pulsar.reader.messageCrypto": _NO_TEXT,
+    "pulsar.reader.readerListener": _NO_TEXT,
+    "pulsar.reader.readerInterceptorList": _NO_TEXT,
+    "pulsar.producer.cryptoKeyReader": f"{_NO_TEXT}; use encryptionPublicKeys",
+    "pulsar.producer.messageCrypto": _NO_TEXT,
+    "pulsar.producer.customMessageRouter": _NO_TEXT,
     "batchingType": "use batcherBuilder",
-    "pulsar.producer.batcherBuilder": "use batcherBuilder",
-    "pulsar.producer.chunkingEnabled": "use chunkingEnabled",
-    "pulsar.producer.properties": "use producerProperties",
     "pushDownFilters": "Spark 4.3 hands the reader of a filtered scan to other scans of the DataFrame, which then lack "
     "rows; use keys, startingTime and endingTime",
     "defaultCryptoKeyReader": "use encryptionPublicKeys and encryptionPrivateKeys",
-    "pulsar.producer.encryptionKeys": "use encryptionKeys",
-    "pulsar.producer.cryptoFailureAction": "use cryptoFailureAction",
-    "pulsar.reader.cryptoFailureAction": "use cryptoFailureAction",
 }
-UNSUPPORTED_PREFIXES: Final = ("pulsar.client.", "pulsar.admin.", "pulsar.reader.", "pulsar.producer.", "kafka.")
-"""Groups of settings that other connectors pass on to their clients."""
+"""Options of other connectors that are refused, with what to do."""
+
+OF_STREAMNATIVE: Final = frozenset(
+    {
+        *("admin.url", "failOnDataLoss", "allowDifferentTopicSchemas", "waitingForNonExistedTopic", "pollTimeoutMs"),
+        *("startingOffsets", "startingTime", "endingTime", "predefinedSubscription", "subscriptionPrefix"),
+        "maxBytesPerTrigger",
+    }
+)
+"""Options that StreamNative's connector accepts in reads and writes of any kind, and ignores in some."""

@@ -12,7 +12,14 @@ from spark_pulsar.client.secret import REDACTED
 from spark_pulsar.connector.errors import OptionError
 from spark_pulsar.model.errors import PulsarError
 
-SECRET_OPTIONS: Final = frozenset({"pulsar.client.authParams", "encryptionPrivateKeys"})
+SECRET_OPTIONS: Final = frozenset(
+    {
+        "pulsar.client.authParams",
+        "pulsar.client.tlsKeyStorePassword",
+        "pulsar.client.tlsTrustStorePassword",
+        "encryptionPrivateKeys",
+    }
+)
 """Options whose values no error shows."""
 
 
@@ -23,6 +30,10 @@ class GivenValues(dict[str, str]):
         super().__init__()
         self.spelled: dict[str, str] = {}
         """Other names under which some were given."""
+        self.lenient: set[str] = set()
+        """Names in the table of settings of the Java client, which may be given where they are of no use."""
+        self.without_effect: dict[str, str] = {}
+        """Names that are accepted, and the reason why they have no effect."""
 
     def spelling(self, name: str) -> str:
         """Returns the name under which an option was given."""
@@ -75,6 +86,16 @@ def texts_by_name(text: str) -> tuple[tuple[str, str], ...]:
     if not isinstance(loaded, dict) or not all(isinstance(value, str) for value in loaded.values()):
         raise ValueError('expected a JSON object of texts, for example {"team": "flights"}')
     return tuple(loaded.items())
+
+
+def names_in(text: str) -> list[str]:
+    """Reads names that are separated by commas, or a JSON array of names. Raises ValueError."""
+    if not text.startswith("["):
+        return [name.strip() for name in text.split(",") if name.strip()]
+    loaded = json.loads(text)
+    if not all(isinstance(name, str) for name in loaded):
+        raise ValueError("expected names, separated by commas or in a JSON array")
+    return list(loaded)
 
 
 def integer(low: int, high: int) -> Callable[[str], int]:

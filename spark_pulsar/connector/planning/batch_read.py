@@ -28,7 +28,7 @@ def plan_batch(client: PulsarClient, options: Options) -> list[TopicRange]:
 
 def _plan_batch(client: PulsarClient, options: Options) -> list[TopicRange]:
     topics = find_partitions(client, options)
-    if options.predefined_subscription is None:
+    if not options.starts_at_cursor:
         start = starting_positions(client, topics, options, "earliest")
     else:
         start = cursor_positions(client, topics, options, "earliest")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.errors import EndNotReached, OperationTimeout
+from spark_pulsar.client.reading.fetch import DEFAULT_QUEUED_BYTES
 from spark_pulsar.connector.data_loss import report_losses
 from spark_pulsar.connector.errors import UnreadableMessageError
 from spark_pulsar.connector.options.options import Options
@@ -55,7 +56,7 @@ def read_range(
     gaps = RangeGaps(client, work)
     reached_last_ledger = work.end.entry_id == 0 and work.end.batch_index == 0
     try:
-        with _blocks(client, work, arrived) as fetch, decoding(client, work, projection) as decode:
+        with _blocks(client, options, work, arrived) as fetch, decoding(client, work, projection) as decode:
             while True:
                 block = fetch.next_block(options.poll_timeout_ms)
                 if block is None:
@@ -82,10 +83,18 @@ def read_range(
         report_losses([loss], fail=options.fail_on_data_loss)
 
 
-def _blocks(client: PulsarClient, work: TopicRange, arrived: Blocks | None) -> AbstractContextManager[Blocks]:
+def _blocks(
+    client: PulsarClient, options: Options, work: TopicRange, arrived: Blocks | None
+) -> AbstractContextManager[Blocks]:
     if arrived is not None:
         return nullcontext(arrived)
-    return client.fetch(work.topic, work.start.message_id, work.end.message_id)
+    return client.fetch(
+        work.topic,
+        work.start.message_id,
+        work.end.message_id,
+        max_queued_bytes=options.queued_bytes(DEFAULT_QUEUED_BYTES),
+        max_queued_messages=options.receiver_queue_size,
+    )
 
 
 @contextmanager

@@ -201,7 +201,9 @@ class TopicWriter:
 
     def _open(self, index: int) -> Publisher:
         settings: dict[str, Any] = {
-            "max_pending_bytes": max(LEAST_PENDING_BYTES, PENDING_BYTES // len(self._partitions)),
+            "max_pending_bytes": self.options.queued_bytes(
+                max(LEAST_PENDING_BYTES, PENDING_BYTES // len(self._partitions))
+            ),
             "receipt_timeout_ms": self.options.send_timeout_ms,
             "schema": self._attached,
             "properties": dict(self.options.producer_properties),
@@ -210,6 +212,8 @@ class TopicWriter:
         }
         try:
             if self._resuming is None:
+                if self.options.pending_entries is not None:
+                    settings["max_pending_entries"] = self.options.pending_entries
                 publisher = self.client.publisher(self._partitions[index], **settings)
             else:
                 publisher = self._resuming.open(self.client, index, **settings)

@@ -98,3 +98,13 @@ def test_permits_start_anew_with_a_consumer() -> None:
     assert permits.grant() > 0
     assert permits.grant() == 0
     assert permits.grant_again() > 0
+
+
+def test_permits_never_exceed_the_receiver_queue() -> None:
+    # covers READ-43
+    for queue, most in ((3, 3), (0, 1)):
+        permits = Permits(1 << 20, most=queue)
+        assert permits.grant() == most
+        assert permits.grant() == 0
+        permits.received(most, 1, 10)
+        assert permits.grant() == most

@@ -122,7 +122,6 @@ def test_a_version_of_the_future_is_refused() -> None:
         None,
         [],
         "x",
-        {},
         {"version": "1"},
         {"version": True},
         {"version": 0},

@@ -32,7 +32,7 @@ def test_defaults() -> None:
 def test_defaults_in_the_table_are_the_ones_in_force() -> None:
     options = parse(topic="t")
     for row in OPTIONS:
-        if row.name.startswith("pulsar.client."):
+        if row.name.startswith("pulsar."):
             continue  # see test_security_options.py
         if row.name == "maxTriggerDelay":
             continue  # a duration, see test_limits_of_micro_batches
@@ -59,7 +59,7 @@ def test_an_unknown_option_names_near_matches() -> None:
 def test_a_misspelt_setting_of_the_client_names_near_matches() -> None:
     with pytest.raises(OptionError, match=r"unknown option pulsar.client.tlsTrustCertFilePath; did you mean .*CertsF"):
         parse_options(URL | {"pulsar.client.tlsTrustCertFilePath": "/a"})
-    with pytest.raises(OptionError, match=r"did you mean pulsar.client.authParams\?"):
+    with pytest.raises(OptionError, match=r"did you mean pulsar\.client\.authParams or"):
         parse_options(URL | {"pulsar.client.authParam": "x"})
 
 
@@ -92,10 +92,9 @@ def test_no_unsupported_option_is_in_the_table() -> None:
     assert not {row.name.lower() for row in OPTIONS} & {name.lower() for name in UNSUPPORTED}
 
 
-@pytest.mark.parametrize("name", ["pulsar.client.ioThreads", "pulsar.producer.sendTimeoutMs", "kafka.group.id"])
-def test_client_settings_are_not_passed_on(name: str) -> None:
-    with pytest.raises(OptionError, match="not supported yet"):
-        parse_options(URL | {name: "x"})
+def test_settings_of_kafka_are_not_passed_on() -> None:
+    with pytest.raises(OptionError, match="settings of Kafka's clients are not supported"):
+        parse_options(URL | {"kafka.group.id": "x"})
 
 
 @pytest.mark.parametrize(
@@ -119,7 +118,10 @@ def test_client_settings_are_not_passed_on(name: str) -> None:
         ("endingTime", '{"t": 1, "t": 2}', "default/t is named more than once"),
         ("startingOffsets", "first", "expected earliest, latest or a JSON object"),
         ("startingOffsets", "{}", "at least one"),
-        ("startingOffsets", '{"t": [8, 1]}', "must be a message id like"),
+        ("startingOffsets", '{"t": [8, 1]}', "'0801' are no message id"),
+        ("startingOffsets", '{"t": [8, 1, 16, 300]}', "are not the bytes of a message id"),
+        ("startingTime", "2024-03-01T01:00:00", "no offset from UTC"),
+        ("startingTime", "yesterday", "a time such as 2024-03-01T01:00:00Z"),
         ("startingOffsets", '{"t": {"0": 23}}', "want ledgerId and entryId"),
         ("startingOffsets", '{"t": 23}', "must be a message id like .*, not int"),
         ("startingOffsets", '{"t": "(1,2,3,4)"}', "message id of partition 3, not one of"),
@@ -193,8 +195,8 @@ def test_times_and_offsets_exclude_each_other() -> None:
     with pytest.raises(OptionError, match="endingOffsets and endingTime contradict"):
         parse(topic="t", endingTime="1", endingOffsets="latest")
     parse(topic="t", startingTime="1", endingOffsets="latest").for_read(BATCH_READ)
-    with pytest.raises(OptionError, match="endingTime is for batch read only"):
-        parse(topic="t", endingTime="1").for_read(STREAM_READ)
+    stream = parse(topic="t", endingTime="1").for_read(STREAM_READ)
+    assert (stream.ending_time, stream.without_effect) == (None, {"endingTime": "it is for batch read"})
     with pytest.raises(OptionError, match="endingTime = 1 lies before startingTime = 2"):
         parse(topic="t", startingTime="2", endingTime="1").for_read(BATCH_READ)
     parse(topic="t", startingTime='{"t": 2}', endingTime='{"t": 2}').for_read(BATCH_READ)
@@ -236,7 +238,7 @@ def test_options_have_their_place() -> None:
     with pytest.raises(OptionError, match="maxMessagesPerTrigger is for stream read only, not for batch read"):
         parse(topic="t", maxMessagesPerTrigger="5").for_read(BATCH_READ)
     with pytest.raises(OptionError, match="is for batch read and stream read only, not for batch write"):
-        parse(topic="t", startingOffsets="latest").for_write(BATCH_WRITE)
+        parse(topics="t").for_write(BATCH_WRITE)
     with pytest.raises(OptionError, match="no sense for a batch read"):
         parse(topic="t", startingOffsets="latest").for_read(BATCH_READ)
     with pytest.raises(OptionError, match="one of the options topic, topics, topicsPattern"):
@@ -382,6 +384,7 @@ def test_names_of_kafka_that_mean_the_same() -> None:
     ours = parse(
         topics="a,b",
         startingTime='{"a-partition-0": 5, "a-partition-1": 6}',
+        startingOffsetsByTimestampStrategy="latest",
         maxMessagesPerTrigger="20",
         minMessagesPerTrigger="10",
         maxTriggerDelay="1m",
@@ -416,7 +419,7 @@ def test_what_a_streamnative_job_sets_besides() -> None:
         ({"subscribe": "t", "path": "t"}, "the path 't' and the option subscribe contradict each other"),
         ({"maxOffsetsPerTrigger": "many"}, "option maxOffsetsPerTrigger = 'many': expected a whole number"),
         ({"startingTimestamp": "now"}, "option startingTimestamp = 'now': expected milliseconds"),
-        ({"startingOffsetsByTimestampStrategy": "error"}, "StartingOffsetsByTimestampStrategy = 'error': only latest"),
+        ({"startingOffsetsByTimestampStrategy": "fail"}, "TimestampStrategy = 'fail': expected one of latest, error"),
         ({"includeHeaders": "true"}, "option includeHeaders = 'true': leave it out: __messageProperties"),
         ({"assign": "[1]"}, "option assign = .*expected a JSON object such as"),
         ({"assign": '{"t": 1}'}, "expected a list of partitions of t"),
@@ -435,13 +438,12 @@ def test_names_of_kafka_told_in_errors(options: dict[str, str], told: str) -> No
 def test_a_start_is_said_once() -> None:
     predefined = parse(topic="t", predefinedSubscription="s", startingOffsets="earliest").for_read(STREAM_READ)
     assert (predefined.subscription_name, predefined.predefined_subscription) == ("s", "s")
-    for other, told in (
-        ({"subscriptionName": "s"}, "subscriptionName and predefinedSubscription contradict"),
-        ({"startingTime": "5"}, "predefinedSubscription and startingTime contradict"),
-        ({"startingOffsets": '{"t": "latest"}'}, "predefinedSubscription and startingOffsets with JSON contradict"),
-    ):
-        with pytest.raises(OptionError, match=told):
-            parse(topic="t", predefinedSubscription="s", **other).for_read(STREAM_READ)
+    assert predefined.starts_at_cursor
+    with pytest.raises(OptionError, match="subscriptionName and predefinedSubscription contradict"):
+        parse(topic="t", predefinedSubscription="s", subscriptionName="s")
+    for placed in ({"startingTime": "5"}, {"startingOffsets": '{"t": "latest"}'}):
+        options = parse(topic="t", predefinedSubscription="s", **placed).for_read(STREAM_READ)
+        assert (options.subscription_name, options.starts_at_cursor) == ("s", False)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from spark_pulsar.connector.worker_clients import client_for
 
 TLS = "pulsar+ssl://broker:6651"
 JAVA = "org.apache.pulsar.client.impl.auth."
+KEY_STORE_TLS = f"{JAVA}AuthenticationKeyStoreTls"
 S3CRET = "s3cret-value"
 
 
@@ -78,7 +79,17 @@ def test_use_tls_is_the_same_as_the_scheme() -> None:
         (TLS, {"proxyProtocol": "SOCKS5"}, "expected SNI"),
         (TLS, {"proxyServiceUrl": "pulsar://p:1", "proxyProtocol": "SNI"}, r"expected pulsar\+ssl://"),
         (TLS, {"authPluginClassName": "token", "authParams": "eyJhbGciOi"}, "write token:TEXT, so that Spark hides it"),
-        (TLS, {"useKeyStoreTls": "true"}, "use PEM files"),
+        (TLS, {"useKeyStoreTls": "yes"}, "expected true or false"),
+        (TLS, {"tlsTrustStoreType": "JCEKS"}, "expected one of JKS, PKCS12"),
+        (TLS, {"tlsCiphers": "a"}, "use pulsar.client.tlsProtocols"),
+        (TLS, {"tlsProtocols": "TLSv1"}, "expected one of TLSv1.2, TLSv1.3"),
+        ("pulsar://broker", {"useKeyStoreTls": "true"}, "useKeyStoreTls needs TLS"),
+        (
+            TLS,
+            {"authPluginClassName": KEY_STORE_TLS, "authParams": "keyStoreType:BCFKS,keyStorePath:/a"},
+            "none of JKS",
+        ),
+        (TLS, {"authPluginClassName": KEY_STORE_TLS, "authParams": "keyStoreType:JKS"}, "expected keyStoreType:JKS"),
         ("pulsar+ssl://a:1,pulsar+ssl://b:1", {}, "one scheme for all"),
     ],
 )
