@@ -1,4 +1,4 @@
-"""`spark_pulsar.register`: the connector made known to a session that can run it."""
+"""`spark_pulsar.register`: the connector made known to a session that can run it (READ-37)."""
 
 from __future__ import annotations
 

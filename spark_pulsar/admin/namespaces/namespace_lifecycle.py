@@ -17,7 +17,7 @@ from spark_pulsar.admin.topics.topic_lifecycle import list_topics
 from spark_pulsar.broker.entities import registry as topic_names
 from spark_pulsar.broker.schemas import registry
 from spark_pulsar.broker.topics import lifecycle, name_limits, policy_changes
-from spark_pulsar.broker.topics.partitions import most
+from spark_pulsar.broker.topics.partition_creation import most
 from spark_pulsar.ledger.state.documents import (
     RESOURCE_QUOTAS,
     TENANTS,

@@ -1,4 +1,4 @@
-"""Permissions over REST: of roles in a namespace, with a topic, and of subscriptions (AU-9)."""
+"""Permissions over REST: of roles in a namespace, with a topic, and of subscriptions (AU-9, SEC-66)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Policies of namespaces and topics over REST: paths from the table of policies, and the rules between two policies
-(T-5)."""
+(T-5, ADM-66)."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.entities import subscription as subscriptions
 from spark_pulsar.broker.message_lifetime import expire_by_time as expire_now
 from spark_pulsar.broker.subscriptions import cursor_moves, subscribing
-from spark_pulsar.broker.topics import auto_creation, lifecycle, name_limits, partitions
+from spark_pulsar.broker.topics import auto_creation, lifecycle, name_limits, partition_creation
 from spark_pulsar.ledger.state.cursors.records import CursorPropertiesSet
 from spark_pulsar.model.errors import NotAllowed, ProducerBusy, TopicNotFound
 from spark_pulsar.model.positions.ids import EARLIEST, LATEST, Position
@@ -217,7 +217,7 @@ def _obtain(core: Core, name: TopicName, subscription: str, properties: Mapping[
     is_new = count is None and name.partition < 0 and not registry.exists(core, name)
     if is_new and policies.auto_topic_creation.allowed and policies.auto_topic_creation.partitions:
         count = policies.auto_topic_creation.partitions
-    partitions.check_subscription(count or 1, subscription, properties)
+    partition_creation.check_subscription(count or 1, subscription, properties)
     if is_new and count is not None:
         yield from lifecycle.create_partitioned_in_steps(core, name, count, {})
     if count is None:
@@ -271,7 +271,7 @@ def properties_of(core: Core, name: TopicName, subscription: str) -> Steps[dict[
 def set_properties(core: Core, name: TopicName, subscription: str, properties: Mapping[str, str]) -> Steps[None]:
     """Replaces a subscription's properties (CUR-19)."""
     targets = yield from every_in_steps(core, name, subscription)
-    partitions.check_subscription(len(targets), subscription, properties)
+    partition_creation.check_subscription(len(targets), subscription, properties)
     for target in targets:
         yield
         if not is_there(target):

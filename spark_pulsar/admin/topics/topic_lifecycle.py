@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.admin.http.slices import at_once
 from spark_pulsar.broker.entities import registry
-from spark_pulsar.broker.topics import auto_creation, lifecycle, name_limits
-from spark_pulsar.broker.topics import partitions as partition_rules
+from spark_pulsar.broker.topics import auto_creation, lifecycle, name_limits, partition_creation
 from spark_pulsar.ledger.state.topics import PartitionedTopicSet, TopicPropertiesSet
 from spark_pulsar.model.errors import NotAllowed, TopicNotFound
 from spark_pulsar.model.names import PARTITION_MARK, PENDING_ACKS_SUFFIX, TopicName, is_hidden
@@ -140,7 +139,7 @@ def grow_in_steps(core: Core, name: TopicName, partitions: int) -> Steps[None]:
     current = core.state.partitioned.get(name.full)
     if current is None:
         raise Refused(409, f"Topic {name} is not the partitioned topic.")
-    limit = partition_rules.most(core.config)
+    limit = partition_creation.most(core.config)
     if partitions > limit:
         raise Refused(
             422, f"Desired partitions {partitions} can't be greater than the maximum partitions per topic {limit}."
@@ -268,13 +267,13 @@ def _connected(topic: Topic) -> int:
 def _check_count(core: Core, partitions: int) -> None:
     if partitions <= 0:
         raise Refused(406, "Number of partitions should be more than 0")
-    limit = partition_rules.most(core.config)
+    limit = partition_creation.most(core.config)
     if partitions > limit:
         raise Refused(406, f"Number of partitions should be less than or equal to {limit}")
 
 
 def _check_room(core: Core, name: TopicName, topics: int, *, status: int) -> None:
     try:
-        partition_rules.check_room(core, name, topics)
+        partition_creation.check_room(core, name, topics)
     except NotAllowed as error:
         raise Refused(status, error.message) from error

@@ -84,7 +84,7 @@ def remove_if_off(core: Core, name: TopicName, state: TopicState) -> None:
 
 
 def last_sequence_id(topic: Topic, producer_name: str) -> int:
-    """Returns the highest id taken from a producer; NOTHING_SENT when none is known. Send it when it is durable."""
+    """Returns the highest id taken from a producer; NOTHING_SENT when none is known (PR-11). Send it when durable."""
     return topic.state.sequences.get(producer_name, NOTHING_SENT)
 
 

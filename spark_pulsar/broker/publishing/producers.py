@@ -1,4 +1,4 @@
-"""Opens and closes producers: PRODUCER, CLOSE_PRODUCER (PR-1 ... PR-3, PR-11, A18)."""
+"""Opens and closes producers: PRODUCER, CLOSE_PRODUCER (PR-1 ... PR-3, PR-11, PR-18, A18)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Acknowledgement and redelivery requests (ACK-1 ... ACK-11, NACK-2 ... NACK-5)."""
+"""Acknowledgement and redelivery requests (ACK-1 ... ACK-11, DUR-6, NACK-2 ... NACK-5)."""
 
 from __future__ import annotations
 

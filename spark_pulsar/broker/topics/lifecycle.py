@@ -18,7 +18,7 @@ from spark_pulsar.model.errors import NotAllowed, PersistenceError, ServiceNotRe
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.positions.ids import EARLIEST, Position
 
-from . import name_limits, non_persistent_topic, partitions, policy_changes
+from . import name_limits, non_persistent_topic, partition_creation, policy_changes
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
@@ -35,7 +35,7 @@ def create(core: Core, name: TopicName, properties: Mapping[str, str] | None = N
     name_limits.check_topic(name)
     if core.being_deleted and name.base.full in core.being_deleted:
         raise ServiceNotReady(f"{name.base} is being deleted")
-    partitions.check_room(core, name, 1)
+    partition_creation.check_room(core, name, 1)
     return _create(core, name, properties)
 
 
@@ -54,7 +54,7 @@ def _create(core: Core, name: TopicName, properties: Mapping[str, str] | None = 
 
 def create_partitioned(core: Core, name: TopicName, count: int, properties: Mapping[str, str]) -> None:
     """Creates a partitioned topic with all its partitions, or those that it lacks; subscriptions of the old ones are
-    created on the new ones, at their beginning (PT-7). Refused as by `partitions.lacking` and `create`."""
+    created on the new ones, at their beginning (PT-7). Refused as by `partition_creation.lacking` and `create`."""
     for _ in create_partitioned_in_steps(core, name, count, properties):
         pass
 
@@ -67,10 +67,10 @@ def create_partitioned_in_steps(
     TopicNotFound when it is deleted meanwhile."""
     check_copies(core, name)
     is_new = name.full not in core.state.partitioned
-    lacking = yield from partitions.lacking_in_steps(core, name, count)
+    lacking = yield from partition_creation.lacking_in_steps(core, name, count)
     if is_new:
         if name.full in core.state.partitioned:
-            raise partitions.AlreadyThere("This topic already exists")
+            raise partition_creation.AlreadyThere("This topic already exists")
         core.append(PartitionedTopicSet(name.full, count, dict(properties)))
     for partition in lacking.names:
         if name.full not in core.state.partitioned or name.full in core.being_deleted:

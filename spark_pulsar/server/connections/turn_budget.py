@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from spark_pulsar.broker.topics.partitions import MOST_WRITTEN_BYTES
+from spark_pulsar.broker.topics.partition_creation import MOST_WRITTEN_BYTES
 from spark_pulsar.broker.turn.events import (
     AcksReceived,
     ColumnarSendsReceived,

@@ -1,4 +1,4 @@
-"""Authentication by JSON web tokens, signed with a secret key or by the owner of a public key (AU-2).
+"""Authentication by JSON web tokens, signed with a secret key or by the owner of a public key (AU-2, SEC-81).
 
 The key decides which algorithms a token may have, never the token: HMAC for a secret key of that length, RSA or the
 curve of the key for a public one, `none` for neither.

@@ -1,4 +1,4 @@
-"""Dead letters of a WebSocket's consumer: messages that came too often go to another topic (DLQ-1 ... DLQ-4)."""
+"""Dead letters of a WebSocket's consumer: messages that came too often go to another topic (DLQ-1 ... DLQ-4, WS-13)."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.broker.topics import lifecycle, partitions
+from spark_pulsar.broker.topics import lifecycle, partition_creation
 from spark_pulsar.broker.topics.name_limits import MAX_PROPERTIES_LENGTH, MAX_TOPIC_NAME_LENGTH
 from spark_pulsar.ledger.state.topics import PartitionedTopicSet
 from spark_pulsar.model.errors import NotAllowed
@@ -140,7 +140,7 @@ def test_names_that_are_too_much_together_do_not_come_into_being() -> None:
 
 def test_topics_that_one_turn_makes_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
     # covers TN-7: hostile input; a client that only asks is not held up
-    monkeypatch.setattr(partitions, "MOST_MADE_BYTES", 4_000)
+    monkeypatch.setattr(partition_creation, "MOST_MADE_BYTES", 4_000)
     world = auto_partitioned(10)
     client = world.connect()
     client.send(*(requests.partition_metadata(number, f"{START}p{number}") for number in range(5)))
@@ -179,4 +179,4 @@ def test_the_core_alone_refuses_too() -> None:
     world = World(max_partitions_per_topic=10)
     with pytest.raises(NotAllowed):
         lifecycle.create_partitioned(world.core, TopicName.parse("p"), 11, {})
-    assert partitions.most(world.core.config) == 10
+    assert partition_creation.most(world.core.config) == 10
