@@ -76,13 +76,13 @@ class BatchDecoder:
         if mode.rescued_data is not None:
             columns[mode.rescued_data] = self._rescued(batch, decoded.rescued)
         arrays = [columns[name] if name in columns else batch.column(name) for name in self._names]
-        whole = pa.RecordBatch.from_arrays(arrays, names=list(self._names))
+        result = pa.RecordBatch.from_arrays(arrays, names=list(self._names))
         if errors and mode.mode == DEADLETTER:
             self._letters.publish(batch, errors)
             good = np.ones(len(batch), np.bool_)
             good[list(errors)] = False
-            return whole.filter(pa.array(good))
-        return whole
+            return result.filter(pa.array(good))
+        return result
 
     def _rescued(self, batch: Any, texts: Any) -> Any:
         """Returns rescued texts with what finds their messages."""

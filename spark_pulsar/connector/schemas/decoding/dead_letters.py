@@ -111,6 +111,6 @@ def _set_key(metadata: MessageMetadata, key: bytes) -> None:
 
 def id_text(serialised: bytes) -> str:
     """Returns a message id as text: `ledger:entry:partition`, with the batch index behind it inside of a batch."""
-    found = MessageIdData.FromString(serialised)
-    batch = f":{found.batch_index}" if found.batch_index >= 0 else ""
-    return f"{found.ledgerId}:{found.entryId}:{found.partition}{batch}"
+    message_id = MessageIdData.FromString(serialised)
+    batch = f":{message_id.batch_index}" if message_id.batch_index >= 0 else ""
+    return f"{message_id.ledgerId}:{message_id.entryId}:{message_id.partition}{batch}"

@@ -80,29 +80,29 @@ class ApartDecoder:
     def _read(self, lines: Lines, rows: Any) -> Any:
         """Returns the lines as an array of Spark's type; None where the reader of columns does not accept them."""
         members = self._record.members
-        found: dict[str, Any] = {}
+        by_name: dict[str, Any] = {}
         if self._columns:
             schema = pa.schema([(name, members[name].physical) for name in self._columns])
             columns = read_columns(lines.text, len(rows), schema)
             if columns is None:
                 return None
-            found = dict(zip(self._columns, columns, strict=True))
+            by_name = dict(zip(self._columns, columns, strict=True))
         errors: dict[int, str] = {}
         for i, name in enumerate(self._others):
             starts, lengths = lines.located[2 * i][rows].tolist(), lines.located[2 * i + 1][rows].tolist()
-            found[name] = _located(lines.octets, starts, lengths, self._values[name], errors)
+            by_name[name] = _located(lines.octets, starts, lengths, self._values[name], errors)
         if errors:
             raise UndecodablePayload.of(errors)
         if not self._rescues:
-            return self._as_spark_has_it(found)
-        texts = _rescued_texts({name: found[name] for name in self._others}, len(rows))
-        found |= {name: [pair and pair[0] for pair in found[name]] for name in self._others}
-        return with_rescued(self._as_spark_has_it(found), texts)
+            return self._as_spark_has_it(by_name)
+        texts = _rescued_texts({name: by_name[name] for name in self._others}, len(rows))
+        by_name |= {name: [pair and pair[0] for pair in by_name[name]] for name in self._others}
+        return with_rescued(self._as_spark_has_it(by_name), texts)
 
-    def _as_spark_has_it(self, found: dict[str, Any]) -> Any:
+    def _as_spark_has_it(self, by_name: dict[str, Any]) -> Any:
         arrays = []
         for name, member in self._record.members.items():
-            array, exact = found[name], self._exact.members[name]
+            array, exact = by_name[name], self._exact.members[name]
             try:
                 if isinstance(array, list):
                     arrays.append(exact.to_spark(pa.array(array, exact.physical)))
@@ -115,15 +115,15 @@ class ApartDecoder:
 
 def _located(octets: Any, starts: list[int], lengths: list[int], value: Value, errors: dict[int, str]) -> list[Any]:
     """Returns the values that stand at places, None for a length of -1; reasons of those that are none by row."""
-    data, found = memoryview(octets), []
+    data, values = memoryview(octets), []
     for row, (start, length) in enumerate(zip(starts, lengths, strict=True)):
         try:
             text = None if length < 0 else str(data[start : start + length], "utf-8")
-            found.append(None if text is None else value(_JSON.decode(text)))
+            values.append(None if text is None else value(_JSON.decode(text)))
         except (ValueError, RecursionError, ArithmeticError) as error:
             errors.setdefault(row, f"it is no JSON of its schema: {error}")
-            found.append(None)
-    return found
+            values.append(None)
+    return values
 
 
 def _rescued_texts(pairs: dict[str, list[Any]], rows: int) -> list[str | None] | None:
@@ -141,6 +141,6 @@ def _of_rows(rows: Any, decode: Callable[[], Any]) -> Any:
     try:
         return decode()
     except UndecodablePayload as error:
-        found: dict[int, str] = {}
-        add_errors(found, error.rows, rows)
-        raise (UndecodablePayload.of(found) if found else UndecodablePayload(error.reason)) from error
+        reasons: dict[int, str] = {}
+        add_errors(reasons, error.rows, rows)
+        raise (UndecodablePayload.of(reasons) if reasons else UndecodablePayload(error.reason)) from error

@@ -449,15 +449,15 @@ def check_lines(
     for row in range(rows):
         at, end = offsets[row], offsets[row + 1]
         copy_bytes(lines, to, data, at, end - at)
-        found = _check_line(
+        result = _check_line(
             data, at, end, lines, to - at, nodes, members, names, stack, seen, serial, located, row, rows
         )
-        if found < 0:
+        if result < 0:
             is_line[row] = 0
             serial += end - at + 1  # more than the objects that it can have begun
         else:
             is_line[row] = 1
-            serial = found
+            serial = result
             to += end - at
             lines[to] = 0x0A
             to += 1

@@ -49,7 +49,7 @@ class LineCheck:
         self._names = b""
         self._located = located
         self._fill(kernels.NODE_FIELDS, record, located)
-        self._tables = [np.array(each, np.int64) for each in (self._nodes, self._members)]
+        self._tables = [np.array(numbers, np.int64) for numbers in (self._nodes, self._members)]
         self._name_octets = np.frombuffer(self._names, np.uint8)
 
     def _node(self, record: RecordType) -> int:
@@ -65,13 +65,15 @@ class LineCheck:
             assert record.items is not None
             self._nodes[place + kernels.FIRST] = self._node(record.items)
         elif record.kind == "record":
-            found = [(name, self._node(each)) for name, each in record.members.items() if name not in located]
-            found += [(name, self._any(i)) for i, name in enumerate(located)]
+            nodes = [(name, self._node(member)) for name, member in record.members.items() if name not in located]
+            nodes += [(name, self._any(i)) for i, name in enumerate(located)]
             if self._is_closed:
                 self._nodes[place + kernels.CLOSED] = 1
-                found += [(each.name, self._any(-1)) for each in record.avro.fields if each.name not in record.members]
+                nodes += [
+                    (field.name, self._any(-1)) for field in record.avro.fields if field.name not in record.members
+                ]
             self._nodes[place + kernels.FIRST] = len(self._members) // kernels.MEMBER_FIELDS
-            for name, node in found:
+            for name, node in nodes:
                 text = name.encode()
                 self._members += [len(self._names), len(text), node]
                 self._names += text

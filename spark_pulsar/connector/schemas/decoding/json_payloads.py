@@ -74,8 +74,8 @@ class JsonDecoder:
         self._unwanted = [] if evolution is None else self._unwanted_fields(avro, written)
         self._value = make(self._exact, "", Clients(json_bytes))
         members = self._exact.members.items()
-        values = {name: make(each, f".{name}", Clients(json_bytes)) for name, each in members}
-        fast = {name for name, each in self._record.members.items() if _is_fast(each)}
+        values = {name: make(member, f".{name}", Clients(json_bytes)) for name, member in members}
+        fast = {name for name, member in self._record.members.items() if _is_fast(member)}
         rescues = evolution is not None
         self._apart = ApartDecoder(self._record, self._exact, fast, self._one_by_one, values, rescues=rescues)
         self._is_doubtful = False
@@ -85,12 +85,12 @@ class JsonDecoder:
         """Returns the declared fields that are not wanted, which the reader of columns must accept; where it cannot, no
         payloads are read at once."""
         declared = with_odd_as(arrow_type(avro, is_json=True), pa.string())
-        wanted = {each.name: each.type for each in self._record.arrow}
+        wanted = {field.name: field.type for field in self._record.arrow}
         record = RecordType(avro, declared, written, is_text=True)
         others = [member for name, member in record.members.items() if name not in wanted]
-        is_part = any(each.type != wanted.get(each.name, each.type) for each in declared)
-        self._is_fast = self._is_fast and not is_part and all(_is_fast(each) for each in others)
-        return [pa.field(name, each.physical) for name, each in record.members.items() if name not in wanted]
+        is_part = any(field.type != wanted.get(field.name, field.type) for field in declared)
+        self._is_fast = self._is_fast and not is_part and all(_is_fast(other) for other in others)
+        return [pa.field(name, member.physical) for name, member in record.members.items() if name not in wanted]
 
     def decode(self, payloads: Any) -> Any:
         """Returns the payloads as an array of `type`. Raises NewColumnsError for fields that nothing declares, where
@@ -101,7 +101,7 @@ class JsonDecoder:
             for schema in self._schemas:
                 read = self._at_once(lines, len(payloads), schema)
                 if read is not None:
-                    self._schemas.sort(key=lambda each: each is not schema)
+                    self._schemas.sort(key=lambda candidate: candidate is not schema)
                     return read
         if not is_apart:
             return self._one_by_one(payloads)
@@ -135,7 +135,7 @@ class JsonDecoder:
         """Returns values, with the texts of what was rescued where the read has an evolution."""
         if self._evolution is None:
             return values
-        texts = rescued and [None if each is None else json_text(each) for each in rescued]
+        texts = rescued and [None if rest is None else json_text(rest) for rest in rescued]
         return with_rescued(values, texts)
 
     def _refuse_undeclared(self) -> None:

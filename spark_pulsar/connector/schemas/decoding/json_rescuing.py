@@ -40,11 +40,11 @@ def salvage_of(record: RecordType, path: str, clients: Clients, rescuing: Rescui
 
     def of_items(given: Any) -> tuple[Any, Any]:
         if record.kind == "array" and type(given) is list:
-            pairs = [item(each) for each in given]
+            pairs = [item(element) for element in given]
             rescued = [other for _, other in pairs]
             return [value for value, _ in pairs], None if _is_empty(rescued) else rescued
         if record.kind == "map" and type(given) is dict:
-            by_key = {key: item(each) for key, each in given.items()}
+            by_key = {key: item(element) for key, element in given.items()}
             left = {key: other for key, (_, other) in by_key.items() if other is not None}
             return {key: value for key, (value, _) in by_key.items()}, left or None
         return plain(given)
@@ -53,7 +53,7 @@ def salvage_of(record: RecordType, path: str, clients: Clients, rescuing: Rescui
 
 
 def _is_empty(rescued: list[Any]) -> bool:
-    return all(each is None for each in rescued)
+    return all(rest is None for rest in rescued)
 
 
 def _has_records(record: RecordType) -> bool:
@@ -79,8 +79,8 @@ def _plain(record: RecordType, path: str, clients: Clients, rescuing: Rescuing) 
 
 
 def _of_record(record: RecordType, path: str, clients: Clients, rescuing: Rescuing, plain: Salvage) -> Salvage:
-    members = {name: salvage_of(each, f"{path}.{name}", clients, rescuing) for name, each in record.members.items()}
-    named = frozenset(each.name for each in record.avro.fields)
+    members = {name: salvage_of(member, f"{path}.{name}", clients, rescuing) for name, member in record.members.items()}
+    named = frozenset(field.name for field in record.avro.fields)
 
     def salvage(given: Any) -> tuple[Any, Any]:
         if type(given) is not dict:
@@ -103,7 +103,7 @@ def _of_record(record: RecordType, path: str, clients: Clients, rescuing: Rescui
 
 
 def _of_union(record: RecordType, path: str, clients: Clients, rescuing: Rescuing, plain: Salvage) -> Salvage:
-    inner = {name: salvage_of(each, path, clients, rescuing) for name, each in record.branches.items()}
+    inner = {name: salvage_of(branch, path, clients, rescuing) for name, branch in record.branches.items()}
 
     def salvage(given: Any) -> tuple[Any, Any]:
         value, rescued = plain(given)
@@ -119,7 +119,7 @@ def _of_union(record: RecordType, path: str, clients: Clients, rescuing: Rescuin
 def _type_name(given: Any) -> str:
     """Returns the name of the Spark type that a value of JSON stands for."""
     if isinstance(given, dict):
-        return f"struct<{','.join(f'{name}:{_type_name(each)}' for name, each in given.items())}>"
+        return f"struct<{','.join(f'{name}:{_type_name(element)}' for name, element in given.items())}>"
     if isinstance(given, list):
         return f"array<{_type_name(given[0]) if given else 'void'}>"
     kinds = {bool: "boolean", int: "bigint", float: "double", decimal.Decimal: "double", str: "string"}

@@ -24,7 +24,7 @@ _FORMS: Final = {
 def with_text_times(record: RecordType) -> Any:
     """Returns the physical type of a record with text in place of its times and timestamps."""
     if record.members:
-        return pa.struct([pa.field(name, with_text_times(each)) for name, each in record.members.items()])
+        return pa.struct([pa.field(name, with_text_times(member)) for name, member in record.members.items()])
     if record.items is not None:
         return pa.list_(with_text_times(record.items))
     return pa.string() if record.logical in _FORMS else record.physical
@@ -34,7 +34,7 @@ def numbers_of_texts(array: Any, record: RecordType) -> Any:
     """Returns an array of `with_text_times` as one of the record's physical type; None where a text has another
     form."""
     if record.members:
-        parts = [numbers_of_texts(array.field(i), each) for i, each in enumerate(record.members.values())]
+        parts = [numbers_of_texts(array.field(i), member) for i, member in enumerate(record.members.values())]
         if any(part is None for part in parts):
             return None
         return pa.StructArray.from_arrays(parts, fields=list(record.physical), mask=array.is_null())

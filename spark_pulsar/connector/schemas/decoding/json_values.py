@@ -89,7 +89,7 @@ def _inner_value(record: RecordType, path: str, clients: Clients) -> Value:
         item = value_of(record.items, f"{path}[]", clients)
         if record.kind == "array":
             return _array_value(record, item, clients)
-        return lambda given: {key: item(each) for key, each in _dict(given).items()}
+        return lambda given: {key: item(element) for key, element in _dict(given).items()}
     if record.logical == "decimal":
         return _decimal(record.arrow)
     if record.logical:
@@ -136,10 +136,10 @@ def _array_value(record: RecordType, item: Value, clients: Clients) -> Value:
 
     def value(given: Any) -> list[Any]:
         if is_text and type(given) is str:
-            return [item(each) for each in _units(given)]
+            return [item(unit) for unit in _units(given)]
         if is_map and type(given) is dict:
-            return [item({"key": key, "value": each}) for key, each in given.items()]
-        return [item(each) for each in _of(given, list)]
+            return [item({"key": key, "value": element}) for key, element in given.items()]
+        return [item(element) for element in _of(given, list)]
 
     return value
 
@@ -148,7 +148,9 @@ def _union_value(record: RecordType, path: str, clients: Clients) -> Value:
     """Returns what puts a value into the first branch of a union that takes it: JSON does not name branches. Those that
     have its own type of JSON come first."""
     rounds = [clients.strict()] if clients.is_strict else [clients.strict(), clients]
-    branches = [(name, _inner_value(member, path, each)) for each in rounds for name, member in record.branches.items()]
+    branches = [
+        (name, _inner_value(member, path, variant)) for variant in rounds for name, member in record.branches.items()
+    ]
 
     def value(given: Any) -> Any:
         for name, branch in branches:
@@ -168,8 +170,8 @@ def _of(given: Any, kind: type) -> Any:
 
 
 def _dict(given: Any) -> dict[str, Any]:
-    found: dict[str, Any] = _of(given, dict)
-    return found
+    mapping: dict[str, Any] = _of(given, dict)
+    return mapping
 
 
 def _none(given: Any) -> Any:
@@ -224,11 +226,11 @@ def _whole(kind: str, clients: Clients) -> Value:
 
 
 def _character(clients: Clients) -> Value:
-    whole = _whole("int", clients)
+    integer = _whole("int", clients)
 
     def value(given: Any) -> int:
         if type(given) is not str:
-            return int(whole(given))
+            return int(integer(given))
         units = _units(given)
         if len(units) != 1:
             raise NotOfType
@@ -272,15 +274,15 @@ def _bytes(clients: Clients, size_bytes: int | None) -> Value:
     def value(given: Any) -> bytes:
         text = _of(given, str)
         if clients.json_bytes == TEXT:
-            found = text.encode()
+            decoded = text.encode()
         else:
             try:
-                found = base64.b64decode(text, validate=True)
+                decoded = base64.b64decode(text, validate=True)
             except (binascii.Error, ValueError):
                 raise NotOfType from None
-        if size_bytes is not None and len(found) != size_bytes:
+        if size_bytes is not None and len(decoded) != size_bytes:
             raise NotOfType
-        return bytes(found)
+        return bytes(decoded)
 
     return value
 
@@ -325,7 +327,7 @@ def _moment(record: RecordType) -> Value:
     `Instant`. A text is ISO 8601, a list is what Java's local times are written as (year, month, day, hour, minute,
     second, nanosecond).
     """
-    whole, logical = _whole(record.written_kind, Clients("")), record.logical
+    integer, logical = _whole(record.written_kind, Clients("")), record.logical
     per_second = _PER_SECOND.get(logical.rpartition("-")[2], 0)
     written = _PER_SECOND.get(record.written_unit, per_second)
 
@@ -333,14 +335,14 @@ def _moment(record: RecordType) -> Value:
         if isinstance(given, str):
             return _from_text(given, logical, per_second)
         if isinstance(given, list):
-            return _from_list([_of(each, int) for each in given], logical, per_second)
+            return _from_list([_of(number, int) for number in given], logical, per_second)
         if (
             isinstance(given, decimal.Decimal)
             and given.as_tuple().exponent == _NANOS_EXPONENT
             and logical.startswith("timestamp-")
         ):
             return math.floor(given * per_second)
-        number = int(whole(given))
+        number = int(integer(given))
         return number if written == per_second else number * per_second // written
 
     return value
@@ -387,9 +389,9 @@ def _scaled(seconds: int, micros: int, per_second: int) -> int:
 def json_text(given: Any) -> str:
     """Returns a value as JSON in one line, with the digits that its numbers have."""
     if isinstance(given, dict):
-        return f"{{{','.join(f'{json.dumps(key)}:{json_text(each)}' for key, each in given.items())}}}"
+        return f"{{{','.join(f'{json.dumps(key)}:{json_text(item)}' for key, item in given.items())}}}"
     if isinstance(given, list):
-        return f"[{','.join(json_text(each) for each in given)}]"
+        return f"[{','.join(json_text(item) for item in given)}]"
     return str(given) if isinstance(given, decimal.Decimal) else json.dumps(given, ensure_ascii=False)
 
 

@@ -20,9 +20,9 @@ def split_inline(payloads: Any, errors: dict[int, str], first: int = 0) -> tuple
     """
     if payloads.null_count:
         valid = payloads.is_valid().to_numpy(zero_copy_only=False)
-        rows, found = np.flatnonzero(valid), dict[int, str]()
-        key, value = split_inline(payloads.drop_null(), found)
-        errors.update({first + int(rows[row]): reason for row, reason in found.items()})
+        rows, reasons = np.flatnonzero(valid), dict[int, str]()
+        key, value = split_inline(payloads.drop_null(), reasons)
+        errors.update({first + int(rows[row]): reason for row, reason in reasons.items()})
         return spread(key, valid), spread(value, valid)
     octets, offsets = flat(payloads)
     starts, ends = offsets[:-1].astype(np.int64), offsets[1:].astype(np.int64)

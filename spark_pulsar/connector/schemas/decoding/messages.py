@@ -88,22 +88,22 @@ class MessageDecoder:
             rescued = texts[VALUE] if self._encoding is None else joined_texts(list(texts), list(texts.values()))
         if self._is_record and columns:
             record = columns[VALUE]
-            columns = {each.name: record_field(record, i) for i, each in enumerate(self._wanted)}
+            columns = {column.name: record_field(record, i) for i, column in enumerate(self._wanted)}
         return Decoded(columns, errors, rescued)
 
     def _of_one_version(
         self, version: int, rows: Any, payloads: Any, keys: Any, errors: dict[int, str]
     ) -> dict[str, Any]:
         """Decodes the rows of one version, of all where `rows` is None: each column has them in their order."""
-        found: dict[int, str] = errors
+        reasons: dict[int, str] = errors
         if rows is not None:
-            found, places = {}, pa.array(rows)
+            reasons, places = {}, pa.array(rows)
             payloads, keys = payloads.take(places), None if keys is None else keys.take(places)
         decoders = self._of_version(version)
-        encoded = self._encoded_columns(payloads, keys, found)
-        columns = {name: decode_rows(decoder, encoded[name], found) for name, decoder in decoders.items()}
+        encoded = self._encoded_columns(payloads, keys, reasons)
+        columns = {name: decode_rows(decoder, encoded[name], reasons) for name, decoder in decoders.items()}
         if rows is not None:
-            add_errors(errors, found, rows)
+            add_errors(errors, reasons, rows)
         return columns
 
     def _encoded_columns(self, payloads: Any, keys: Any, errors: dict[int, str]) -> dict[str, Any]:
@@ -131,10 +131,11 @@ class MessageDecoder:
             wanted = pa.struct(list(self._wanted)) if self._is_record else self._wanted.field(VALUE).type
             return {VALUE: self._decoder(reader, writer, wanted, version)}
         if reason := self._unlike(writer, version):
-            return {each.name: self._with_texts(Refusing(each.type, reason)) for each in self._wanted}
+            return {column.name: self._with_texts(Refusing(column.type, reason)) for column in self._wanted}
         read, written = _halves(reader), _halves(writer)
         return {
-            each.name: self._decoder(read[each.name], written[each.name], each.type, version) for each in self._wanted
+            column.name: self._decoder(read[column.name], written[column.name], column.type, version)
+            for column in self._wanted
         }
 
     def _decoder(self, reader: Definition, writer: Definition | None, wanted: Any, version: int) -> Decoder:

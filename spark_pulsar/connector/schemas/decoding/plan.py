@@ -40,10 +40,10 @@ class Decoding:
     def needed(self, names: Iterable[str]) -> tuple[str, ...]:
         """Returns the columns that the kernels must make for a read of these columns."""
         made = {name for name, _ in self.wanted} | {name for name, _ in self.mode.columns()}
-        found = [name for name in names if name not in made]
-        found += ["value", SCHEMA_VERSION, "__messageId"]
+        columns = [name for name in names if name not in made]
+        columns += ["value", SCHEMA_VERSION, "__messageId"]
         if self.has_separate_keys or self.publishes:
-            found.append("__key")
+            columns.append("__key")
         if self.publishes:
-            found += ["__eventTime", "__messageProperties"]
-        return tuple(dict.fromkeys(found))
+            columns += ["__eventTime", "__messageProperties"]
+        return tuple(dict.fromkeys(columns))

@@ -54,7 +54,10 @@ class ProtobufDecoder:
 
 def _message_value(descriptor: Any, wanted: Any) -> Value:
     """Returns what turns a message into a dictionary of the wanted fields."""
-    readers = [(each.name, _field_value(descriptor.fields_by_name[each.name], each.type)) for each in wanted]
+    readers = [
+        (wanted_field.name, _field_value(descriptor.fields_by_name[wanted_field.name], wanted_field.type))
+        for wanted_field in wanted
+    ]
 
     def value(message: Any) -> dict[str, Any]:
         return {name: read(message) for name, read in readers}
@@ -66,10 +69,10 @@ def _field_value(field: Any, wanted: Any) -> Value:
     name = field.name
     if is_map(field):
         item = _single_value(field.message_type.fields_by_name["value"], wanted.item_type)
-        return lambda message: [(key, item(each)) for key, each in getattr(message, name).items()]
+        return lambda message: [(key, item(element)) for key, element in getattr(message, name).items()]
     if is_repeated(field):
         item = _single_value(field, wanted.value_type)
-        return lambda message: [item(each) for each in getattr(message, name)]
+        return lambda message: [item(element) for element in getattr(message, name)]
     single = _single_value(field, wanted)
     if field.has_presence:
         return lambda message: single(getattr(message, name)) if message.HasField(name) else None
@@ -82,7 +85,7 @@ def _single_value(field: Any, wanted: Any) -> Value:
     if field.cpp_type == FieldDescriptor.CPPTYPE_MESSAGE:
         return _message_value(field.message_type, wanted)
     if field.cpp_type == FieldDescriptor.CPPTYPE_ENUM:
-        names = {each.number: each.name for each in field.enum_type.values}
+        names = {symbol.number: symbol.name for symbol in field.enum_type.values}
         return lambda number: names.get(number, str(number))  # a number of the future stays a number
     return lambda value: value
 

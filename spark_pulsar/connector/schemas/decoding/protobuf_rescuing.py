@@ -77,39 +77,39 @@ def _has_rest(message: Any, wanted: Any) -> bool:
     """Returns whether a message, or one inside of it that is wanted, has fields that its descriptor lacks."""
     if len(UnknownFieldSet(message)):
         return True
-    return any(_has_rest(each, kind) for _, each, _, kind in _inner_messages(message, None, wanted))
+    return any(_has_rest(nested, kind) for _, nested, _, kind in _inner_messages(message, None, wanted))
 
 
 def _inner_messages(message: Any, written: Any, wanted: Any) -> Iterator[tuple[tuple[str, Any], Any, Any, Any]]:
     """Yields the messages in the wanted fields of a message: name, and key or place; message; as written; type."""
     fields = message.DESCRIPTOR.fields_by_name
-    for each in wanted:
-        field = fields[each.name]
+    for column in wanted:
+        field = fields[column.name]
         if field.cpp_type != FieldDescriptor.CPPTYPE_MESSAGE:
             continue
-        kind = each.type
+        kind = column.type
         other = None if written is None else written.DESCRIPTOR.fields_by_number.get(field.number)
         if other is not None and (other.cpp_type != field.cpp_type or is_repeated(other) != is_repeated(field)):
             other = None
         theirs = None if other is None else getattr(written, other.name)
         if is_map(field):
             if pa.types.is_struct(kind.item_type):
-                for key, value in getattr(message, each.name).items():
-                    yield (each.name, key), value, None if theirs is None else theirs[key], kind.item_type
+                for key, value in getattr(message, column.name).items():
+                    yield (column.name, key), value, None if theirs is None else theirs[key], kind.item_type
         elif is_repeated(field):
             if pa.types.is_struct(kind.value_type):
-                for i, value in enumerate(getattr(message, each.name)):
-                    yield (each.name, i), value, None if theirs is None else theirs[i], kind.value_type
-        elif pa.types.is_struct(kind) and message.HasField(each.name):
-            yield (each.name, None), getattr(message, each.name), theirs, kind
+                for i, value in enumerate(getattr(message, column.name)):
+                    yield (column.name, i), value, None if theirs is None else theirs[i], kind.value_type
+        elif pa.types.is_struct(kind) and message.HasField(column.name):
+            yield (column.name, None), getattr(message, column.name), theirs, kind
 
 
 def _rest(message: Any, written: Any, wanted: Any) -> dict[str, Any]:
     """Returns what a message has that its descriptor lacks: by name where the written one has it, else by number."""
     rest: dict[str, Any] = {}
     unknown: dict[int, list[Any]] = {}
-    for each in _unknown_fields(message):
-        unknown.setdefault(each.field_number, []).append(_plain(each.data))
+    for unknown_field in _unknown_fields(message):
+        unknown.setdefault(unknown_field.field_number, []).append(_plain(unknown_field.data))
     named = {} if written is None else {field.number: field.name for field, _ in written.ListFields()}
     shown = _json_of(written) if unknown.keys() & named.keys() else {}
     for number, values in unknown.items():
@@ -118,8 +118,8 @@ def _rest(message: Any, written: Any, wanted: Any) -> dict[str, Any]:
             rest[name] = shown[name]
         else:
             rest[f"#{number}"] = values[0] if len(values) == 1 else values
-    for (name, place), each, other, kind in _inner_messages(message, written, wanted):
-        inner = _rest(each, other, kind)
+    for (name, place), nested, other, kind in _inner_messages(message, written, wanted):
+        inner = _rest(nested, other, kind)
         if inner and place is None:
             rest[name] = inner
         elif inner and isinstance(place, int) and not is_map(message.DESCRIPTOR.fields_by_name[name]):
@@ -134,10 +134,10 @@ def _json_of(message: Any) -> dict[str, Any]:
     """Returns a message in protobuf's JSON, with the names of its fields as they are; empty where it has none."""
     try:
         pool = message.DESCRIPTOR.file.pool
-        found: dict[str, Any] = MessageToDict(message, preserving_proto_field_name=True, descriptor_pool=pool)
+        members: dict[str, Any] = MessageToDict(message, preserving_proto_field_name=True, descriptor_pool=pool)
     except (TypeError, SerializeToJsonError):  # an Any of a type that the schema lacks
         return {}
-    return found
+    return members
 
 
 def _plain(data: Any) -> Any:
@@ -145,15 +145,15 @@ def _plain(data: Any) -> Any:
         return base64.b64encode(data).decode()
     if isinstance(data, int):
         return data
-    return {f"#{each.field_number}": _plain(each.data) for each in data}
+    return {f"#{unknown_field.field_number}": _plain(unknown_field.data) for unknown_field in data}
 
 
 def _undeclared(rest: Any, path: str) -> Iterator[tuple[str, str]]:
     """Yields the paths and kinds of fields that no version names."""
-    items = rest.items() if isinstance(rest, dict) else ((None, each) for each in rest or ())
-    for name, each in items:
+    items = rest.items() if isinstance(rest, dict) else ((None, item) for item in rest or ())
+    for name, item in items:
         place = f"{path}[]" if name is None else f"{path}.{name}".lstrip(".")
         if name is not None and name.startswith("#"):
-            yield place, "bigint" if isinstance(each, int) else "binary"
-        elif isinstance(each, dict | list):
-            yield from _undeclared(each, place)
+            yield place, "bigint" if isinstance(item, int) else "binary"
+        elif isinstance(item, dict | list):
+            yield from _undeclared(item, place)

@@ -48,13 +48,16 @@ def _least_values(avro: AvroType, known: dict[AvroType, float]) -> float:
 def has_empty_items(avro: AvroType) -> bool:
     """Returns whether a definition has arrays whose items may take no bytes."""
     known: dict[AvroType, bool] = {}
-    return any(each.kind == "array" and each.items is not None and is_empty(each.items, known) for each in _types(avro))
+    return any(
+        avro_type.kind == "array" and avro_type.items is not None and is_empty(avro_type.items, known)
+        for avro_type in _types(avro)
+    )
 
 
 def has_items(avro: AvroType) -> bool:
     """Returns whether a definition has arrays or maps: where the library skips them, it does not notice the end of a
     payload."""
-    return any(each.items is not None for each in _types(avro))
+    return any(avro_type.items is not None for avro_type in _types(avro))
 
 
 def _types(avro: AvroType) -> Iterator[AvroType]:
@@ -62,11 +65,15 @@ def _types(avro: AvroType) -> Iterator[AvroType]:
     seen: set[AvroType] = set()
     waiting = [avro]
     while waiting:
-        each = waiting.pop()
-        if each not in seen:
-            seen.add(each)
-            yield each
-            waiting += [*each.branches, *(field.type for field in each.fields), *([each.items] if each.items else [])]
+        avro_type = waiting.pop()
+        if avro_type not in seen:
+            seen.add(avro_type)
+            yield avro_type
+            waiting += [
+                *avro_type.branches,
+                *(field.type for field in avro_type.fields),
+                *([avro_type.items] if avro_type.items else []),
+            ]
 
 
 def is_empty(avro: AvroType, known: dict[AvroType, bool]) -> bool:
@@ -206,12 +213,12 @@ def is_deep(avro: AvroType) -> bool:
 
 
 def _height(avro: AvroType, known: dict[AvroType, float], depth: int) -> float:
-    found = known.get(avro)
-    if found is not None:
-        return found
+    height = known.get(avro)
+    if height is not None:
+        return height
     if depth > MOST_LEVELS:
         return math.inf
     known[avro] = math.inf  # while inside of it
     inner = [*avro.branches, *(field.type for field in avro.fields), *([avro.items] if avro.items else [])]
-    known[avro] = 1 + max((_height(each, known, depth + 1) for each in inner), default=0)
+    known[avro] = 1 + max((_height(part, known, depth + 1) for part in inner), default=0)
     return known[avro]

@@ -69,7 +69,7 @@ class ColumnPlan:
         return array
 
     def _rooms(self, rows: int, octets: Any) -> list[int]:
-        rooms = [int(rows * each * 1.25) + _LEAST_ROOM for each in self._items_a_row]
+        rooms = [int(rows * items * 1.25) + _LEAST_ROOM for items in self._items_a_row]
         rooms[0] = max(1, rows)
         return rooms
 
@@ -139,7 +139,7 @@ class _Building:
         if node.item is not None:
             return self._items(node, name)
         if kind.kind == "record" or kind.is_union:
-            parts = [self.array(member, each) for each, member in node.members.items()]
+            parts = [self.array(member, member_name) for member_name, member in node.members.items()]
             lengths = None if node.slot < 0 else self._rows.slot(node.level, node.slot)[1]
             return _struct(kind.physical, count, parts, lengths)
         if not node.form:  # no branch of the writer's comes here

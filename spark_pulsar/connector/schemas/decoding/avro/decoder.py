@@ -50,7 +50,7 @@ class AvroDecoder:
     """
 
     def __init__(self, reader: Definition, writer: Definition, wanted: Any) -> None:
-        names = [each.name for each in wanted] if pa.types.is_struct(wanted) else []
+        names = [field.name for field in wanted] if pa.types.is_struct(wanted) else []
         resolution = resolve_names(reader, writer, names)
         if resolution.refusal:
             raise SchemaError(resolution.refusal)
@@ -135,7 +135,7 @@ def _shortened(error: Exception) -> str:
 def plain_definition(schema: Any) -> Any:
     """Returns the JSON of a definition without logical types: those are converted by column."""
     if isinstance(schema, list):
-        return [plain_definition(each) for each in schema]
+        return [plain_definition(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     return {
@@ -149,8 +149,8 @@ def _only(schema: Any, names: set[str]) -> Any:
     """Returns the JSON of a record with the named fields alone."""
     if not isinstance(schema, dict) or not isinstance(schema.get("fields"), list):
         return schema
-    whole = linked(schema)
-    return unlinked({**whole, "fields": [each for each in whole["fields"] if each["name"] in names]})
+    record = linked(schema)
+    return unlinked({**record, "fields": [field for field in record["fields"] if field["name"] in names]})
 
 
 def _has_opaque(record: RecordType) -> bool:
@@ -169,8 +169,8 @@ def _value_of(record: RecordType) -> Value | None:
         if inner is None:
             return None
         if record.kind == "array":
-            return lambda values: None if values is None else [inner(each) for each in values]
-        return lambda values: None if values is None else {key: inner(each) for key, each in values.items()}
+            return lambda values: None if values is None else [inner(item) for item in values]
+        return lambda values: None if values is None else {key: inner(item) for key, item in values.items()}
     members = {name: value for name, member in record.members.items() if (value := _value_of(member)) is not None}
     if not members:
         return None
@@ -186,7 +186,7 @@ def _union_value(record: RecordType) -> Value:
     the payloads may hold, and of the others for defaults."""
     named = {member.avro.name: name for name, member in record.branches.items() if member.kind == "record"}
     by_type: dict[type, str] = {}
-    for name, member in sorted(record.branches.items(), key=lambda each: not each[1].is_written):
+    for name, member in sorted(record.branches.items(), key=lambda item: not item[1].is_written):
         for kind in _PYTHON_TYPES[member.kind]:
             other = record.branches[by_type.setdefault(kind, name)].kind
             are_records = other == member.kind == "record"  # which carry their names

@@ -21,8 +21,8 @@ def parse(schema: Any) -> Any:
     """Parses a definition, in the form of its JSON, for the library; raises its errors for one that is none."""
     symbols: list[list[str]] = []
     parsed = fastavro.parse_schema(_with_numbers(schema, symbols), _ignore_default_error=True)
-    for found in parsed.get("__named_schemas", {}).values() if isinstance(parsed, dict) else ():
-        _put_back(found, symbols)
+    for named in parsed.get("__named_schemas", {}).values() if isinstance(parsed, dict) else ():
+        _put_back(named, symbols)
     _put_back(parsed, symbols)
     return parsed
 
@@ -30,28 +30,28 @@ def parse(schema: Any) -> Any:
 def _with_numbers(schema: Any, symbols: list[list[str]]) -> Any:
     """Returns a definition with numbers in place of the symbols that are no ASCII, which go into the list."""
     if isinstance(schema, list):
-        return [_with_numbers(each, symbols) for each in schema]
+        return [_with_numbers(branch, symbols) for branch in schema]
     if not isinstance(schema, dict):
         return schema
-    found = {key: each if key == "default" else _with_numbers(each, symbols) for key, each in schema.items()}
+    numbered = {key: member if key == "default" else _with_numbers(member, symbols) for key, member in schema.items()}
     own = schema.get("symbols")
-    if schema.get("type") == "enum" and isinstance(own, list) and not all(str(each).isascii() for each in own):
+    if schema.get("type") == "enum" and isinstance(own, list) and not all(str(symbol).isascii() for symbol in own):
         symbols.append(own)
-        found["symbols"] = [f"{_PREFIX}{len(symbols) - 1}_{place}" for place in range(len(own))]
+        numbered["symbols"] = [f"{_PREFIX}{len(symbols) - 1}_{place}" for place in range(len(own))]
         if schema.get("default") in own:
-            found["default"] = found["symbols"][own.index(schema["default"])]
-    return found
+            numbered["default"] = numbered["symbols"][own.index(schema["default"])]
+    return numbered
 
 
 def _put_back(parsed: Any, symbols: list[list[str]]) -> None:
     if isinstance(parsed, list):
-        for each in parsed:
-            _put_back(each, symbols)
+        for branch in parsed:
+            _put_back(branch, symbols)
     elif isinstance(parsed, dict):
         for key in ("type", "items", "values"):
             _put_back(parsed.get(key), symbols)
-        for each in parsed.get("fields", ()):
-            _put_back(each, symbols)
+        for field in parsed.get("fields", ()):
+            _put_back(field, symbols)
         own = parsed.get("symbols")
         if own and str(own[0]).startswith(_PREFIX):
             original = symbols[int(own[0].removeprefix(_PREFIX).partition("_")[0])]
@@ -66,10 +66,10 @@ def set_defaults(schema: Any, avro: AvroType) -> None:
     Raises ValueError for text that is no bytes.
     """
     if isinstance(schema, list):
-        for each, branch in zip(schema, avro.branches, strict=False):
-            set_defaults(each, branch)
+        for definition, branch in zip(schema, avro.branches, strict=False):
+            set_defaults(definition, branch)
     elif isinstance(schema, dict) and avro.kind == "record":
-        types = {each.name: each.type for each in avro.fields}
+        types = {field.name: field.type for field in avro.fields}
         for field in schema.get("fields", ()):
             if "default" in field:
                 field["default"] = default_value(field["default"], types[field["name"]])
@@ -89,10 +89,10 @@ def default_value(default: Any, avro: AvroType) -> Any:
     if avro.kind in ("float", "double") and isinstance(default, int | str):
         return float(default)
     if avro.kind == "record" and isinstance(default, dict):
-        own = {each.name: None if each.default is NO_DEFAULT else each.default for each in avro.fields} | default
-        return {each.name: default_value(own[each.name], each.type) for each in avro.fields}
+        own = {field.name: None if field.default is NO_DEFAULT else field.default for field in avro.fields} | default
+        return {field.name: default_value(own[field.name], field.type) for field in avro.fields}
     if avro.kind == "array" and avro.items is not None and isinstance(default, list):
-        return [default_value(each, avro.items) for each in default]
+        return [default_value(item, avro.items) for item in default]
     if avro.kind == "map" and avro.items is not None and isinstance(default, dict):
-        return {key: default_value(each, avro.items) for key, each in default.items()}
+        return {key: default_value(item, avro.items) for key, item in default.items()}
     return default

@@ -35,8 +35,8 @@ def matches(written: AvroType, read: AvroType) -> bool:
 def first_match(written: AvroType, union: AvroType) -> AvroType | None:
     """Returns the branch of a reader's union that a writer's type, which is no union, becomes: the first of its kind,
     else the first that is wider; None without."""
-    found = [branch for branch in union.branches if matches(written, branch)]
-    return next((branch for branch in found if branch.kind == written.kind), found[0] if found else None)
+    matched = [branch for branch in union.branches if matches(written, branch)]
+    return next((branch for branch in matched if branch.kind == written.kind), matched[0] if matched else None)
 
 
 def put_narrow_first(parsed: Any) -> None:
@@ -50,17 +50,17 @@ def _put_narrow_first(parsed: Any, seen: set[int]) -> None:
         return
     seen.add(id(parsed))
     if isinstance(parsed, list):
-        places = [i for i, each in enumerate(parsed) if _plain_kind(each) in _NUMBERS]
-        numbers = sorted((parsed[i] for i in places), key=lambda each: _NUMBERS.index(_plain_kind(each)))
-        for i, each in zip(places, numbers, strict=True):
-            parsed[i] = each
-        for each in parsed:
-            _put_narrow_first(each, seen)
+        places = [i for i, branch in enumerate(parsed) if _plain_kind(branch) in _NUMBERS]
+        numbers = sorted((parsed[i] for i in places), key=lambda branch: _NUMBERS.index(_plain_kind(branch)))
+        for i, number in zip(places, numbers, strict=True):
+            parsed[i] = number
+        for branch in parsed:
+            _put_narrow_first(branch, seen)
     elif isinstance(parsed, dict):
         for key in ("type", "items", "values"):
             _put_narrow_first(parsed.get(key), seen)
-        for each in parsed.get("fields", ()):
-            _put_narrow_first(each, seen)
+        for field in parsed.get("fields", ()):
+            _put_narrow_first(field, seen)
 
 
 def _plain_kind(parsed: Any) -> str:

@@ -51,13 +51,13 @@ class Resolution:
     @property
     def refusal(self) -> str:
         """Reason why no payload can be read; empty if some may."""
-        return shown([each.text for each in self.contradictions if each.is_certain])
+        return shown([contradiction.text for contradiction in self.contradictions if contradiction.is_certain])
 
     @property
     def hint(self) -> str:
         """Likely reason of a payload that cannot be read, with both versions; empty for none."""
-        found = shown([each.text for each in self.contradictions])
-        return f" ({found}{versions_text(self.writer, self.reader)})" if found else ""
+        text = shown([contradiction.text for contradiction in self.contradictions])
+        return f" ({text}{versions_text(self.writer, self.reader)})" if text else ""
 
 
 def versions_text(writer: Definition, reader: Definition) -> str:
@@ -99,15 +99,15 @@ def _with_unique_names(reader: Definition) -> Definition:
     _collect(definition, named)
     short: set[str] = set()
     has_changed = False
-    for full, each in list(named.items()):
+    for full, named_type in list(named.items()):
         namespace, _, name = full.rpartition(".")
         if name in short:
             number = 2
             while f"{name}_{number}" in short or f"{namespace}.{name}_{number}" in named:
                 number += 1
             name, has_changed = f"{name}_{number}", True
-            each["aliases"] = [*each.get("aliases", ()), full]
-            each["name"] = each[FULL_NAME] = f"{namespace}.{name}" if namespace else name
+            named_type["aliases"] = [*named_type.get("aliases", ()), full]
+            named_type["name"] = named_type[FULL_NAME] = f"{namespace}.{name}" if namespace else name
         short.add(name)
     if not has_changed:
         return reader
@@ -122,7 +122,7 @@ def _collect(one: Any, named: dict[str, dict[str, Any]]) -> None:
     elif isinstance(one, dict) and one.get(FULL_NAME) not in named:
         if FULL_NAME in one:
             named[one[FULL_NAME]] = one
-        for part in (one.get("items"), one.get("values"), *(each["type"] for each in one.get("fields", ()))):
+        for part in (one.get("items"), one.get("values"), *(field["type"] for field in one.get("fields", ()))):
             _collect(part, named)
 
 
@@ -157,12 +157,12 @@ class _Naming:
         """Returns the type, or the branch of a union, that reads a type which is no union; None if there is none."""
         if reader is None:
             return None
-        found = branch_of_reader(writer, reader)
-        if found is None:
+        branch = branch_of_reader(writer, reader)
+        if branch is None:
             name = path.lstrip(".") or "the record"
             text = f"field {name} was written as {_described(writer)}, it cannot be read as {_described(reader)}"
             self.contradictions.append(Contradiction(text, is_certain))
-        return found
+        return branch
 
     def _definition(self, writer: AvroType, reader: AvroType | None, path: str, *, is_certain: bool) -> Any:
         key = (id(writer), id(reader))
@@ -176,13 +176,13 @@ class _Naming:
         self._taken.add(name)
         self._named[key] = name
         short, namespace = name.rpartition(".")[2], name.rpartition(".")[0]
-        found = {"type": writer.kind, **writer.attributes, "name": short, "namespace": namespace}
+        definition = {"type": writer.kind, **writer.attributes, "name": short, "namespace": namespace}
         if writer.kind == "fixed":
-            return {**found, "size": writer.size_bytes}
+            return {**definition, "size": writer.size_bytes}
         if writer.kind == "enum":
             self._check_symbols(writer, reader, path)
-            return {**found, "symbols": list(writer.symbols)}
-        return {**found, "fields": self._fields(writer, reader, path, is_certain=is_certain)}
+            return {**definition, "symbols": list(writer.symbols)}
+        return {**definition, "fields": self._fields(writer, reader, path, is_certain=is_certain)}
 
     def _is_wanted(self, path: str, name: str) -> bool:
         return bool(path) or self._wanted is None or name in self._wanted
@@ -190,7 +190,7 @@ class _Naming:
     def _check_symbols(self, writer: AvroType, reader: AvroType | None, path: str) -> None:
         if reader is None or "default" in reader.attributes:
             return
-        unknown = [each for each in writer.symbols if each not in reader.symbols]
+        unknown = [symbol for symbol in writer.symbols if symbol not in reader.symbols]
         if unknown:
             text = f"field {path.lstrip('.')} may be {shown(unknown)} as written, which its enum has not"
             self.contradictions.append(Contradiction(text, False))
@@ -198,7 +198,9 @@ class _Naming:
     def _fields(self, writer: AvroType, reader: AvroType | None, path: str, *, is_certain: bool) -> list[Any]:
         pairs = {} if reader is None else fields_of_reader(writer, reader)
         read_names = (
-            set() if reader is None else {name for each in reader.fields for name in (each.name, *each.aliases)}
+            set()
+            if reader is None
+            else {name for read_field in reader.fields for name in (read_field.name, *read_field.aliases)}
         )
         fields = []
         for number, field in enumerate(writer.fields):
@@ -212,23 +214,27 @@ class _Naming:
                 field.type, None if read is None else read.type, f"{path}.{field.name}", is_certain=is_certain
             )
             fields.append({"name": name, "type": kind})
-        there = {each["name"] for each in fields}
-        for each in () if reader is None else reader.fields:
-            if each.name not in there and each.default is NO_DEFAULT and self._is_wanted(path, each.name):
-                text = f"field {f'{path}.{each.name}'.lstrip('.')} was not written, and has no default"
+        there = {definition["name"] for definition in fields}
+        for read_field in () if reader is None else reader.fields:
+            if (
+                read_field.name not in there
+                and read_field.default is NO_DEFAULT
+                and self._is_wanted(path, read_field.name)
+            ):
+                text = f"field {f'{path}.{read_field.name}'.lstrip('.')} was not written, and has no default"
                 self.contradictions.append(Contradiction(text, is_certain))
         return fields
 
 
 def fields_of_reader(writer: AvroType, reader: AvroType) -> dict[str, AvroField]:
     """Returns the fields of a reader's record by the names of those that the writer has for them."""
-    there = {each.name for each in writer.fields}
-    found: dict[str, AvroField] = {}
+    there = {written_field.name for written_field in writer.fields}
+    by_name: dict[str, AvroField] = {}
     for field in reader.fields:
-        names = [name for name in (field.name, *sorted(field.aliases)) if name in there and name not in found]
+        names = [name for name in (field.name, *sorted(field.aliases)) if name in there and name not in by_name]
         if names:
-            found[names[0]] = field
-    return found
+            by_name[names[0]] = field
+    return by_name
 
 
 def branch_of_reader(writer: AvroType, reader: AvroType) -> AvroType | None:
@@ -261,9 +267,9 @@ class _Matching:
             lambda branch: short in {alias.rpartition(".")[2] for alias in branch.aliases},
             lambda branch: self._reads(writer, branch),
         ):
-            found = next(filter(is_it, branches), None)
-            if found is not None:
-                return found
+            branch = next(filter(is_it, branches), None)
+            if branch is not None:
+                return branch
         return None
 
     @staticmethod
@@ -275,26 +281,28 @@ class _Matching:
     def _reads(self, writer: AvroType, reader: AvroType) -> bool:
         if writer.kind == "union":
             return all(self._reads(branch, reader) for branch in writer.branches)
-        found = self.branch_of(writer, reader)
-        if found is None:
+        branch = self.branch_of(writer, reader)
+        if branch is None:
             return False
-        if writer.items is not None and found.items is not None:
-            return self._reads(writer.items, found.items)
+        if writer.items is not None and branch.items is not None:
+            return self._reads(writer.items, branch.items)
         if writer.kind == "enum":
-            return set(writer.symbols) <= set(found.symbols) or "default" in found.attributes
-        if writer.kind != "record" or (id(writer), id(found)) in self._assumed:
+            return set(writer.symbols) <= set(branch.symbols) or "default" in branch.attributes
+        if writer.kind != "record" or (id(writer), id(branch)) in self._assumed:
             return True
-        self._assumed.add((id(writer), id(found)))
-        pairs = fields_of_reader(writer, found)
-        read = {each.name for each in pairs.values()}
-        return all(each.name in read or each.default is not NO_DEFAULT for each in found.fields) and all(
-            self._reads(each.type, pairs[each.name].type) for each in writer.fields if each.name in pairs
+        self._assumed.add((id(writer), id(branch)))
+        pairs = fields_of_reader(writer, branch)
+        read = {field.name for field in pairs.values()}
+        return all(field.name in read or field.default is not NO_DEFAULT for field in branch.fields) and all(
+            self._reads(field.type, pairs[field.name].type) for field in writer.fields if field.name in pairs
         )
 
 
 def _described(avro: AvroType) -> str:
     if avro.kind == "union":
-        return " or ".join(_described(each) for each in sorted(avro.branches, key=lambda branch: branch.kind == "null"))
+        return " or ".join(
+            _described(branch) for branch in sorted(avro.branches, key=lambda branch: branch.kind == "null")
+        )
     if avro.kind == "fixed":
         return f"fixed of {avro.size_bytes} bytes"
     logical = logical_name(avro)

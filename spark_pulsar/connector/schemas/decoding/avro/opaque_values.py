@@ -73,10 +73,10 @@ def branch_of_value(avro: AvroType, value: Any) -> tuple[int, Any]:
     """Returns the number of the branch of a union that a value is of, and the value."""
     if isinstance(value, tuple):
         name, value = value
-        records = [i for i, each in enumerate(avro.branches) if each.kind == "record"]
+        records = [i for i, branch in enumerate(avro.branches) if branch.kind == "record"]
         named = [i for i in records if avro.branches[i].short_name == name.rpartition(".")[2]]
         return (named or records)[0], value
-    return next(i for i, each in enumerate(avro.branches) if type(value) in PYTHON_TYPES[each.kind]), value
+    return next(i for i, branch in enumerate(avro.branches) if type(value) in PYTHON_TYPES[branch.kind]), value
 
 
 def _text(avro: AvroType, value: Any) -> str:
@@ -84,14 +84,14 @@ def _text(avro: AvroType, value: Any) -> str:
         number, value = branch_of_value(avro, value)
         return _text(avro.branches[number], value)
     if avro.kind == "record":
-        fields = (f"{json.dumps(each.name)}:{_text(each.type, value[each.name])}" for each in avro.fields)
+        fields = (f"{json.dumps(field.name)}:{_text(field.type, value[field.name])}" for field in avro.fields)
         return f"{{{','.join(fields)}}}"
     if avro.items is not None:
         items = avro.items
         if avro.kind == "map":
-            pairs = (f"{json.dumps(key, ensure_ascii=False)}:{_text(items, each)}" for key, each in value.items())
+            pairs = (f"{json.dumps(key, ensure_ascii=False)}:{_text(items, item)}" for key, item in value.items())
             return f"{{{','.join(pairs)}}}"
-        return f"[{','.join(_text(items, each) for each in value)}]"
+        return f"[{','.join(_text(items, item) for item in value)}]"
     if isinstance(value, bytes):
         digits = decimal_of(avro)
         if digits is None or 8 * len(value) > _MOST_BITS:
@@ -128,8 +128,8 @@ def _put(avro: AvroType, value: Any, out: bytearray) -> None:
         _put_number(number, out)
         _put(avro.branches[number], value, out)
     elif avro.kind == "record":
-        for each in avro.fields:
-            _put(each.type, value[each.name], out)
+        for field in avro.fields:
+            _put(field.type, value[field.name], out)
     elif avro.items is not None:
         if value:
             _put_number(len(value), out)

@@ -115,17 +115,19 @@ class Program:
         """Makes the node of a wanted type, with its slots. One of the branches of a union may be null."""
         if record.is_opaque:
             raise Unsupported
-        has_null = is_branch or (reader.kind == "union" and any(each.kind == "null" for each in reader.branches))
+        has_null = is_branch or (reader.kind == "union" and any(branch.kind == "null" for branch in reader.branches))
         node = Node(record, level, first_slot=self.slots[level])
         if record.kind == "record":
             if has_null:
                 node.slot = self._new_slot(level)
-            fields = {each.name: each for each in record.avro.fields}
-            node.members = {name: self._node(fields[name].type, each, level) for name, each in record.members.items()}
+            fields = {field.name: field for field in record.avro.fields}
+            node.members = {
+                name: self._node(fields[name].type, member, level) for name, member in record.members.items()
+            }
         elif record.is_union:
             node.slot = self._new_slot(level)
             node.members = {
-                name: self._node(each.avro, each, level, is_branch=True) for name, each in record.members.items()
+                name: self._node(member.avro, member, level, is_branch=True) for name, member in record.members.items()
             }
         elif record.items is not None:
             assert record.avro.items is not None
@@ -164,8 +166,8 @@ class Program:
         return len(self._fields) - 1
 
     def _come_here(self, jumps: list[int]) -> None:
-        for each in jumps:
-            self._fields[each][kernels.TARGET] = self._here
+        for jump in jumps:
+            self._fields[jump][kernels.TARGET] = self._here
 
     def _value(self, written: AvroType, read: AvroType, node: Node | None) -> None:
         """Reads a value of the writer's type into the node of the reader's; None: it is not wanted."""
@@ -221,7 +223,7 @@ class Program:
             self._value(written, target, node)
         else:
             others = [branch for branch in read.branches if branch.kind != "null"]
-            name = list(node.type.branches)[next(i for i, each in enumerate(others) if each is target)]
+            name = list(node.type.branches)[next(i for i, other in enumerate(others) if other is target)]
             self._null(node)
             self._emit(kernels.PRESENT, slot=node.slot, slot_level=node.level)
             self._value(written, target, node.members.get(name))
@@ -234,20 +236,20 @@ class Program:
     def _record(self, written: AvroType, read: AvroType, node: Node) -> None:
         if node.slot >= 0:
             self._emit(kernels.PRESENT, slot=node.slot, slot_level=node.level)
-        names = {each.name: each for each in read.fields}
-        aliases = {alias: each for each in read.fields for alias in each.aliases}
+        names = {field.name: field for field in read.fields}
+        aliases = {alias: field for field in read.fields for alias in field.aliases}
         seen: set[str] = set()
-        for each in written.fields:
-            target = names.get(each.name, aliases.get(each.name))
+        for avro_field in written.fields:
+            target = names.get(avro_field.name, aliases.get(avro_field.name))
             child = None if target is None else node.members.get(target.name)
             if target is None or child is None:
-                self._skip(each.type)
+                self._skip(avro_field.type)
                 continue
             if target.name in seen or child.default is not None:
                 raise Unsupported
             seen.add(target.name)
             child.is_written = True
-            self._value(each.type, target.type, child)
+            self._value(avro_field.type, target.type, child)
         for name, child in node.members.items():
             if name not in seen:
                 self._use_default(names[name], child)
@@ -324,8 +326,8 @@ class Program:
         """Lets a call go to the instructions that step over a record."""
         if written not in self._skips:
             self._skips[written] = self._here
-            for each in written.fields:
-                self._skip(each.type)
+            for avro_field in written.fields:
+                self._skip(avro_field.type)
             self._emit(kernels.RETURN)
         self._fields[call][kernels.TARGET] = self._skips[written]
 

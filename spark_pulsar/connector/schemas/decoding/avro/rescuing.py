@@ -37,7 +37,7 @@ def avro_decoder(reader: Definition, writer: Definition, wanted: Any) -> Decoder
     """Returns the decoder of payloads of a version: with rescued texts where it has what the schema of the read lacks.
     Raises SchemaError."""
     unread = _unread_fields(reader, writer, wanted)
-    kept = pa.struct([each for each in wanted if each.name not in unread]) if unread else wanted
+    kept = pa.struct([column for column in wanted if column.name not in unread]) if unread else wanted
     decoder = AvroDecoder(reader, writer, kept)
     written, read = writer.avro(), reader.avro()
     text = _text_of_rest(written, RecordType(read, kept, [written]), unread)
@@ -61,8 +61,8 @@ class AvroRescuingDecoder:
         """Returns the payloads as an array of `type`. Raises UndecodablePayload."""
         values = self._decoder.decode(payloads)
         if values.type != self._wanted:
-            made = {each.name: values.field(i) for i, each in enumerate(values.type)}
-            arrays = [made.get(each.name, pa.nulls(len(values), each.type)) for each in self._wanted]
+            made = {column.name: values.field(i) for i, column in enumerate(values.type)}
+            arrays = [made.get(column.name, pa.nulls(len(values), column.type)) for column in self._wanted]
             values = pa.StructArray.from_arrays(arrays, fields=list(self._wanted))
         return with_rescued(values, [self._rescued(payload, row) for row, payload in enumerate(payloads.to_pylist())])
 
@@ -84,17 +84,19 @@ def _unread_fields(reader: Definition, writer: Definition, wanted: Any) -> froze
     if written.kind != "record" or read.kind != "record" or reader.schema.data == writer.schema.data:
         return frozenset()
     pairs = {field.name: name for name, field in fields_of_reader(written, read).items()}
-    types = {each.name: each.type for each in written.fields}
-    known = {each.name: each.type for each in read.fields}
+    types = {avro_field.name: avro_field.type for avro_field in written.fields}
+    known = {avro_field.name: avro_field.type for avro_field in read.fields}
     unread = {
-        each.name
-        for each in wanted
-        if each.name in pairs and not _may_be_read(types[pairs[each.name]], known[each.name])
+        column.name
+        for column in wanted
+        if column.name in pairs and not _may_be_read(types[pairs[column.name]], known[column.name])
     }
     try:
-        AvroDecoder(reader, writer, pa.struct([each for each in wanted if each.name not in unread]))
+        AvroDecoder(reader, writer, pa.struct([column for column in wanted if column.name not in unread]))
     except SchemaError:
-        unread |= {each.name for each in wanted if each.name in pairs and not _is_readable(reader, writer, each)}
+        unread |= {
+            column.name for column in wanted if column.name in pairs and not _is_readable(reader, writer, column)
+        }
     return frozenset(unread)
 
 
@@ -129,10 +131,10 @@ def _text_of_rest(written: AvroType, record: RecordType | None, unread: Collecti
     if inner is None:
         return None
     if written.kind == "map":
-        return lambda value: None if value is None else _object([(key, inner(each)) for key, each in value.items()])
+        return lambda value: None if value is None else _object([(key, inner(item)) for key, item in value.items()])
 
     def of_items(value: Any) -> str | None:
-        texts = [inner(each) for each in value or ()]
+        texts = [inner(item) for item in value or ()]
         return f"[{','.join(text or 'null' for text in texts)}]" if any(texts) else None
 
     return of_items
@@ -141,12 +143,12 @@ def _text_of_rest(written: AvroType, record: RecordType | None, unread: Collecti
 def _text_of_record(written: AvroType, record: RecordType, unread: Collection[str]) -> Text | None:
     pairs = fields_of_reader(written, record.avro)
     parts: list[tuple[str, Text]] = []
-    for each in written.fields:
-        read = pairs.get(each.name)
+    for field in written.fields:
+        read = pairs.get(field.name)
         if read is None or read.name in unread:
-            parts.append((each.name, text_of(each.type)))
-        elif (inner := _text_of_rest(each.type, record.members.get(read.name))) is not None:
-            parts.append((each.name, inner))
+            parts.append((field.name, text_of(field.type)))
+        elif (inner := _text_of_rest(field.type, record.members.get(read.name))) is not None:
+            parts.append((field.name, inner))
     if not parts:
         return None
     return lambda value: None if value is None else _object([(name, text(value[name])) for name, text in parts])
@@ -174,7 +176,7 @@ def _branch_for(written: AvroType, record: RecordType) -> RecordType | None:
     """Returns the branch of a wanted union that a writer's type becomes."""
     target = branch_of_reader(written, record.avro)
     others = branches_of(record.avro)
-    return next((record.branches[f"member{i}"] for i, each in enumerate(others) if each is target), None)
+    return next((record.branches[f"member{i}"] for i, other in enumerate(others) if other is target), None)
 
 
 def _object(parts: list[tuple[str, str | None]]) -> str | None:
