@@ -43,9 +43,9 @@ def _copy(old: PulsarClient, new: PulsarClient, topic: str, target_topic: str) -
     partition = new.partitions_of(target_topic, create=True)[0]
     versions: dict[int, int] = {}
     for version in range(count):
-        found = old.schema_of(topic, version.to_bytes(_VERSION_BYTES, "big"))
-        if found is not None:
-            versions[version] = _number(_register(new, partition, found))
+        registered = old.schema_of(topic, version.to_bytes(_VERSION_BYTES, "big"))
+        if registered is not None:
+            versions[version] = _number(_register(new, partition, registered))
     return versions
 
 

@@ -43,9 +43,9 @@ class Definition:
     """True for the one of several topics that differ: a message without version was not written with it."""
 
     @staticmethod
-    def of(found: RegisteredSchema) -> Definition:
+    def of(registered: RegisteredSchema) -> Definition:
         """Returns the definition that a registry gave."""
-        return Definition(found.schema, found.name, found.version)
+        return Definition(registered.schema, registered.name, registered.version)
 
     @property
     def type(self) -> SchemaType:

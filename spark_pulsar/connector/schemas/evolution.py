@@ -96,20 +96,20 @@ def added_columns(definition: Definition, reader: Definition, wanted: Collection
     except SchemaError:
         return {}
     added: dict[str, str] = {}
-    left_out = set() if wanted is None else {each.name for each in known} - set(wanted)
-    _compare(pa.struct([each for each in there if each.name not in left_out]), known, "", added)
+    left_out = set() if wanted is None else {column.name for column in known} - set(wanted)
+    _compare(pa.struct([column for column in there if column.name not in left_out]), known, "", added)
     return added
 
 
 def _compare(there: Any, known: Any, path: str, added: dict[str, str]) -> None:
     if pa.types.is_struct(there) and pa.types.is_struct(known):
-        types = {each.name: each.type for each in known}
-        for each in there:
-            place = f"{path}.{each.name}".lstrip(".")
-            if each.name in types:
-                _compare(each.type, types[each.name], place, added)
+        types = {field.name: field.type for field in known}
+        for field in there:
+            place = f"{path}.{field.name}".lstrip(".")
+            if field.name in types:
+                _compare(field.type, types[field.name], place, added)
             else:
-                added[place] = spark_name(with_odd_as(each.type, pa.string()))
+                added[place] = spark_name(with_odd_as(field.type, pa.string()))
     elif pa.types.is_list(there) and pa.types.is_list(known):
         _compare(there.value_type, known.value_type, f"{path}[]", added)
     elif pa.types.is_map(there) and pa.types.is_map(known):

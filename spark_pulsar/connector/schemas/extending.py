@@ -58,13 +58,13 @@ def extended(topic: Any, rows: Any, path: str = "") -> tuple[Any, bool]:
     Raises MissingFields, with their names behind `path`, where the topic has fields that nothing fills.
     """
     extension = _Extension(linked(topic))
-    found = unlinked(extension.type_of(extension.root, linked(rows), path.removesuffix(".")))
+    merged = unlinked(extension.type_of(extension.root, linked(rows), path.removesuffix(".")))
     if extension.missing:
         shown = [*extension.missing[:_MOST_SHOWN]]
         if len(extension.missing) > _MOST_SHOWN:
             shown.append(f"and {len(extension.missing) - _MOST_SHOWN} more")
         raise MissingFields("; ".join(shown))
-    return found, extension.has_changed
+    return merged, extension.has_changed
 
 
 def fits(topic: Any, rows: Any) -> bool:
@@ -83,8 +83,8 @@ def branch_of(branches: list[Any], rows: Any) -> int | None:
 def members_of(names: list[str], branch_count: int) -> list[int] | None:
     """Returns the branches of a union that the fields of a struct stand for, `member0` and so on, counted without null;
     None for a struct of other fields."""
-    found = [_MEMBER.fullmatch(name) for name in names]
-    numbers = [int(each[1]) for each in found if each is not None]
+    matches = [_MEMBER.fullmatch(name) for name in names]
+    numbers = [int(match[1]) for match in matches if match is not None]
     return numbers if numbers and len(numbers) == len(names) and max(numbers) < branch_count else None
 
 
@@ -98,7 +98,7 @@ def decimal_digits(linked_type: Any) -> tuple[int, int] | None:
 
 def column_of(field: Any, columns: Container[str], record: Any) -> str | None:
     """Returns the column of a field of a record: that of its name, else of an alias that no other field is called."""
-    own = {each["name"] for each in record["fields"]}
+    own = {record_field["name"] for record_field in record["fields"]}
     names = (field["name"], *(alias for alias in field.get("aliases", ()) if alias not in own))
     return next((name for name in names if name in columns), None)
 
@@ -145,13 +145,15 @@ class _Extension:
             return topic if self._is_of_union(branches, wanted) else self._replaced(rows, topic_null or rows_null)
         if not branches:
             return self._replaced(wanted, True)
-        found = self._one(branches[0], wanted, path)
-        if found is branches[0]:
+        merged = self._one(branches[0], wanted, path)
+        if merged is branches[0]:
             return topic
-        if _is_promoted(branches[0], found):
+        if _is_promoted(branches[0], merged):
             self.has_changed = True
-            return [found if each is branches[0] else each for each in topic] if isinstance(topic, list) else found
-        return self._replaced(found, topic_null or rows_null)
+            return (
+                [merged if branch is branches[0] else branch for branch in topic] if isinstance(topic, list) else merged
+            )
+        return self._replaced(merged, topic_null or rows_null)
 
     def _replaced(self, rows: Any, is_nullable: bool) -> Any:
         """Returns the type of the rows, where the topic's cannot be kept: whether that may be is for the broker."""
@@ -161,10 +163,10 @@ class _Extension:
 
     def _is_of_union(self, branches: list[Any], wanted: Any) -> bool:
         if kind_of(wanted) == "record":
-            numbers = members_of([each["name"] for each in wanted["fields"]], len(branches))
+            numbers = members_of([field["name"] for field in wanted["fields"]], len(branches))
             if numbers is not None:
-                types = [without_null(each["type"])[0][0] for each in wanted["fields"]]
-                return all(_fits(branches[number], each) for number, each in zip(numbers, types, strict=True))
+                types = [without_null(field["type"])[0][0] for field in wanted["fields"]]
+                return all(_fits(branches[number], row_type) for number, row_type in zip(numbers, types, strict=True))
         return branch_of(branches, wanted) is not None
 
     def _one(self, topic: Any, rows: Any, path: str) -> Any:
@@ -180,7 +182,7 @@ class _Extension:
 
     def _record(self, topic: Any, rows: Any, path: str) -> None:
         prefix = f"{path}." if path else ""
-        columns = {each["name"]: each for each in rows["fields"]}
+        columns = {field["name"]: field for field in rows["fields"]}
         for field in topic["fields"]:
             name = column_of(field, columns, topic)
             column = None if name is None else columns.pop(name)
@@ -204,20 +206,20 @@ class _Extension:
             return [self._renamed(branch) for branch in rows]
         if not isinstance(rows, dict):
             return rows
-        found = dict(rows)
+        renamed = dict(rows)
         for member in ("items", "values"):
-            if member in found:
-                found[member] = self._renamed(found[member])
-        if "fields" in found:
-            own = found.get("namespace", TOP_LEVEL_RECORD).removeprefix(TOP_LEVEL_RECORD)
+            if member in renamed:
+                renamed[member] = self._renamed(renamed[member])
+        if "fields" in renamed:
+            own = renamed.get("namespace", TOP_LEVEL_RECORD).removeprefix(TOP_LEVEL_RECORD)
             root = attribute(self.root, FULL_NAME) or TOP_LEVEL_RECORD
-            namespace, name = f"{root}{own}", found["name"]
+            namespace, name = f"{root}{own}", renamed["name"]
             while f"{namespace}.{name}" in self._names:
                 name += "_"
             self._names.add(f"{namespace}.{name}")
-            found |= {"name": name, "namespace": namespace, FULL_NAME: f"{namespace}.{name}"}
-            found["fields"] = [{**each, "type": self._renamed(each["type"])} for each in found["fields"]]
-        return found
+            renamed |= {"name": name, "namespace": namespace, FULL_NAME: f"{namespace}.{name}"}
+            renamed["fields"] = [{**field, "type": self._renamed(field["type"])} for field in renamed["fields"]]
+        return renamed
 
 
 def _is_promoted(before: Any, after: Any) -> bool:

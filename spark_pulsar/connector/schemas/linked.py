@@ -66,7 +66,7 @@ def names_in(linked_type: Any) -> set[str]:
         elif isinstance(one, dict) and one.get(FULL_NAME) not in names:
             if FULL_NAME in one:
                 names.add(one[FULL_NAME])
-            for part in (one.get("items"), one.get("values"), *(each["type"] for each in one.get("fields", ()))):
+            for part in (one.get("items"), one.get("values"), *(field["type"] for field in one.get("fields", ()))):
                 collect(part)
 
     collect(linked_type)
@@ -81,7 +81,7 @@ class _Linking:
         if isinstance(value, str):
             return value if value in PRIMITIVES else self._named(value, namespace)
         if isinstance(value, list):
-            return [self.type_of(each, namespace) for each in value]
+            return [self.type_of(branch, namespace) for branch in value]
         kind = value["type"]
         if isinstance(kind, dict | list):
             return self.type_of(kind, namespace)
@@ -93,18 +93,18 @@ class _Linking:
         return dict(value) if kind in PRIMITIVES else self._named(kind, namespace)
 
     def _named(self, name: str, namespace: str) -> Any:
-        found = self._known.get(full_name(name, namespace)) or self._known.get(name)
-        if found is None:
+        definition = self._known.get(full_name(name, namespace)) or self._known.get(name)
+        if definition is None:
             raise SchemaError(f'the definition refers to "{name}", which it does not define')
-        return found
+        return definition
 
     def _definition(self, value: Any, namespace: str) -> Any:
         full = full_name(value["name"], value.get("namespace", namespace))
-        found = self._known[full] = {**value, FULL_NAME: full}
+        definition = self._known[full] = {**value, FULL_NAME: full}
         if "fields" in value:
             inner = full.rpartition(".")[0]
-            found["fields"] = [{**each, "type": self.type_of(each["type"], inner)} for each in value["fields"]]
-        return found
+            definition["fields"] = [{**field, "type": self.type_of(field["type"], inner)} for field in value["fields"]]
+        return definition
 
 
 def full_name(name: str, namespace: str) -> str:
@@ -114,7 +114,7 @@ def full_name(name: str, namespace: str) -> str:
 
 def _unlinked(value: Any, seen: set[str]) -> Any:
     if isinstance(value, list):
-        return [_unlinked(each, seen) for each in value]
+        return [_unlinked(branch, seen) for branch in value]
     if not isinstance(value, dict):
         return value
     name = value.get(FULL_NAME)
@@ -122,10 +122,10 @@ def _unlinked(value: Any, seen: set[str]) -> Any:
         return name
     if name is not None:
         seen.add(name)
-    found = {key: each for key, each in value.items() if key != FULL_NAME}
+    plain = {key: item for key, item in value.items() if key != FULL_NAME}
     for member in ("items", "values"):
-        if member in found:
-            found[member] = _unlinked(found[member], seen)
-    if "fields" in found:
-        found["fields"] = [{**each, "type": _unlinked(each["type"], seen)} for each in found["fields"]]
-    return found
+        if member in plain:
+            plain[member] = _unlinked(plain[member], seen)
+    if "fields" in plain:
+        plain["fields"] = [{**field, "type": _unlinked(field["type"], seen)} for field in plain["fields"]]
+    return plain

@@ -40,17 +40,17 @@ def common_definition(
     are read without schema. Raises SchemaError.
     """
     bases = sorted({TopicName.parse(topic).base.full for topic in topics})
-    found = client.schemas_of(bases)
+    schemas = client.schemas_of(bases)
     there: dict[str, Definition] = {}
     for topic in bases:
-        registered = found[topic]
+        registered = schemas[topic]
         if registered is not None:
             there[topic] = Definition.of(registered)
     if not there:
         return None
     first = next(iter(there.values()))
     lacking = [topic for topic in bases if topic not in there]
-    if not lacking and all(_alike(first, each) for each in there.values()):
+    if not lacking and all(_alike(first, definition) for definition in there.values()):
         return first
     if allow_different:
         return None
@@ -60,27 +60,29 @@ def common_definition(
 
 def _refuse_messages(client: PulsarClient, lacking: Sequence[str], there: Mapping[str, Definition]) -> None:
     """Checks that topics without schema are empty. Raises SchemaError."""
-    partitions = {topic: each for topic, each in client.partitions_of_each(lacking).items() if isinstance(each, list)}
-    ends = client.end_positions_of_each([partition for each in partitions.values() for partition in each])
+    partitions = {
+        topic: names for topic, names in client.partitions_of_each(lacking).items() if isinstance(names, list)
+    }
+    ends = client.end_positions_of_each([partition for names in partitions.values() for partition in names])
     used = {partition: end for partition, end in ends.items() if isinstance(end, MessageId) and end.entry_id >= 0}
     firsts = client.first_available(dict.fromkeys(used, MessageId(0, 0)))
-    for topic, each in partitions.items():
-        if any(partition in used and firsts[partition] != used[partition] for partition in each):
+    for topic, names in partitions.items():
+        if any(partition in used and firsts[partition] != used[partition] for partition in names):
             raise _different(next(iter(there.items())), (topic, None), None)
 
 
 def _united(there: Mapping[str, Definition], wanted: Collection[str] | None) -> Definition:
     kinds: dict[tuple[object, ...], tuple[str, Definition]] = {}
-    for topic, each in there.items():
-        schema = each.schema
-        own = tuple(sorted(schema.properties.items())) if each.type is SchemaType.KEY_VALUE else ()
-        kinds.setdefault((each.type, schema.data, own), (topic, each))
+    for topic, definition in there.items():
+        schema = definition.schema
+        own = tuple(sorted(schema.properties.items())) if definition.type is SchemaType.KEY_VALUE else ()
+        kinds.setdefault((definition.type, schema.data, own), (topic, definition))
     several = list(kinds.values())
     try:
-        return united([each for _, each in several])
+        return united([definition for _, definition in several])
     except Contradiction as error:
         if error.place and wanted is not None:
-            return _united({topic: with_fields(each, wanted) for topic, each in there.items()}, None)
+            return _united({topic: with_fields(definition, wanted) for topic, definition in there.items()}, None)
         raise _different(*_contradicting(several, error)) from None
 
 
@@ -92,8 +94,8 @@ def _contradicting(
         for one in several[:i]:
             try:
                 united([one[1], other[1]])
-            except Contradiction as found:
-                return one, other, found
+            except Contradiction as contradiction:
+                return one, other, contradiction
     return several[0], several[-1], error  # what two have in common contradicts a third
 
 
@@ -153,7 +155,7 @@ def definition_at(
     if registered is None:
         return None
     definition = _VERSIONS[key] = Definition.of(registered)
-    kept_bytes = sum(len(each.schema.data) for each in _VERSIONS.values())
+    kept_bytes = sum(len(definition.schema.data) for definition in _VERSIONS.values())
     while len(_VERSIONS) > 1 and (len(_VERSIONS) > MAX_VERSIONS or kept_bytes > MAX_VERSION_BYTES):
         kept_bytes -= len(_VERSIONS.popitem(last=False)[1].schema.data)
     return definition

@@ -62,21 +62,21 @@ def united(definitions: Sequence[Definition]) -> Definition:
     Raises Contradiction when there is none, SchemaError for a definition that cannot be parsed.
     """
     first, *others = definitions
-    found = first
+    merged = first
     for other in others:
-        found = _of_two(found, other)
-    return found
+        merged = _of_two(merged, other)
+    return merged
 
 
 def with_fields(definition: Definition, names: Collection[str]) -> Definition:
     """Returns the definition of a record with the named fields alone; any other as it is."""
     if definition.type not in (SchemaType.AVRO, SchemaType.JSON) or definition.avro().kind != "record":
         return definition
-    whole = linked_text(definition.schema.data)
-    if not isinstance(whole, dict):
+    record = linked_text(definition.schema.data)
+    if not isinstance(record, dict):
         return definition
-    fields = [each for each in whole["fields"] if each["name"] in names]
-    data = json.dumps(unlinked({**whole, "fields": fields}), ensure_ascii=False).encode()
+    fields = [field for field in record["fields"] if field["name"] in names]
+    data = json.dumps(unlinked({**record, "fields": fields}), ensure_ascii=False).encode()
     return replace(definition, schema=replace(definition.schema, data=data))
 
 
@@ -147,24 +147,24 @@ class _Uniting:
         """Returns the type that reads both."""
         mine, has_null = _branches(one)
         theirs, other_null = _branches(other)
-        found = list(mine)
+        branches = list(mine)
         for branch in theirs:
             place = _place(mine, branch, is_only=len(mine) == len(theirs) == 1)
             if place is None:
-                found.append(self._grafted(branch))
+                branches.append(self._grafted(branch))
             else:
-                found[place] = self._one(found[place], branch, path)
+                branches[place] = self._one(branches[place], branch, path)
         is_nullable = has_null or other_null
         if (
-            len(found) == len(mine)
-            and all(a is b for a, b in zip(found, mine, strict=True))
+            len(branches) == len(mine)
+            and all(a is b for a, b in zip(branches, mine, strict=True))
             and is_nullable == has_null
         ):
             return one
         self.has_changed = True
-        if not is_nullable and len(found) == 1:
-            return found[0]
-        return ["null", *found] if is_nullable else found
+        if not is_nullable and len(branches) == 1:
+            return branches[0]
+        return ["null", *branches] if is_nullable else branches
 
     def _one(self, one: Any, other: Any, path: str) -> Any:
         kind, other_kind = kind_of(one), kind_of(other)
@@ -194,10 +194,10 @@ class _Uniting:
         if mine or theirs:
             if mine == theirs and one == other:
                 return one
-            found = _same_logical(one, other, mine, theirs)
-            if found is None:
+            logical = _same_logical(one, other, mine, theirs)
+            if logical is None:
                 raise contradiction
-            return found if found != one else one
+            return logical if logical != one else one
         if kind == other_kind and (kind != "fixed" or one["size"] == other["size"]):
             return one
         wider = _WIDER.get(frozenset({kind, other_kind}))
@@ -206,8 +206,8 @@ class _Uniting:
         return one if wider == kind else wider
 
     def _record(self, one: Any, other: Any, path: str) -> None:
-        mine = {each["name"]: each for each in one["fields"]}
-        waiting = {each["name"]: each for each in other["fields"]}
+        mine = {field["name"]: field for field in one["fields"]}
+        waiting = {field["name"]: field for field in other["fields"]}
         for field in one["fields"]:
             pair = waiting.pop(field["name"], None) or self._aliased(field, mine, waiting)
             if pair is None:
@@ -231,10 +231,10 @@ class _Uniting:
         for name in field.get("aliases", ()):
             if name in waiting and name not in mine:
                 return waiting.pop(name)
-        for name, each in waiting.items():
-            if field["name"] in each.get("aliases", ()) and name not in mine:
+        for name, waiting_field in waiting.items():
+            if field["name"] in waiting_field.get("aliases", ()) and name not in mine:
                 self.has_changed = True
-                field["aliases"] = [*field.get("aliases", ()), *each["aliases"]]
+                field["aliases"] = [*field.get("aliases", ()), *waiting_field["aliases"]]
                 field["name"] = name
                 return waiting.pop(name)
         return None
@@ -260,26 +260,26 @@ class _Uniting:
             return other
         if id(other) in self._merged:
             return self._merged[id(other)][0]
-        found = dict(other)
-        if FULL_NAME in found:
-            self._merged[id(other)] = (found, other)
-            self._name(found)
+        grafted = dict(other)
+        if FULL_NAME in grafted:
+            self._merged[id(other)] = (grafted, other)
+            self._name(grafted)
         for member in ("items", "values"):
-            if member in found:
-                found[member] = self._grafted(found[member])
-        if "fields" in found:
-            found["fields"] = [{**each, "type": self._grafted(each["type"])} for each in found["fields"]]
-        return found
+            if member in grafted:
+                grafted[member] = self._grafted(grafted[member])
+        if "fields" in grafted:
+            grafted["fields"] = [{**field, "type": self._grafted(field["type"])} for field in grafted["fields"]]
+        return grafted
 
-    def _name(self, found: Any) -> None:
+    def _name(self, definition: Any) -> None:
         """Gives a type a full name that no other has."""
-        namespace, _, name = found[FULL_NAME].rpartition(".")
+        namespace, _, name = definition[FULL_NAME].rpartition(".")
         unique, number = name, 1
         while (full := f"{namespace}.{unique}" if namespace else unique) in self._names:
             number += 1
             unique = f"{name}_{number}"
         self._names.add(full)
-        found |= {"name": unique, "namespace": namespace, FULL_NAME: full}
+        definition |= {"name": unique, "namespace": namespace, FULL_NAME: full}
 
 
 def _branches(one: Any) -> tuple[list[Any], bool]:
@@ -293,11 +293,11 @@ def _place(mine: list[Any], branch: Any, *, is_only: bool) -> int | None:
     if is_only:
         return 0
     kind, name = kind_of(branch), attribute(branch, "name")
-    alike = [index for index, each in enumerate(mine) if kind_of(each) == kind]
+    alike = [index for index, own in enumerate(mine) if kind_of(own) == kind]
     named = [index for index in alike if attribute(mine[index], "name") == name]
     if kind in ("record", "enum", "fixed"):
         return named[0] if named else None
-    wider = [index for index, each in enumerate(mine) if frozenset({kind_of(each), kind}) in _WIDER]
+    wider = [index for index, own in enumerate(mine) if frozenset({kind_of(own), kind}) in _WIDER]
     return next(iter(alike or wider), None)
 
 
@@ -319,11 +319,11 @@ def _same_logical(one: Any, other: Any, mine: str, theirs: str) -> Any:
     if mine == "date":
         return one
     if mine != "decimal":
-        return max(one, other, key=lambda each: _UNITS.index(each["logicalType"].rpartition("-")[2]))
+        return max(one, other, key=lambda definition: _UNITS.index(definition["logicalType"].rpartition("-")[2]))
     if kind_of(one) != kind_of(other) or one.get("size") != other.get("size"):
         return None
     scale = max(one.get("scale", 0), other.get("scale", 0))
-    digits = max(each["precision"] - each.get("scale", 0) for each in (one, other)) + scale
+    digits = max(definition["precision"] - definition.get("scale", 0) for definition in (one, other)) + scale
     if (digits, scale) == (one["precision"], one.get("scale", 0)):
         return one
     return None if digits > _MAX_DIGITS or kind_of(one) == "fixed" else {**one, "precision": digits, "scale": scale}

@@ -85,8 +85,8 @@ def _type(kind: Any, name: str, namespace: str, column: str) -> AvroType:
 
 
 def _item(kind: Any, nullable: bool, name: str, namespace: str, column: str) -> AvroType:
-    found = _type(kind, name, namespace, column)
-    return ["null", found] if nullable else found
+    avro_type = _type(kind, name, namespace, column)
+    return ["null", avro_type] if nullable else avro_type
 
 
 def _atomic(kind: str, column: str) -> AvroType:

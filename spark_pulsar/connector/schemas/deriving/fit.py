@@ -69,18 +69,18 @@ def _differences(topic: AvroType, rows: AvroType, path: str, depth: int) -> Iter
 
 def _fields(before: AvroType, after: AvroType, path: str, depth: int) -> Iterator[_Difference]:
     prefix = f"{path}." if path else ""
-    old, new = ({each.name: each for each in one.fields} for one in (before, after))
-    for name, each in old.items():
+    old, new = ({field.name: field for field in one.fields} for one in (before, after))
+    for name, field in old.items():
         if name not in new:
-            text = f"{prefix}{name} ({_field(each)}) is on the topic, but not in the DataFrame"
-            yield text, True, each.default is not NO_DEFAULT
-    for name, each in new.items():
+            text = f"{prefix}{name} ({_field(field)}) is on the topic, but not in the DataFrame"
+            yield text, True, field.default is not NO_DEFAULT
+    for name, field in new.items():
         if name not in old:
-            has_default = each.default is not NO_DEFAULT
+            has_default = field.default is not NO_DEFAULT
             hint = "" if has_default else ": a new field must be nullable"
-            yield f"{prefix}{name} ({_field(each)}) is in the DataFrame, but not on the topic{hint}", has_default, True
+            yield f"{prefix}{name} ({_field(field)}) is in the DataFrame, but not on the topic{hint}", has_default, True
         else:
-            yield from _differences(old[name].type, each.type, f"{prefix}{name}", depth + 1)
+            yield from _differences(old[name].type, field.type, f"{prefix}{name}", depth + 1)
 
 
 def _field(one: AvroField) -> str:

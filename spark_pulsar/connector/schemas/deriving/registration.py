@@ -57,9 +57,9 @@ def agreed_schema(client: PulsarClient, topic: str, rows: RowSchema) -> RowSchem
 def _agree(client: PulsarClient, topic: str, rows: RowSchema) -> RowSchema:
     try:
         partition = client.partitions_of(topic)[0]
-        found = client.schema_of(topic)
-        if found is not None:
-            last = Definition.of(found)
+        registered = client.schema_of(topic)
+        if registered is not None:
+            last = Definition.of(registered)
             chosen, is_new = _chosen(client, topic, last, rows)
             if not is_new:
                 return chosen
@@ -98,10 +98,10 @@ def _chosen(client: PulsarClient, topic: str, last: Definition, rows: RowSchema)
 def _check_parts(client: PulsarClient, topic: str, version: bytes, rows: RowSchema) -> None:
     """Checks that a version of a KEY_VALUE schema has the types and the encoding of the rows: brokers take those of
     equal definitions for equal, and primitives have none. Raises SchemaError."""
-    found = None if rows.key is None else client.schema_of(topic, version)
-    if found is None or rows.key is None:
+    registered = None if rows.key is None else client.schema_of(topic, version)
+    if registered is None or rows.key is None:
         return
-    key, value, encoding = Definition.of(found).key_value()
+    key, value, encoding = Definition.of(registered).key_value()
     there = f"key {key.type.name}, value {value.type.name}, {encoding.value}"
     wanted = f"key {rows.key.schema.type.name}, value {rows.value.schema.type.name}, {rows.encoding.value}"
     if there != wanted:
@@ -114,10 +114,10 @@ def _check_parts(client: PulsarClient, topic: str, version: bytes, rows: RowSche
 def adopt(topic: Definition, rows: RowSchema) -> RowSchema | None:
     """Returns the rows with the topic's definition where it takes them; None where it does not (SCHEMA-6)."""
     try:
-        found, is_new = extend(topic, rows)
+        row_schema, is_new = extend(topic, rows)
     except MissingFields:
         return None
-    return None if is_new else found
+    return None if is_new else row_schema
 
 
 def extend(topic: Definition, rows: RowSchema) -> tuple[RowSchema, bool]:
@@ -180,8 +180,8 @@ def refused(client: PulsarClient, topic: str, rows: RowSchema, refusal: Incompat
 
 
 def _strategy(refusal: PulsarError) -> Compatibility | None:
-    found = _STRATEGY.search(refusal.message)
-    name = found[1] if found else ""
+    match = _STRATEGY.search(refusal.message)
+    name = match[1] if match else ""
     return Compatibility[name] if name in Compatibility.__members__ else None
 
 
@@ -189,10 +189,10 @@ def _differences(client: PulsarClient, topic: str, rows: RowSchema, strategy: Co
     """Compares with the topic's last schema, and where a transitive strategy requires them, with older ones: what the
     strategy forbids, or else everything that differs from the last one."""
     try:
-        found = client.schema_of(topic)
-        if found is None:
+        registered = client.schema_of(topic)
+        if registered is None:
             return []
-        last = Definition.of(found)
+        last = Definition.of(registered)
         for topic_schema in _followed(client, topic, last, strategy):
             if forbidden := _compared(topic_schema, rows, strategy):
                 return forbidden

@@ -214,8 +214,8 @@ def _union(array: Any, union: list[Any], column: str) -> _Part:
         columns.append(binary_array(_spread(items, values.is_valid().to_numpy(zero_copy_only=False))))
     kinds = [kind_of(branch) for branch in union]
     null = bytes([2 * kinds.index("null")]) if "null" in kinds else b""
-    whole = pc.coalesce(*columns, pa.scalar(null, pa.large_binary()))
-    return _Items(flat_bytes(whole), NO_BYTES, _NO_UNION, False)
+    coalesced = pc.coalesce(*columns, pa.scalar(null, pa.large_binary()))
+    return _Items(flat_bytes(coalesced), NO_BYTES, _NO_UNION, False)
 
 
 def _bytes(array: Any, kind: Any, name: str, column: str) -> FlatBytes:

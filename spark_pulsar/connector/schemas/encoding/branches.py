@@ -38,30 +38,30 @@ def members_of_union(array: Any, union: list[Any], column: str) -> list[_Member]
     places = [index for index, branch in enumerate(union) if kind_of(branch) != "null"]
     branches = [union[index] for index in places]
     struct = array.type if pa.types.is_struct(array.type) else None
-    numbers = None if struct is None else members_of([each.name for each in struct], len(branches))
+    numbers = None if struct is None else members_of([field.name for field in struct], len(branches))
     if numbers is not None:
-        found = list(zip((places[number] for number in numbers), array.flatten(), strict=True))
+        members = list(zip((places[number] for number in numbers), array.flatten(), strict=True))
     else:
         number = branch_of(branches, avro_of_arrow(array.type))
         if number is None:
             shown = ", ".join(kind_of(branch) for branch in branches)
             raise SchemaError(f"column {column} is {array.type}, the topic's schema has a union of {shown} there")
-        found = [(places[number], array)]
+        members = [(places[number], array)]
     counts: IntArray = np.zeros(len(array), np.int64)
-    for _, values in found:
+    for _, values in members:
         counts += values.is_valid().to_numpy(zero_copy_only=False)
     if counts.max(initial=0) > 1:
         raise SchemaError(f"column {column} holds values of two branches in one row: {array[int(counts.argmax())]}")
     if len(places) == len(union) and not counts.all():
         raise SchemaError(f"column {column} holds a null, but the topic's schema allows none there")
-    return found
+    return members
 
 
 def avro_of_arrow(kind: Any) -> Any:
     """Returns the Avro type of an Arrow type, linked, without names of its own."""
-    for is_kind, found in _PLAIN:
+    for is_kind, name in _PLAIN:
         if is_kind(kind):
-            return found
+            return name
     if pa.types.is_timestamp(kind):
         return {"type": "long", "logicalType": f"{'' if kind.tz else 'local-'}timestamp-micros"}
     if pa.types.is_decimal(kind):
@@ -70,7 +70,7 @@ def avro_of_arrow(kind: Any) -> Any:
         return {
             "type": "record",
             "name": "r",
-            "fields": [{"name": each.name, "type": avro_of_arrow(each.type)} for each in kind],
+            "fields": [{"name": field.name, "type": avro_of_arrow(field.type)} for field in kind],
         }
     if pa.types.is_map(kind):
         return {"type": "map", "values": avro_of_arrow(kind.item_type)}
@@ -92,8 +92,8 @@ def symbol_places(array: Any, enum: Any, column: str) -> IntArray:
             f"column {column} holds {value[:_MOST_CHARACTERS]!r}, which is no symbol of the enum "
             f"{enum.get(FULL_NAME, enum['name'])} in the topic's schema; there are {shown}"
         )
-    found: IntArray = places.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    return found
+    indices: IntArray = places.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    return indices
 
 
 def check_size(array: Any, fixed: Any, column: str) -> None:

@@ -49,7 +49,7 @@ def _value(field: Any, column: str) -> Any:
     if "default" in field:
         return field["default"]
     kind = field["type"]
-    if kind_of(kind) == "null" or (isinstance(kind, list) and any(kind_of(each) == "null" for each in kind)):
+    if kind_of(kind) == "null" or (isinstance(kind, list) and any(kind_of(branch) == "null" for branch in kind)):
         return None
     raise SchemaError(f"there is no column {column}, and the topic's schema has no default and no null for it")
 
@@ -68,7 +68,7 @@ def _invalid(field: Any, column: str) -> SchemaError:
 
 def _branch(union: list[Any], value: Any) -> int:
     """Returns the branch of a default: the first one, unless it is a null that stands elsewhere."""
-    kinds = [kind_of(each) for each in union]
+    kinds = [kind_of(branch) for branch in union]
     if value is None:
         return kinds.index("null")
     return next(index for index, kind in enumerate(kinds) if kind != "null")
@@ -80,12 +80,12 @@ def _avro(kind: Any, value: Any) -> bytes:
         return _long(index) + _avro(kind[index], value)
     name = kind_of(kind)
     if name == "record":
-        return b"".join(_avro(each["type"], _member(value, each)) for each in kind["fields"])
+        return b"".join(_avro(field["type"], _member(value, field)) for field in kind["fields"])
     if name in ("array", "map"):
         if name == "array":
-            items = [_avro(kind["items"], each) for each in value]
+            items = [_avro(kind["items"], item) for item in value]
         else:
-            items = [_avro("string", key) + _avro(kind["values"], each) for key, each in value.items()]
+            items = [_avro("string", key) + _avro(kind["values"], item) for key, item in value.items()]
         return (_long(len(items)) + b"".join(items) if items else b"") + b"\0"
     if name == "null":
         return b""
@@ -106,12 +106,12 @@ def _avro(kind: Any, value: Any) -> bytes:
 def _long(value: int) -> bytes:
     if not -(2**63) <= value < 2**63:
         raise ValueError(value)
-    rest, found = (value << 1) ^ (value >> 63), bytearray()
+    rest, octets = (value << 1) ^ (value >> 63), bytearray()
     while rest > 0x7F:
-        found.append(rest & 0x7F | 0x80)
+        octets.append(rest & 0x7F | 0x80)
         rest >>= 7
-    found.append(rest)
-    return bytes(found)
+    octets.append(rest)
+    return bytes(octets)
 
 
 def _json(kind: Any, value: Any, json_bytes: str) -> str:
@@ -119,12 +119,12 @@ def _json(kind: Any, value: Any, json_bytes: str) -> str:
         return _json(kind[_branch(kind, value)], value, json_bytes)
     name = kind_of(kind)
     if name == "record":
-        texts = {each["name"]: _json(each["type"], _member(value, each), json_bytes) for each in kind["fields"]}
+        texts = {field["name"]: _json(field["type"], _member(value, field), json_bytes) for field in kind["fields"]}
         return _object({key: text for key, text in texts.items() if text != "null"})
     if name == "array":
-        return f"[{','.join(_json(kind['items'], each, json_bytes) for each in value)}]"
+        return f"[{','.join(_json(kind['items'], item, json_bytes) for item in value)}]"
     if name == "map":
-        return _object({key: _json(kind["values"], each, json_bytes) for key, each in value.items()})
+        return _object({key: _json(kind["values"], item, json_bytes) for key, item in value.items()})
     if name in ("bytes", "fixed"):
         data: bytes = value.encode("latin-1")
         digits = decimal_digits(kind)

@@ -60,20 +60,20 @@ def decode_rows(decoder: Decoder, payloads: Any, errors: dict[int, str], first: 
     if payloads.null_count:
         valid = payloads.is_valid().to_numpy(zero_copy_only=False)
         rows = np.flatnonzero(valid)
-        found: dict[int, str] = {}
-        decoded = decode_rows(decoder, payloads.drop_null(), found)
-        add_errors(errors, found, rows, first)
+        reasons: dict[int, str] = {}
+        decoded = decode_rows(decoder, payloads.drop_null(), reasons)
+        add_errors(errors, reasons, rows, first)
         return spread(decoded, valid)
     if not len(payloads):
         return pa.nulls(0, decoder.type)
     return _without_known_errors(decoder, payloads, errors, first)
 
 
-def add_errors(errors: dict[int, str], found: Mapping[int, str], rows: Any, first: int = 0) -> None:
+def add_errors(errors: dict[int, str], reasons: Mapping[int, str], rows: Any, first: int = 0) -> None:
     """Adds the reasons of a selection of rows: `rows` has the row of each of its items, counted from `first`."""
-    if found:
-        places = (rows[np.fromiter(found, np.int64, len(found))] + first).tolist()
-        errors.update(zip(places, found.values(), strict=True))
+    if reasons:
+        places = (rows[np.fromiter(reasons, np.int64, len(reasons))] + first).tolist()
+        errors.update(zip(places, reasons.values(), strict=True))
 
 
 def _without_known_errors(decoder: Decoder, payloads: Any, errors: dict[int, str], first: int) -> Any:
@@ -93,9 +93,9 @@ def _without_known_errors(decoder: Decoder, payloads: Any, errors: dict[int, str
             rows = np.arange(len(payloads)) if rows is None else rows
             add_errors(errors, undecodable.rows, rows, first)
             rows, left = rows[good], left.filter(pa.array(good))
-    found: dict[int, str] = {}
-    decoded = _in_runs(decoder, left, found)
-    add_errors(errors, found, np.arange(len(payloads)) if rows is None else rows, first)
+    reasons: dict[int, str] = {}
+    decoded = _in_runs(decoder, left, reasons)
+    add_errors(errors, reasons, np.arange(len(payloads)) if rows is None else rows, first)
     return _placed(decoded, rows, len(payloads))
 
 

@@ -110,18 +110,18 @@ class RecordType:
                 f"member{i}": with_odd_as(arrow_type(branch, is_json=is_text), pa.string())
                 for i, branch in enumerate(branches)
             }
-            types |= {each.name: each.type for each in arrow}
+            types |= {field.name: field.type for field in arrow}
             self.branches = {
                 name: RecordType(branch, types[name], behind, path=path, **how)
                 for name, branch, behind in zip(types, branches, by_branch, strict=True)
             }
-            self.members = {each.name: self.branches[each.name] for each in arrow}
+            self.members = {field.name: self.branches[field.name] for field in arrow}
             self.physical = self._struct()
         elif self.kind == "record" and pa.types.is_timestamp(arrow):  # one of JAVA_TIMES
             self._set_moment("long", "timestamp-millis", is_exact)
         elif self.kind == "record":
-            fields = {each.name: each for each in self.avro.fields}
-            for name, kind in ((each.name, each.type) for each in arrow):
+            fields = {field.name: field for field in self.avro.fields}
+            for name, kind in ((field.name, field.type) for field in arrow):
                 behind = written_fields(fields[name], by_branch[0])
                 self.members[name] = RecordType(fields[name].type, kind, behind, path=f"{path}.{name}", **how)
             self.physical = self._struct()
@@ -191,8 +191,8 @@ class RecordType:
             return self.items.to_spark(items)
         except UndecodablePayload as error:
             offsets = array.offsets.to_numpy()
-            found = np.fromiter(error.rows, np.int64, len(error.rows))
-            owners = (np.searchsorted(offsets, found, "right") - 1).tolist()
+            item_rows = np.fromiter(error.rows, np.int64, len(error.rows))
+            owners = (np.searchsorted(offsets, item_rows, "right") - 1).tolist()
             rows = {
                 row: reason for row, reason in zip(owners, error.rows.values(), strict=True) if 0 <= row < len(array)
             }
@@ -211,8 +211,8 @@ class RecordType:
             for row in range(len(array)):
                 try:
                     _decimal(array.slice(row, 1), self.arrow, self.scale)
-                except (pa.ArrowInvalid, decimal.InvalidOperation, OverflowError) as each:
-                    rows[row] = f"a {self.logical} is out of range: {each}"
+                except (pa.ArrowInvalid, decimal.InvalidOperation, OverflowError) as refusal:
+                    rows[row] = f"a {self.logical} is out of range: {refusal}"
         return UndecodablePayload.of(rows) if rows else UndecodablePayload(f"a {self.logical} is out of range: {error}")
 
 
@@ -242,13 +242,13 @@ def _time(factor: int) -> Callable[[Any, Any], Any]:
 
 def _decimal(array: Any, arrow: Any, scale: int) -> Any:
     most_bits = _DECIMAL_BITS if pa.types.is_decimal(arrow) else _TEXT_BITS
-    numbers = [None if each is None else int.from_bytes(each, "big", signed=True) for each in array.to_pylist()]
-    if any(each is not None and each.bit_length() > most_bits for each in numbers):  # hours for a megabyte
+    numbers = [None if octets is None else int.from_bytes(octets, "big", signed=True) for octets in array.to_pylist()]
+    if any(number is not None and number.bit_length() > most_bits for number in numbers):  # hours for a megabyte
         raise pa.ArrowInvalid(f"it has more than {most_bits} bits")
     if not pa.types.is_decimal(arrow):
-        digits = [None if each is None else decimal.Decimal(each).scaleb(-scale, _EXACTLY) for each in numbers]
-        return pa.array([None if each is None else format(each, "f") for each in digits], arrow)
-    values = [None if each is None else decimal.Decimal(each).scaleb(-scale, _DECIMALS) for each in numbers]
+        digits = [None if number is None else decimal.Decimal(number).scaleb(-scale, _EXACTLY) for number in numbers]
+        return pa.array([None if digit is None else format(digit, "f") for digit in digits], arrow)
+    values = [None if number is None else decimal.Decimal(number).scaleb(-scale, _DECIMALS) for number in numbers]
     return pa.array(values, arrow)
 
 

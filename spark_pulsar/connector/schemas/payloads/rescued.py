@@ -66,8 +66,8 @@ def with_places(texts: Any, topic: str, ids: Any, versions: Any) -> Any:
     """
     if texts.null_count == len(texts):
         return texts
-    found: list[str | None] = texts.to_pylist()
-    for row, text in enumerate(found):
+    json_texts: list[str | None] = texts.to_pylist()
+    for row, text in enumerate(json_texts):
         if text is not None:
             place = dict(zip(_ROW_PARTS, (topic, ids(row), versions[row].as_py()), strict=True))
             if place["_schema_version"] < 0:
@@ -75,5 +75,5 @@ def with_places(texts: Any, topic: str, ids: Any, versions: Any) -> Any:
             if '"_' in text:
                 place = {name: value for name, value in place.items() if name not in json.loads(text)}
             parts = [text[1:-1], json.dumps(place, ensure_ascii=False, separators=(",", ":"))[1:-1]]
-            found[row] = f"{{{','.join(filter(None, parts))}}}"
-    return pa.array(found, pa.string())
+            json_texts[row] = f"{{{','.join(filter(None, parts))}}}"
+    return pa.array(json_texts, pa.string())

@@ -28,34 +28,36 @@ _UNITS: Final = ("-millis", "-micros", "-nanos")
 def written_fields(field: AvroField, records: Sequence[AvroType]) -> list[AvroType]:
     """Returns the types of a field in the records it was written in; its own where one lacks it, which is that of its
     default."""
-    found = []
+    types = []
     for record in records:
         if record.kind == "record":
-            names = {each.name: each.type for each in record.fields}
+            names = {member.name: member.type for member in record.fields}
             there = [names[name] for name in (field.name, *sorted(field.aliases)) if name in names]
-            found.append(there[0] if there else field.type)
-    return found
+            types.append(there[0] if there else field.type)
+    return types
 
 
 def written_items(kind: str, written: Sequence[AvroType]) -> list[AvroType]:
     """Returns the types of the items of arrays, or of the values of maps."""
-    return [each.items for each in written if each.kind == kind and each.items is not None]
+    return [avro_type.items for avro_type in written if avro_type.kind == kind and avro_type.items is not None]
 
 
 def written_branches(read: AvroType, written: Sequence[AvroType]) -> list[list[AvroType]]:
     """Returns for each branch of a union but null, or for the one type that is no union, the types that become it: the
     first branch of its kind has a type, else the first that takes it."""
     branches, others = (read.branches, branches_of(read)) if read.kind == "union" else ([read], [read])
-    plain = [branch for each in written for branch in (each.branches if each.kind == "union" else [each])]
+    plain = [
+        branch for avro_type in written for branch in (avro_type.branches if avro_type.kind == "union" else [avro_type])
+    ]
     if len(others) == 1:  # names do not matter: there is nothing to distinguish
-        return [[each for each in plain if each.kind != "null"]]
-    found: dict[int, list[AvroType]] = {id(branch): [] for branch in branches}
-    for each in plain:
-        takers = [branch for branch in branches if _becomes(each, branch)]
-        taker = next((branch for branch in takers if branch.kind == each.kind), takers[0] if takers else None)
+        return [[branch for branch in plain if branch.kind != "null"]]
+    by_branch: dict[int, list[AvroType]] = {id(branch): [] for branch in branches}
+    for written_branch in plain:
+        takers = [branch for branch in branches if _becomes(written_branch, branch)]
+        taker = next((branch for branch in takers if branch.kind == written_branch.kind), takers[0] if takers else None)
         if taker is not None:
-            found[id(taker)].append(each)
-    return [found[id(branch)] for branch in others]
+            by_branch[id(taker)].append(written_branch)
+    return [by_branch[id(branch)] for branch in others]
 
 
 def _becomes(written: AvroType, read: AvroType) -> bool:
@@ -72,23 +74,25 @@ def read_as(read: AvroType, written: Sequence[AvroType], path: str, *, is_text: 
     scale. Raises SchemaError, with the path of the field, where the written type cannot be converted.
     """
     own = logical_name(read)
-    if not own or (is_text and own == "decimal" and all(logical_name(each) in ("", own) for each in written)):
+    if not own or (is_text and own == "decimal" and all(logical_name(avro_type) in ("", own) for avro_type in written)):
         return read
-    found: dict[tuple[str, int], AvroType] = {}
-    for each in written:
-        kind = logical_name(each)
-        fits = is_text or read.kind == each.kind or read.kind in _PROMOTIONS.get(each.kind, ())
+    by_unit: dict[tuple[str, int], AvroType] = {}
+    for avro_type in written:
+        kind = logical_name(avro_type)
+        fits = is_text or read.kind == avro_type.kind or read.kind in _PROMOTIONS.get(avro_type.kind, ())
         if not kind or (_family(kind) != _family(own) and not fits):
             if fits:
-                found[_unit(read)] = read
+                by_unit[_unit(read)] = read
             continue  # Avro refuses the values
         if _family(kind) != _family(own) or not fits:
-            raise SchemaError(f"field {path.lstrip('.')} was written as {_described(each)}, it cannot be read as {own}")
-        found[_unit(each)] = each
-    if len(found) > 1:
-        kinds = " and ".join(sorted(_described(each) for each in found.values()))
+            raise SchemaError(
+                f"field {path.lstrip('.')} was written as {_described(avro_type)}, it cannot be read as {own}"
+            )
+        by_unit[_unit(avro_type)] = avro_type
+    if len(by_unit) > 1:
+        kinds = " and ".join(sorted(_described(avro_type) for avro_type in by_unit.values()))
         raise SchemaError(f"field {path.lstrip('.')} was written as {kinds}: its values do not show which of them")
-    return next(iter(found.values()), read)
+    return next(iter(by_unit.values()), read)
 
 
 def _unit(avro: AvroType) -> tuple[str, int]:

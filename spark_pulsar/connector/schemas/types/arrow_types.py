@@ -114,7 +114,7 @@ def with_odd_as(kind: Any, plain: Any) -> Any:
     if isinstance(kind, OddType):
         return plain
     if pa.types.is_struct(kind):
-        return pa.struct([each.with_type(with_odd_as(each.type, plain)) for each in kind])
+        return pa.struct([field.with_type(with_odd_as(field.type, plain)) for field in kind])
     if pa.types.is_map(kind):
         return pa.map_(kind.key_type, with_odd_as(kind.item_type, plain))
     return pa.list_(with_odd_as(kind.value_type, plain)) if pa.types.is_list(kind) else kind
@@ -200,7 +200,7 @@ class _Typing:
         if self._is_json and not avro.fields and path:
             return TIMESTAMP if avro.name in JAVA_TIMES else pa.string()  # JSON text: it may be anything
         self._inside.append(avro.name)
-        fields = [pa.field(each.name, self._field(each.type, f"{path}.{each.name}")) for each in avro.fields]
+        fields = [pa.field(field.name, self._field(field.type, f"{path}.{field.name}")) for field in avro.fields]
         self._inside.pop()
         return pa.struct(fields)
 
@@ -227,7 +227,7 @@ class _Typing:
                 path, f"a union of {' and '.join(alike)} does not distinguish them: their values are of one type"
             )
         types = [self.type_of(branch, path) for branch in branches]
-        return pa.struct([pa.field(f"member{i}", each) for i, each in enumerate(types)])
+        return pa.struct([pa.field(f"member{i}", member_type) for i, member_type in enumerate(types)])
 
 
 def _alike(branches: list[AvroType]) -> tuple[str, str] | None:

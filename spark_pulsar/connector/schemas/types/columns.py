@@ -25,10 +25,10 @@ def value_type(definition: Definition) -> Any:
     if kind is SchemaType.AVRO:
         return arrow_type(definition.avro())
     if kind is SchemaType.JSON:
-        found = definition.avro()
-        if found.kind != "record":
-            raise SchemaError(f"a JSON schema must define a record, not {found.kind}{RAW}")
-        return arrow_type(found, is_json=True)
+        avro_type = definition.avro()
+        if avro_type.kind != "record":
+            raise SchemaError(f"a JSON schema must define a record, not {avro_type.kind}{RAW}")
+        return arrow_type(avro_type, is_json=True)
     if kind is SchemaType.PROTOBUF_NATIVE:
         from spark_pulsar.connector.schemas.types.protobuf_types import message_type
 

@@ -43,11 +43,11 @@ def root_message(definition: Definition) -> Any:
     if len(data) > MAX_DEFINITION_BYTES:
         raise SchemaError(f"the PROTOBUF_NATIVE schema has {len(data)} bytes, more than {MAX_DEFINITION_BYTES}")
     try:
-        found = json.loads(data)
-        files = FileDescriptorSet.FromString(base64.b64decode(found["fileDescriptorSet"], validate=True))
+        document = json.loads(data)
+        files = FileDescriptorSet.FromString(base64.b64decode(document["fileDescriptorSet"], validate=True))
         pool = DescriptorPool()
-        _add(pool, {each.name: each for each in files.file})
-        return pool.FindMessageTypeByName(found["rootMessageTypeName"])
+        _add(pool, {file.name: file for file in files.file})
+        return pool.FindMessageTypeByName(document["rootMessageTypeName"])
     except (ValueError, TypeError, KeyError, RecursionError, DecodeError) as error:
         raise SchemaError(f"the PROTOBUF_NATIVE schema cannot be read: {error}{RAW}") from error
 
@@ -55,7 +55,7 @@ def root_message(definition: Definition) -> Any:
 def _add(pool: DescriptorPool, files: dict[str, FileDescriptorProto]) -> None:
     """Adds files to a pool, each behind those that it imports."""
     _add_known(files)
-    imports = {name: [other for other in each.dependency if other in files] for name, each in files.items()}
+    imports = {name: [other for other in file.dependency if other in files] for name, file in files.items()}
     try:
         for name in TopologicalSorter(imports).static_order():
             pool.AddSerializedFile(files[name].SerializeToString())
@@ -100,7 +100,7 @@ class _Typing:
             reason = f"the message {descriptor.full_name} contains itself, and Spark has no recursive types"
             return odd_type(path, reason)
         self._inside.append(descriptor.full_name)
-        fields = [pa.field(each.name, self._bounded(each, f"{path}.{each.name}")) for each in descriptor.fields]
+        fields = [pa.field(field.name, self._bounded(field, f"{path}.{field.name}")) for field in descriptor.fields]
         self._inside.pop()
         return pa.struct(fields)
 

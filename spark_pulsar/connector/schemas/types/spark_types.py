@@ -49,7 +49,7 @@ def spark_name(kind: Any) -> str:
     if isinstance(kind, OddType):
         raise SchemaError(kind.reason)
     if pa.types.is_struct(kind):
-        return f"struct<{','.join(f'{each.name}:{spark_name(each.type)}' for each in kind)}>"
+        return f"struct<{','.join(f'{field.name}:{spark_name(field.type)}' for field in kind)}>"
     if pa.types.is_map(kind):
         return f"map<{spark_name(kind.key_type)},{spark_name(kind.item_type)}>"
     if pa.types.is_list(kind):
@@ -67,13 +67,13 @@ def arrow_type(name: str) -> Any:
 def json_field(name: str, kind: Any) -> dict[str, Any]:
     """Returns a nullable field as in `StructType.jsonValue()`; `kind` is an Arrow type, or the name of a Spark type of
     the connector's own columns."""
-    found = _NAMED[kind] if isinstance(kind, str) else _json_type(kind)
-    return {"name": name, "type": found, "nullable": True, "metadata": {}}
+    spark_type = _NAMED[kind] if isinstance(kind, str) else _json_type(kind)
+    return {"name": name, "type": spark_type, "nullable": True, "metadata": {}}
 
 
 def _json_type(kind: Any) -> Any:
     if pa.types.is_struct(kind):
-        return {"type": "struct", "fields": [json_field(each.name, each.type) for each in kind]}
+        return {"type": "struct", "fields": [json_field(field.name, field.type) for field in kind]}
     if pa.types.is_map(kind):
         key, value = _json_type(kind.key_type), _json_type(kind.item_type)
         return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
@@ -94,13 +94,15 @@ def requested_type(spark_type: Any, kind: Any, path: str) -> Any:
             raise SchemaError(kind.reason)
         return pa.string() if name == "string" else pa.binary()
     if pa.types.is_struct(kind) and hasattr(spark_type, "fields"):
-        there = {each.name: each.type for each in kind}
+        there = {field.name: field.type for field in kind}
         wanted = []
-        for each in spark_type.fields:
-            if each.name not in there:
-                raise SchemaError(f"there is no field {path}.{each.name} to read; there are {', '.join(there)}")
-            _nullable(each.nullable, f"{path}.{each.name}")
-            wanted.append(pa.field(each.name, requested_type(each.dataType, there[each.name], f"{path}.{each.name}")))
+        for field in spark_type.fields:
+            if field.name not in there:
+                raise SchemaError(f"there is no field {path}.{field.name} to read; there are {', '.join(there)}")
+            _nullable(field.nullable, f"{path}.{field.name}")
+            wanted.append(
+                pa.field(field.name, requested_type(field.dataType, there[field.name], f"{path}.{field.name}"))
+            )
         return pa.struct(wanted)
     if pa.types.is_list(kind) and hasattr(spark_type, "elementType"):
         _nullable(spark_type.containsNull, f"elements of {path}")
