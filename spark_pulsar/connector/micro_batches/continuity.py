@@ -113,10 +113,10 @@ class Continuity:
         if not seen:
             return {}
         wanted = {topic: MessageId(entry.ledger_id, entry.entry_id) for topic, entry in seen.items()}
-        found = self._client.fingerprints(wanted, min(self._timeout_ms // 2, _MOST_PROOF_MS))
+        fingerprints = self._client.fingerprints(wanted, min(self._timeout_ms // 2, _MOST_PROOF_MS))
         different = {
             topic: entry
-            for topic, entry in found.items()
+            for topic, entry in fingerprints.items()
             if entry != seen[topic] and not isinstance(entry, TopicNotFound)
         }
         elsewhere = [t for t, entry in different.items() if entry is None or entry[:2] != seen[t][:2]]
@@ -177,9 +177,9 @@ class Continuity:
             if entry is None or (topic in seen and seen[topic][:2] == entry[:2]):
                 continue
             ahead = None if look_ahead is None else look_ahead.known(topic)
-            found = None if ahead is None else ahead.fingerprint(entry)
-            if found is not None:
-                self._renew(seen, topic, found)
+            fingerprint = None if ahead is None else ahead.fingerprint(entry)
+            if fingerprint is not None:
+                self._renew(seen, topic, fingerprint)
             elif topic not in self._silent or self._silent[topic][0] <= monotonic_ms():
                 wanted[topic] = entry
         without = [topic for topic in wanted if topic not in seen]
@@ -189,8 +189,8 @@ class Continuity:
             self._read({topic: wanted[topic] for topic in chosen}, seen)
         return seen
 
-    def _renew(self, seen: dict[str, Fingerprint], topic: str, found: Fingerprint) -> None:
-        seen[topic] = found
+    def _renew(self, seen: dict[str, Fingerprint], topic: str, fingerprint: Fingerprint) -> None:
+        seen[topic] = fingerprint
         self._ages[topic] = self._round
         self._expired.discard(topic)
 
@@ -198,12 +198,12 @@ class Continuity:
         """Reads fingerprints into `seen`. Never raises for what the broker says: the query goes on without."""
         patience_ms = _PATIENCE_MS + _PATIENCE_EACH_MS * len(wanted)
         try:
-            found = self._client.fingerprints({t: at.message_id for t, at in wanted.items()}, patience_ms)
+            fingerprints = self._client.fingerprints({t: at.message_id for t, at in wanted.items()}, patience_ms)
         except PulsarError as error:
             LOG.info("no evidence of %d partitions: %s", len(wanted), error)
-            found = {}
+            fingerprints = {}
         for topic, at in wanted.items():
-            entry = found.get(topic)
+            entry = fingerprints.get(topic)
             if isinstance(entry, Fingerprint) and entry[:2] == at[:2]:
                 self._renew(seen, topic, entry)
                 self._silent.pop(topic, None)
@@ -219,9 +219,9 @@ def _place(entry: Fingerprint) -> ReadPosition:
 
 def replaced_text(topic: str, position: ReadPosition, seen: Fingerprint, there: Fingerprint | None) -> str:
     """Returns the sentence for a partition where `there` has the id of the entry `seen`, or none has."""
-    found = "none with that id, though there are earlier ones" if there is None else f"one {description(there)}"
+    other = "none with that id, though there are earlier ones" if there is None else f"one {description(there)}"
     return (
         f"{topic} holds other messages than those that were read: as {seen.ledger_id}:{seen.entry_id} the query has "
-        f"read an entry {description(seen)}, and there is {found}. The topic was deleted and made again, the broker's "
+        f"read an entry {description(seen)}, and there is {other}. The topic was deleted and made again, the broker's "
         f"data was wiped or restored, or service.url leads to another broker; reading stood at {position}"
     )

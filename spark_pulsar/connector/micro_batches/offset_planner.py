@@ -214,14 +214,14 @@ class OffsetPlanner:
     def _continued(self, start: SourceOffset, newest: dict[str, ReadPosition]) -> SourceOffset:
         """Returns `start` without the partitions that hold other messages than those that were read, which is reported:
         they are read from their start (OFFSET-18). Those that are empty keep their position in `newest`."""
-        found = self._continuity.check(start, newest)
-        report_losses(found.losses, fail=self._options.fail_on_data_loss, to="read what is there", note="; read anew")
+        checked = self._continuity.check(start, newest)
+        report_losses(checked.losses, fail=self._options.fail_on_data_loss, to="read what is there", note="; read anew")
         for topic, position in start.positions.items():
             if newest.get(topic) == EARLIEST:  # nothing left in a topic that was read to its end is no loss
                 newest[topic] = position
-        if not found.replaced:
+        if not checked.replaced:
             return start
-        kept = start.positions.keys() - found.replaced
+        kept = start.positions.keys() - checked.replaced
         return replace(
             start,
             positions={topic: at for topic, at in start.positions.items() if topic in kept},

@@ -41,11 +41,11 @@ class QuerySubscription:
         """Returns those of `topics` that lack the subscription, and notes those that have it. It is made nowhere."""
         if self._name is None or not topics:
             return set()
-        found = self._client.subscriptions_exist(topics, self._name)
-        missing = {topic for topic, exists in found.items() if exists is False}
+        by_topic = self._client.subscriptions_exist(topics, self._name)
+        missing = {topic for topic, exists in by_topic.items() if exists is False}
         self._there -= missing
         self._acknowledged = {topic: at for topic, at in self._acknowledged.items() if topic not in missing}
-        self._there.update(topic for topic, exists in found.items() if exists is True)
+        self._there.update(topic for topic, exists in by_topic.items() if exists is True)
         return missing
 
     def made_on(self, topics: Collection[str]) -> None:

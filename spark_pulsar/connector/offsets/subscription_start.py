@@ -38,8 +38,8 @@ def cursor_positions(
     name = options.predefined_subscription
     assert name is not None
     with _naming_the_option(options):
-        found = client.cursor_positions(topics, name, initial) if topics else {}
-    return {topic: ReadPosition.of(at) for topic, at in found.items()}
+        positions = client.cursor_positions(topics, name, initial) if topics else {}
+    return {topic: ReadPosition.of(at) for topic, at in positions.items()}
 
 
 @contextmanager

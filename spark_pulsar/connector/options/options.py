@@ -446,7 +446,7 @@ class Options:
 
 
 BY_FIELD: Final[Mapping[str, Option]] = {
-    each.name: each.metadata["option"] for each in fields(Options) if "option" in each.metadata
+    field.name: field.metadata["option"] for field in fields(Options) if "option" in field.metadata
 }
 OPTIONS: Final = (Option("service.url", "URL", ANY, REQUIRED), *BY_FIELD.values(), *ROWS)
-BY_LOWER: Final = {each.name.lower(): each for each in OPTIONS}
+BY_LOWER: Final = {row.name.lower(): row for row in OPTIONS}

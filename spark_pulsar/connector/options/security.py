@@ -192,13 +192,13 @@ def _plugin(text: str) -> str:
 
 
 def _authentication(plugin: str, params: str) -> Authentication:
-    found = Authentication(plugin, Secret(params))
+    authentication = Authentication(plugin, Secret(params))
     # Spark hides values that hold a word such as token, password or url; those of the other plugins always do.
-    if plugin and found.credentials().method == "token" and not _HIDDEN_BY_SPARK.search(params):
+    if plugin and authentication.credentials().method == "token" and not _HIDDEN_BY_SPARK.search(params):
         raise ValueError(
             "write token:TEXT, so that Spark hides it in plans and events; better file:///path or env:NAME"
         )
-    return found
+    return authentication
 
 
 def _text(text: str) -> str:

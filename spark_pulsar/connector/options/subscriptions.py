@@ -22,7 +22,7 @@ def prefix(text: str) -> str:
     """
     if not 0 < len(text) <= _MOST_CHARACTERS:
         raise ValueError(f"expected a text of 1 to {_MOST_CHARACTERS} characters")
-    if bad := next((each for each in text if not each.isprintable() or each.isspace()), None):
+    if bad := next((character for character in text if not character.isprintable() or character.isspace()), None):
         raise ValueError(f"{bad!r} cannot be in the name of a subscription: leave out spaces and control characters")
     if text.startswith(_RESERVED):
         raise ValueError(f"names that begin with {_RESERVED} are reserved for the broker")
