@@ -41,6 +41,6 @@ class UndecodableMessageError(UnreadableMessageError):
 
 
 CONNECTOR_ERRORS: Final[tuple[type[Exception], ...]] = tuple(
-    each for each in list(vars().values()) if isinstance(each, type) and issubclass(each, Exception)
+    member for member in list(vars().values()) if isinstance(member, type) and issubclass(member, Exception)
 )
 """The classes above: what a user, or an administrator, can mend."""

@@ -65,5 +65,5 @@ def entries_between(position: ReadPosition, end: ReadPosition) -> int:
     """Counts stored entries: exact while both positions are in one ledger, else at least that many."""
     if position >= end:
         return 0
-    whole = end.entry_id + (1 if end.batch_index else 0)
-    return whole - position.entry_id if position.ledger_id == end.ledger_id else max(whole, 1)
+    through = end.entry_id + (1 if end.batch_index else 0)
+    return through - position.entry_id if position.ledger_id == end.ledger_id else max(through, 1)

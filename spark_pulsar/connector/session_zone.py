@@ -58,8 +58,8 @@ def session_zone() -> str:
     if zone:
         return arrow_zone(zone)
     for name in _JAVA_OPTIONS:
-        if found := _JAVA_ZONE.search(_setting(name) or ""):
-            return arrow_zone(found[1])
+        if match := _JAVA_ZONE.search(_setting(name) or ""):
+            return arrow_zone(match[1])
     return arrow_zone(_machine_zone())
 
 
@@ -83,7 +83,7 @@ def with_arrow_zone(kind: Any) -> Any:
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         return pa.timestamp(kind.unit, arrow_zone(kind.tz))
     if pa.types.is_struct(kind):
-        return pa.struct([each.with_type(with_arrow_zone(each.type)) for each in kind])
+        return pa.struct([field.with_type(with_arrow_zone(field.type)) for field in kind])
     if pa.types.is_map(kind):
         return pa.map_(kind.key_field.with_type(with_arrow_zone(kind.key_type)), with_arrow_zone(kind.item_type))
     if pa.types.is_list(kind):

@@ -39,7 +39,7 @@ _CHOSEN_BY: Final = (_VARIABLE, "PYSPARK_DRIVER_PYTHON", "PYSPARK_GATEWAY_PORT",
 _PROBE_TIMEOUT_S: Final = 30
 _PROBE: Final = """
 import importlib.util, json, platform, sys
-def found(name):
+def is_installed(name):
     try:
         return importlib.util.find_spec(name) is not None
     except (ImportError, ValueError):
@@ -51,7 +51,7 @@ def version(name):
     except Exception:
         return ""
 names = dict(name.split("=") for name in sys.argv[1:])
-packages = {name: version(name.replace("_", "-")) for name, module in names.items() if found(module)}
+packages = {name: version(name.replace("_", "-")) for name, module in names.items() if is_installed(module)}
 print(json.dumps({"executable": sys.executable, "version": platform.python_version(), "packages": packages}))
 """
 
@@ -99,8 +99,8 @@ def choose_own() -> None:
         return
     if any(find_spec(name) is None for name in ("pyspark", *_FOUND_BY_SPARK)):
         return
-    found = probe(others, *_FOUND_BY_SPARK)
-    if found is not None and found.lacks(*_FOUND_BY_SPARK):
+    worker = probe(others, *_FOUND_BY_SPARK)
+    if worker is not None and worker.lacks(*_FOUND_BY_SPARK):
         os.environ[_VARIABLE] = sys.executable
         LOG.info("%s is set to %s: %s has no spark-pulsar", _VARIABLE, sys.executable, others)
 
@@ -127,21 +127,21 @@ def check(spark: Any, *, is_shipped: bool) -> None:
     """
     check_spark(spark.version)
     command = getattr(_context(spark), "pythonExec", None)
-    found = None if command is None else probe(command, "spark_pulsar", *LEAST)
-    if found is None:
+    worker = None if command is None else probe(command, "spark_pulsar", *LEAST)
+    if worker is None:
         return
-    where = f"Spark starts its Python workers as {command!r}, which is {found.executable} (Python {found.version})"
-    if not is_shipped and found.lacks("spark_pulsar"):
+    where = f"Spark starts its Python workers as {command!r}, which is {worker.executable} (Python {worker.version})"
+    if not is_shipped and worker.lacks("spark_pulsar"):
         raise RequirementError(
             f"{where}, without the package spark_pulsar. Activate its environment before the program starts, or set "
             f"PYSPARK_PYTHON={sys.executable} before the session is made, or ship the package with --py-files"
         )
-    missing = found.lacks(*PACKAGES)
+    missing = worker.lacks(*PACKAGES)
     if missing:
         raise RequirementError(f"{where}, without {' and '.join(missing)}: pip install 'spark-pulsar[connector]' there")
-    if old := _too_old(found.packages):
-        raise RequirementError(f"{where}, with {_mended(found.packages, old, found.executable)}")
-    theirs, ours = found.packages.get("spark_pulsar", ""), _own_version()
+    if old := _too_old(worker.packages):
+        raise RequirementError(f"{where}, with {_mended(worker.packages, old, worker.executable)}")
+    theirs, ours = worker.packages.get("spark_pulsar", ""), _own_version()
     if not is_shipped and theirs and ours and theirs != ours:
         LOG.warning("%s, with spark-pulsar %s; the driver has %s: install the same one", where, theirs, ours)
 

@@ -277,17 +277,19 @@ def earliest(
     in_order, cost_in_order = np.concatenate(counts)[order], np.concatenate(costs)[order]
     through, cost_through = np.cumsum(in_order), np.cumsum(cost_in_order)
     # Entries from the first on that does not fit get nothing; of that one goes in what fits.
-    whole = min(int(np.searchsorted(through, left, "right")), int(np.searchsorted(cost_through, left_bytes, "right")))
+    complete = min(
+        int(np.searchsorted(through, left, "right")), int(np.searchsorted(cost_through, left_bytes, "right"))
+    )
     taken = in_order.copy()
-    taken[whole:] = 0
-    if whole < len(taken) and in_order[whole]:
-        room = left - int(through[whole] - in_order[whole])
-        cost_room = left_bytes - int(cost_through[whole] - cost_in_order[whole])
-        fits = cost_room * int(in_order[whole]) // max(int(cost_in_order[whole]), 1)
-        taken[whole] = min(room, fits, int(in_order[whole]))
+    taken[complete:] = 0
+    if complete < len(taken) and in_order[complete]:
+        room = left - int(through[complete] - in_order[complete])
+        cost_room = left_bytes - int(cost_through[complete] - cost_in_order[complete])
+        fits = cost_room * int(in_order[complete]) // max(int(cost_in_order[complete]), 1)
+        taken[complete] = min(room, fits, int(in_order[complete]))
     more = np.zeros(len(topics), np.int64)
     np.add.at(more, np.concatenate(owners)[order], taken)
-    is_full = whole < len(taken) or left <= int(in_order.sum()) or left_bytes <= int(cost_in_order.sum())
+    is_full = complete < len(taken) or left <= int(in_order.sum()) or left_bytes <= int(cost_in_order.sum())
     return {topic: granted[topic] + int(more[number]) for number, topic in enumerate(topics)}, is_full
 
 

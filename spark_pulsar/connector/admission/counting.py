@@ -64,8 +64,8 @@ class Counted(NamedTuple):
         ids = np.array([block.ledger_ids, block.entry_ids], np.int64)
         through = np.cumsum(np.array(block.ends, np.int64) - np.array(block.starts, np.int64)) + begun_bytes
         costs = np.zeros(len(counts), np.int64)
-        whole = counts.nonzero()[0]
-        costs[whole] = np.diff(through[whole], prepend=0)
+        filled = counts.nonzero()[0]
+        costs[filled] = np.diff(through[filled], prepend=0)
         return cls(ids[0], ids[1], counts, costs, times, _checksums(block), int(counts.sum()), int(costs.sum()))
 
     @property
@@ -278,9 +278,9 @@ class PartitionLookAhead:
     def peek(self, start: ReadPosition, end: ReadPosition) -> Ahead:
         """Returns the counts as `counted`, and discards nothing."""
         inside: list[Counted] = []
-        for whole in self._blocks:
-            first = 0 if whole.first[:2] >= start[:2] else whole.index_of(start)
-            block = whole.part(first, len(whole.counts)) if first else whole
+        for counted in self._blocks:
+            first = 0 if counted.first[:2] >= start[:2] else counted.index_of(start)
+            block = counted.part(first, len(counted.counts)) if first else counted
             of_last, cost_of_last = block.count_in_entry(end), block.cost_in_entry(end)
             part = block.part(0, block.index_of(end) + (1 if of_last else 0))
             if of_last and of_last < part.counts[-1]:
@@ -324,8 +324,8 @@ class PartitionLookAhead:
     def fingerprint(self, entry: ReadPosition) -> Fingerprint | None:
         """Returns the fingerprint of an entry that was counted; None when it was not, or was sent without a
         checksum."""
-        found = (block.fingerprint(entry) for block in self._blocks if block.first <= entry < block.after)
-        return next(found, None)
+        fingerprints = (block.fingerprint(entry) for block in self._blocks if block.first <= entry < block.after)
+        return next(fingerprints, None)
 
     def _drop_before(self, start: ReadPosition) -> None:
         if start < self._passed:

@@ -99,8 +99,8 @@ class LookAhead:
             waiting = [t for t in waiting if not self._has_next(t, position[t], end[t], deadline)]
             if waiting and (deadline.passed or not self._arrived.wait(deadline.left_ms() / 1000)):
                 break
-        found = {topic: self.partition(topic).following(position[topic]) for topic in unread}
-        return {topic: at for topic, at in found.items() if at is not None}
+        following = {topic: self.partition(topic).following(position[topic]) for topic in unread}
+        return {topic: at for topic, at in following.items() if at is not None}
 
     def discard_news(self) -> None:
         """Waits anew: news is what arrives from now on."""
@@ -166,14 +166,14 @@ class LookAhead:
 
     def arrived_ranges(self, works: Collection[TopicRange]) -> list[ArrivedRange] | None:
         """Returns the entries of each range, None if some are not kept."""
-        found: list[ArrivedRange] = []
+        ranges: list[ArrivedRange] = []
         for work in works:
             known = self._partitions.get(work.topic)
             blocks = None if known is None else known.arrived_range(work)
             if blocks is None:
                 return None
-            found.append(blocks)
-        return found
+            ranges.append(blocks)
+        return ranges
 
     def _has_next(self, topic: str, position: ReadPosition, end: ReadPosition, patience: Deadline) -> bool:
         try:

@@ -57,7 +57,7 @@ def check_micro_batch(client: PulsarClient, options: Options, outcomes: Sequence
         seen = _Seen(attempt.run_id, attempt.batch_id)
     if attempt.has_sequence_ids:
         _check_skipped(outcomes, seen)
-    elif not goes_on or any(each.has_resumed or each.attempt.attempt_number > 0 for each in outcomes):
+    elif not goes_on or any(outcome.has_resumed or outcome.attempt.attempt_number > 0 for outcome in outcomes):
         _check_roster(client, options, outcomes)
     seen.batch_id = attempt.batch_id
     for outcome in outcomes:

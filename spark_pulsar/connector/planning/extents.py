@@ -44,7 +44,9 @@ def measured_extents(
     per_entry: Mapping[str, float] = {}
     if in_messages:
         per_entry = _messages_per_entry(client, [work for work in ranges if work.topic in spans], spans, deadline)
-    return {topic: _extents(each, per_entry.get(topic, 1.0)) for topic, each in spans.items() if each}
+    return {
+        topic: _extents(topic_spans, per_entry.get(topic, 1.0)) for topic, topic_spans in spans.items() if topic_spans
+    }
 
 
 def _extents(spans: Spans, per_entry: float) -> Extents:
@@ -96,10 +98,10 @@ def _messages_per_entry(
         return {}
     with ThreadPoolExecutor(min(_AT_ONCE, len(places)), "samples") as readers:
         averages = list(readers.map(lambda one: _sample(client, one[0], one[1], deadline), places))
-    found: dict[str, float] = {}
+    by_topic: dict[str, float] = {}
     for (work, _), average in zip(places, averages, strict=True):
-        found[work.topic] = max(found.get(work.topic, 1.0), average)
-    return {work.topic: found.get(work.topic, max(found.values())) for work in ranges}
+        by_topic[work.topic] = max(by_topic.get(work.topic, 1.0), average)
+    return {work.topic: by_topic.get(work.topic, max(by_topic.values())) for work in ranges}
 
 
 def _place(spans: Spans, third: int) -> ReadPosition:

@@ -37,11 +37,11 @@ def first_entries(client: PulsarClient, ranges: Sequence[TopicRange], timeout_ms
         return {}
     deadline = Deadline(timeout_ms, f"searching for the first entries of {_topics(unknown)}", client.config.service_url)
     if len(unknown) == 1:
-        found = [_first_entry(client, unknown[0], deadline)]
+        positions = [_first_entry(client, unknown[0], deadline)]
     else:
         with ThreadPoolExecutor(min(_AT_ONCE, len(unknown)), "first-entries") as readers:
-            found = list(readers.map(lambda work: _first_entry(client, work, deadline), unknown))
-    return {work.topic: at for work, at in zip(unknown, found, strict=True) if at is not None}
+            positions = list(readers.map(lambda work: _first_entry(client, work, deadline), unknown))
+    return {work.topic: at for work, at in zip(unknown, positions, strict=True) if at is not None}
 
 
 def _topics(ranges: Sequence[TopicRange]) -> str:

@@ -92,10 +92,10 @@ def cut_points(
             most = min(split.max_records, -(-count // parts))
             if most < fewest:
                 LOG.warning("%s: tasks get %d rows, for more than %d tasks are too many", topic, fewest, MOST_TASKS)
-            found = _at_most(work.start, extents[topic], max(most, fewest))
+            points = _at_most(work.start, extents[topic], max(most, fewest))
         else:
-            found = [extents[topic].at(count * part // parts)[0] for part in range(1, parts)]
-        inside = tuple(sorted({at for at in found if work.start < at < work.end}))
+            points = [extents[topic].at(count * part // parts)[0] for part in range(1, parts)]
+        inside = tuple(sorted({at for at in points if work.start < at < work.end}))
         if inside:
             cuts[topic] = inside
     return cuts

@@ -32,18 +32,18 @@ def find_partitions(
     it before): then it has vanished and simply is not in the answer. A pattern may match nothing, and retry letter
     topics need not exist. Raises TopicNotFound.
     """
-    found = _retry_letter_partitions(client, options)
+    names = _retry_letter_partitions(client, options)
     if options.topics_pattern is not None:
-        return sorted({*found, *topics_of_pattern(client, options.topics_pattern)})
+        return sorted({*names, *topics_of_pattern(client, options.topics_pattern)})
     for topic, partitions in client.partitions_of_each(options.named_topics).items():
         if not isinstance(partitions, TopicNotFound):
-            found += partitions
+            names += partitions
             continue
         base = TopicName.parse(topic)
         was_read = any(base in (TopicName.parse(name), TopicName.parse(name).base) for name in known)
         if not was_read and not may_lack:
             raise partitions
-    return sorted(set(found))
+    return sorted(set(names))
 
 
 def check_found(topics: Sequence[str], known: Collection[str], options: Options) -> None:

@@ -43,7 +43,7 @@ def explain(query: Any) -> str:
 
     `query` is a StreamingQuery; only its sources of `format("pulsar")` are described in detail.
     """
-    recent = [_event(each) for each in query.recentProgress]
+    recent = [_event(progress) for progress in query.recentProgress]
     name = query.name or query.id
     failure = None if query.isActive else query.exception()
     if failure is not None:
@@ -100,8 +100,8 @@ def _source(source: Event) -> str:
 
 def _topics(positions: Mapping[str, Any]) -> str:
     partitions: dict[str, int] = {}
-    for each in positions:
-        name = TopicName.parse(each)
+    for topic in positions:
+        name = TopicName.parse(topic)
         partitions[name.base.full] = partitions.get(name.base.full, 0) + (1 if name.partition >= 0 else 0)
     topics = [
         f"{topic} ({count} partition{'s' if count > 1 else ''})" if count else topic
@@ -185,12 +185,12 @@ def _pace(recent: Sequence[Event]) -> str:
 
 def _advice(recent: Sequence[Event]) -> list[str]:
     total_ms, parts = _shares(recent)
-    found = [
+    advice = [
         f"{part} take {duration_ms / total_ms:.0%} of a micro-batch: {_ADVICE[part]}"
         for part, duration_ms in parts.items()
         if part in _ADVICE and duration_ms >= _LONG_MS and duration_ms >= _MUCH * total_ms
     ]
-    return found + _of_lag(recent)
+    return advice + _of_lag(recent)
 
 
 def _of_lag(recent: Sequence[Event]) -> list[str]:

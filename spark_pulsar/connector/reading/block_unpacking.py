@@ -49,8 +49,8 @@ def _whole_messages(table: EntryTable, chunks: ChunkedMessages) -> Iterator[Entr
         if first < i:
             yield table.part(first, i)
         first = i + 1
-        whole = chunks.add(table, i)
-        if whole is not None:
-            yield whole
+        assembled = chunks.add(table, i)
+        if assembled is not None:
+            yield assembled
     if first < len(table):
         yield table.part(first, len(table))

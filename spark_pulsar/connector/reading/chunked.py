@@ -44,21 +44,21 @@ class ChunkedMessages:
         """
         metadata = MessageMetadata.FromString(bytes(table.metadata(i)))
         at = _position(table, i)
-        whole = self._assembler.add(metadata, table.payload(i), at)
+        assembled = self._assembler.add(metadata, table.payload(i), at)
         self._assembler.pop_lost()  # what matters is found again below
         if metadata.chunk_id + 1 < metadata.num_chunks_from_msg:
             return None
-        whole = whole or self._read_back(metadata, at)
-        if whole is None:
+        assembled = assembled or self._read_back(metadata, at)
+        if assembled is None:
             self._lost(at)
             return None
         partition = int(table.entries.ids[2, i])
         entry = whole_message(
-            _not_encrypted(whole.metadata),
-            whole.payload,
+            _not_encrypted(assembled.metadata),
+            assembled.payload,
             *at,
             partition,
-            first_chunk=whole.positions[0],
+            first_chunk=assembled.positions[0],
             broker_metadata=table.broker_metadata(i),
         )
         return inspect_entries(Entries.of([entry]))
@@ -71,16 +71,16 @@ class ChunkedMessages:
             if start.position > at:
                 continue
             assembler: ChunkAssembler[Position] = ChunkAssembler()
-            whole = None
+            assembled = None
             with self._client.fetch(self._topic, start, end) as fetch:
                 for block in fetch:
                     table = self._decrypt(inspect_block(block))
                     for i in (table.kinds == Kind.CHUNK).nonzero()[0].tolist():
                         if table.chunk(i).uuid == last.uuid:
                             metadata = MessageMetadata.FromString(bytes(table.metadata(i)))
-                            whole = assembler.add(metadata, table.payload(i), _position(table, i)) or whole
-            if whole is not None:
-                return whole
+                            assembled = assembler.add(metadata, table.payload(i), _position(table, i)) or assembled
+            if assembled is not None:
+                return assembled
         return None
 
     def _starts(self, publish_time_ms: int) -> Iterable[MessageId]:

@@ -197,7 +197,7 @@ def _columns_there(schema: Any, definition: Definition | None, mode: DecodeMode)
     if definition is None:
         return {}
     try:
-        return {each.name: each.type for each in value_columns(definition)}
+        return {column.name: column.type for column in value_columns(definition)}
     except SchemaError:
         raw = {name for name, _ in mode.columns()} | set(_READ)
         if all(name in raw and (name != "value" or kind == "binary") for name, kind, _ in fields_of(schema)):
@@ -229,7 +229,7 @@ def read_schema(
                 f"the topic's schema has a field {name}, which is a column of the connector; set useTopicSchema to "
                 "false to read value as bytes"
             )
-    columns = [json_field(each.name, each.type) for each in there] + [json_field(*each) for each in added]
+    columns = [json_field(column.name, column.type) for column in there] + [json_field(*column) for column in added]
     return {"type": "struct", "fields": columns}
 
 
@@ -241,4 +241,4 @@ def _without_odd(columns: pa.Schema, unsupported_fields: str) -> pa.Schema:
     if unsupported_fields == FAIL:
         return columns
     plain = pa.string() if unsupported_fields == JSON else pa.binary()
-    return pa.schema([each.with_type(with_odd_as(each.type, plain)) for each in columns])
+    return pa.schema([column.with_type(with_odd_as(column.type, plain)) for column in columns])

@@ -27,8 +27,8 @@ def topic_schema(client: PulsarClient, options: Options, topic: str) -> Schema |
     """Returns the schema with which producers of encoded values attach; None where values have no schema."""
     if options.schema_type != AUTO_PRODUCE_BYTES:
         return None
-    found = client.schema_of(topic)
-    return None if found is None else found.schema
+    registered = client.schema_of(topic)
+    return None if registered is None else registered.schema
 
 
 @dataclass(frozen=True, slots=True)

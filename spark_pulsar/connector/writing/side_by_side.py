@@ -35,7 +35,7 @@ def open_each(
     with ThreadPoolExecutor(min(len(keys), OPENED_AT_ONCE), thread_name_prefix="open") as threads:
         threads.map(attempt, keys)
     if errors:
-        for each in opened.values():
-            close(each)
+        for item in opened.values():
+            close(item)
         raise errors[next(key for key in keys if key in errors)]
     return {key: opened[key] for key in keys}
