@@ -9,7 +9,7 @@ Theory of operation. A read takes four steps, each a folder or two:
    tasks, and leaves out partitions that cannot hold a key that is wanted. `admission` decides how far a limited
    micro-batch goes, by messages that are counted ahead. What they decide is decided by pure functions.
 3. `micro_batches` plans the offsets of a streaming query, call by call of Spark, and moves the cursor of a named
-   subscription; `progress` reports what is left to read. A batch read is planned once (`planning/batch_read`).
+   subscription; `progress` reports the unread messages. A batch read is planned once (`planning/batch_read`).
 4. `reading` runs in a task: entries of one range come from the wire client in blocks, the columnar kernels turn a block
    into an Arrow record batch, and Spark takes it as it is. No Python object exists for a message.
 

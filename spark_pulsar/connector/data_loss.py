@@ -6,7 +6,7 @@ of them call this module: with `failOnDataLoss` true the loss is a DataLossError
 on.
 
 A loss between the offsets of a micro-batch is decided once, when its end is planned. A replay reads the same ranges,
-and only logs what was accepted then.
+and only logs the losses accepted then.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LOG: Final = logging.getLogger("spark_pulsar")
 def report_losses(losses: Sequence[str], *, fail: bool, to: str = "go on with what is there", note: str = "") -> None:
     """Raises DataLossError for `losses`, sentences without full stop, if `fail`; else logs each of them.
 
-    `to` says in the error what failOnDataLoss=false would do, `note` in the log what is done.
+    `to` says in the error what failOnDataLoss=false would do, `note` names in the log the step taken.
     """
     if losses and fail:
         raise DataLossError(f"{'; '.join(losses)}. Set failOnDataLoss to false to {to}.")

@@ -164,5 +164,5 @@ def with_cure(error: Exception) -> Exception:
 
 
 def plain(text: str) -> str:
-    """Returns a broker's text without the names of Java's exceptions, and without what it says twice."""
+    """Returns a broker's text without the names of Java's exceptions, and without repetitions."""
     return _TWICE.sub(r"\1", _EXCEPTION.sub("", text)).strip()

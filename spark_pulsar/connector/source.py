@@ -277,7 +277,7 @@ class PulsarStreamReader(StreamReader):
 
 
 class Written(WriterCommitMessage):
-    """The message of one task to the driver: what it has written."""
+    """The message of one task to the driver: the outcome of its writing."""
 
     def __init__(self, write: TaskWrite) -> None:
         self.write = write

@@ -35,7 +35,7 @@ def begin_records() -> None:
 
 
 def recorded_reads(work: TopicRange, number: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the record batches of one range, the `number`th of its task, and records what it was when it ends."""
+    """Yields the record batches of one range, the `number`th of its task, and records the range when it ends."""
     if number >= MOST_RANGES or not LOG.isEnabledFor(logging.INFO):
         yield from batches
         return

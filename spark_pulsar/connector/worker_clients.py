@@ -28,8 +28,8 @@ def begin_task() -> None:
 
     Spark's workers collect all garbage after each task, which walks everything that numba and pyarrow made when they
     were imported: about 0.1 s of processor time a task, more than a small micro-batch needs. When the second task
-    begins, Spark has just collected; what is left lives as long as the process, and later collections leave it out. So
-    it is for the task after the one that came to need numba.
+    begins, Spark has just collected; the remaining objects live as long as the process, and later collections leave it
+    out. So it is for the task after the one that came to need numba.
     """
     global _is_numba_frozen
     begin_records()

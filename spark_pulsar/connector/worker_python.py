@@ -1,4 +1,4 @@
-"""Python of Spark's workers: which one it is, what it lacks, and the driver's own where no setting names one.
+"""Python of Spark's workers: which one it is, its missing packages, and the driver's own where no setting names one.
 
 Spark starts its workers, and the processes in which it searches for formats, as `PYSPARK_PYTHON` says, else as
 `python3`. A script that runs by the path of its environment's Python, with another `python3` on the search path, so

@@ -3,8 +3,8 @@
 Without a limit a micro-batch goes to the end of every partition (`OffsetPlanner.latest`). With one, the messages that
 were published first are admitted first, and every partition with a backlog gets one at least; with fewer messages than
 partitions the batch is that much larger. What lies ahead is counted by `lookahead`, and `admit` answers either how far
-the micro-batch goes or what is to be counted yet: the look-ahead of each partition is its share of the limit, in
-proportion to its backlog, or a little more. `gathering` goes between the two.
+the micro-batch goes or which entries are to be counted yet: the look-ahead of each partition is its share of the limit,
+in proportion to its backlog, or a little more. `gathering` goes between the two.
 
 Publish order matters for watermarks, which are the newest event time less a delay: were the partitions' shares guessed
 from their backlogs, which are known in entries and not in messages, one partition would run ahead of another by far

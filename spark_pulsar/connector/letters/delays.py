@@ -3,7 +3,7 @@
 A retry letter is to be delivered after its delay, which brokers keep for Shared subscriptions only: readers, as Spark's
 tasks have them, get it at once (DEL-2). So the driver reads the times of the letters ahead, up to the first that is
 not due, and plans no further. Letters are read in order: one with a longer delay holds those behind it until it is due.
-What is planned is in the offsets, as ever, so that a replay reads the same.
+The plan is in the offsets, as ever, so that a replay reads the same.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Continuity: proves that the topics of a query still hold what it has read, and keeps evidence for the next proof
-(OFFSET-17, OFFSET-20).
+"""Continuity: proves that the topics of a query still hold the messages that it has read, and keeps evidence for the
+next proof (OFFSET-17, OFFSET-20).
 
-Offsets carry the fingerprint of an entry for each partition (`offsets.evidence`). It is compared with what is there
-when a run of a query begins, and again where the broker closed a reader or a connection was lost: between two polls
-without that, a topic cannot be exchanged. Where the subscription of the query is gone, what it held may be gone too,
-unless the entry before the position is still there: a broker trims from the front.
+Offsets carry the fingerprint of an entry for each partition (`offsets.evidence`). It is compared with the topic when a
+run of a query begins, and again where the broker closed a reader or a connection was lost: between two polls without
+that, a topic cannot be exchanged. Where the subscription of the query is gone, the messages that it held may be gone
+too, unless the entry before the position is still there: a broker trims from the front.
 
 Evidence is refreshed when a micro-batch is planned: from what the driver was sent anyway, else by one round of requests
 for a few partitions.

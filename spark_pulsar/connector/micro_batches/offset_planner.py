@@ -298,7 +298,7 @@ class OffsetPlanner:
         # Letters and messages that are held back come to be due with time.
         by_time = bool(self._options.retry_letter_topics) or self._options.min_messages_per_trigger is not None
         wait_ms = 0 if self._frozen else self._polling.wait_ms(of_many=of_many and not by_time)
-        if of_many:  # what is there already, and held back, is no news
+        if of_many:  # messages that were there already, and held back, are no news
             positions = {topic: self._newest.get(topic, at) for topic, at in positions.items()}
         if wait_ms and self._open_look_ahead().follow(positions, _FOLLOW_MS):
             self._open_look_ahead().await_news(wait_ms)

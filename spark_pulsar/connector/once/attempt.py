@@ -69,7 +69,7 @@ class TaskAttempt:
     def number(self) -> int:
         """Number that sequence ids carry: of the micro-batch, or of its transaction.
 
-        A broker takes what was aborted for written, so that a micro-batch that runs again in another transaction needs
+        A broker takes aborted rows for written, so that a micro-batch that runs again in another transaction needs
         other ids; numbers of transactions grow at each coordinator.
         """
         return self.batch_id if self.transaction is None else self.transaction.least

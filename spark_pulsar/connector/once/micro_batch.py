@@ -1,6 +1,6 @@
 """Checks of a whole micro-batch, which the driver makes before Spark takes it for complete (ONCE-12).
 
-The driver keeps, in its process, what it has seen of each query: the run, the number of the last micro-batch, and the
+The driver keeps, in its process, the last state of each query: the run, the number of the last micro-batch, and the
 last `__sequenceId` of each task and partition behind it.
 """
 

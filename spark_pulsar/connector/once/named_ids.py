@@ -46,7 +46,7 @@ class NamedIds:
                 self._check_replay(group)
 
     def finish(self, outcome: TaskOutcome) -> None:
-        """Reports what was left out. Raises as `check`."""
+        """Reports the rows that were left out. Raises as `check`."""
         for group in self._skipped:
             self._check_replay(group)
         outcome.skipped += self._skipped.values()
@@ -60,7 +60,7 @@ class NamedIds:
 
 
 def ids_do_not_grow(skipped: SkippedIds) -> str:
-    """Returns what is wrong with rows that are left out, and no replay."""
+    """Returns the fault of rows that are left out, and no replay."""
     return (
         f"{skipped.rows} rows for {skipped.partition} have a __sequenceId from {skipped.least} to {skipped.most}, at "
         f"or below {skipped.last_sequence_id}, the last one that this task has written there, and are not those that "

@@ -40,7 +40,7 @@ class SkippedIds(NamedTuple):
 
 @dataclass(slots=True)
 class TaskOutcome:
-    """Rows that one attempt of a task has written, and what it has found."""
+    """Rows that one attempt of a task has written, and its findings."""
 
     attempt: TaskAttempt
     rows: int = 0

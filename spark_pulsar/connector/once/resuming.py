@@ -45,7 +45,7 @@ EARLIER_ROWS_OF_A_BATCH: Final = 1 << 32
 
 @dataclass(slots=True)
 class Resuming:
-    """Rows of one topic in one attempt of a task, and what is proved of its producers, by number of the partition
+    """Rows of one topic in one attempt of a task, and the proofs about its producers, by number of the partition
     (ONCE-1)."""
 
     attempt: TaskAttempt
@@ -133,8 +133,8 @@ class Resuming:
     def parts(
         self, groups: RowGroups, ids: Ids, publishers: Mapping[int, Publisher]
     ) -> Iterator[tuple[RowGroups, Ids]]:
-        """Yields the rows to send, in their order, each part when the one before it is sent; what is written already is
-        left out. Raises DeliveryGuaranteeError."""
+        """Yields the rows to send, in their order, each part when the one before it is sent; rows that are written
+        already are left out. Raises DeliveryGuaranteeError."""
         import numpy as np
 
         sizes = np.diff(groups.offsets)

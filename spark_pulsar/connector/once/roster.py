@@ -84,9 +84,8 @@ class Roster:
 
     @contextmanager
     def _going_on_without(self) -> Iterator[None]:
-        """Lets a query go on whose role may not use the topic: what is lost is the notice of a micro-batch that was
-        planned anew with fewer tasks, and few clusters let a role make topics. A topic that the user names is an
-        error."""
+        """Lets a query go on whose role may not use the topic: it loses the notice of a micro-batch that was planned
+        anew with fewer tasks, and few clusters let a role make topics. A topic that the user names is an error."""
         try:
             yield
         except OperationTimeout:

@@ -1,4 +1,4 @@
-"""Values of options: read from text, with errors that name the option and hide what is secret."""
+"""Values of options: read from text, with errors that name the option and hide secrets."""
 
 from __future__ import annotations
 

@@ -37,7 +37,8 @@ def measured_extents(
 ) -> dict[str, Extents]:
     """Returns the extents of ranges that begin at an entry; in entries, or in messages as far as samples show them.
 
-    A range whose topic is gone is not in the answer. What is not known when half of `timeout_ms` is over is left out.
+    A range whose topic is gone is not in the answer. Extents that are not known when half of `timeout_ms` is over are
+    left out.
     """
     deadline = Deadline(timeout_ms // 2, "requesting the sizes of ledgers", client.config.service_url)
     spans = _spans(client, [work for work in ranges if work.start != EARLIEST], deadline)

@@ -66,7 +66,7 @@ def _first_entry(client: PulsarClient, work: TopicRange, deadline: Deadline) -> 
 
 
 def beginning_at(ranges: Sequence[TopicRange], first: Mapping[str, ReadPosition]) -> list[TopicRange]:
-    """Returns the ranges, those in `first` beginning at what is known to be their first entry."""
+    """Returns the ranges, those in `first` beginning at their first entry."""
     return [
         replace(work, start=first[work.topic], known_end=work.end) if work.topic in first else work for work in ranges
     ]

@@ -44,7 +44,7 @@ class KeyPruning:
         """Partitions of the keys, by the number of partitions that a topic has."""
 
     def partition_counts(self, topics: Collection[str], before: Mapping[str, int]) -> dict[str, int]:
-        """Requests the number of partitions of each topic; `CHANGED` where it is not what it was `before`.
+        """Requests the number of partitions of each topic; `CHANGED` where it differs from `before`.
 
         To be called after the ends of a read are known: a partition that came later has no message before them.
         """
@@ -66,7 +66,8 @@ class KeyPruning:
         return counts
 
     def split(self, at: Mapping[str, Item], counts: Mapping[str, int]) -> tuple[dict[str, Item], dict[str, Item]]:
-        """Splits what is by topic partition: of those to read, and of those that no key hashes to."""
+        """Splits items by topic partition: those of partitions to read, and those of partitions that no key hashes
+        to."""
         read = {topic: item for topic, item in at.items() if self._is_read(topic, counts)}
         return read, {topic: item for topic, item in at.items() if topic not in read}
 

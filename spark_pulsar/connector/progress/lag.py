@@ -1,8 +1,8 @@
-"""Lag of a query: what it has left unread, in each partition, for the progress of its micro-batches (READ-4, READ-31).
+"""Lag of a query: its unread messages, in each partition, for the progress of its micro-batches (READ-4, READ-31).
 
 Answered from what planning knows, without a request: entries by their positions, messages and bytes as far as they were
 counted ahead, and beyond that by the mean of the entries that were. A stream without limits leaves nothing: its lag is
-what was published after its last trigger.
+the messages published after its last trigger.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class PartitionLag(NamedTuple):
 
 
 class Lag:
-    """The lag of one query; what was found out is kept until the next micro-batch is planned."""
+    """The lag of one query; known numbers are kept until the next micro-batch is planned."""
 
     def __init__(self) -> None:
         self._of: tuple[Mapping[str, ReadPosition], Mapping[str, ReadPosition]] | None = None

@@ -1,8 +1,9 @@
 """Compacted reads: the latest message of each key of a topic partition, tombstones left out (READ-20).
 
-A compacted reader is sent the compacted view, whose entries keep their ids, with holes between them, and then what was
-published after the compaction as it is. So ids determine its end and not an entry, a hole is no loss, and the task
-itself keeps the latest of each key; what is older, or deleted, goes whenever it has grown to half of what is held.
+A compacted reader is sent the compacted view, whose entries keep their ids, with holes between them, and then the
+messages published after the compaction as they are. So ids determine its end and not an entry, a hole is no loss, and
+the task itself keeps the latest of each key; rows that are older, or deleted, go whenever they are half of all that it
+holds.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class LatestByKey:
             self._discard_at = max(2 * self._rows, _LEAST_ROWS)
 
     def batches(self) -> list[pa.RecordBatch]:
-        """Returns what is left, in order."""
+        """Returns the remaining rows, in order."""
         self._discard_replaced()
         return self._batches
 

@@ -1,5 +1,5 @@
-"""Columns of a read: the checks of its schema, and what is made of each record batch for it (SCHEMA-1). Schemas are
-Spark `StructType`s, used here by their public face only, so that this module needs no pyspark.
+"""Columns of a read: the checks of its schema, and the form of each record batch for it (SCHEMA-1). Schemas are Spark
+`StructType`s, used here by their public face only, so that this module needs no pyspark.
 
 The read columns are those of StreamNative's JVM connector: `value`, or what the topic's schema has in its place (see
 `schemas`), then those of the metadata. `.schema(...)` on the reader picks some of them, in any order, and is passed

@@ -4,7 +4,7 @@ A driver that dies around its commit leaves a query that does not know whether i
 perhaps a transaction that is still open, or just about to be committed. So the first task of each micro-batch
 
 - publishes a note of its transaction, in no transaction;
-- ends what was noted before: aborts each transaction of which no commit can be read. A run that has noted a transaction
+- ends the transactions noted before: aborts each one of which no commit can be read. A run that has noted a transaction
   later decides about the earlier one, so that of two that run the same micro-batch one at most commits;
 - then reads which micro-batch was committed last. If it is this one, the rows are there: the driver aborts;
 - else publishes that it has got so far, for a later attempt of the task, which cannot read on;
@@ -13,7 +13,7 @@ perhaps a transaction that is still open, or just about to be committed. So the 
 Just before it commits, the driver publishes in the transaction, too, how many rows of which content the micro-batch
 has, and those before it: one that is committed already, and was planned anew since, is noticed (TXN-9).
 
-A durable subscription keeps what is still to be read; it stands at the last commit.
+A durable subscription keeps the notes that are still to be read; it stands at the last commit.
 """
 
 from __future__ import annotations
@@ -130,13 +130,13 @@ class CommitLog:
         return commits[-1].batch_id
 
     def _read_on(self, notes: Publisher, start: MessageId) -> list[Record]:
-        """Notes the transaction, and returns the records up to there, when what was noted before has ended."""
+        """Notes the transaction, and returns the records up to there, when those noted before have ended."""
         ended: set[TransactionId] = set()
         at = self._noted(notes)
         while True:
             records = read_records(self._client, self.place.partition, start)
             if any(one.transaction == self._transaction and one.ended_before is not None for one in records):
-                return records  # an earlier attempt has got so far, and what it wrote then hides the rest
+                return records  # an earlier attempt has got so far, and its records hide the rest
             open_still = [one for one in self._noted_before(records) if one not in ended]
             for transaction in open_still:
                 abort(self._client, transaction)

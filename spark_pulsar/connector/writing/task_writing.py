@@ -109,7 +109,7 @@ def by_topic(table: pa.Table, topic: str | None, rows_before: int) -> list[tuple
     """Returns the rows of each topic: all of one if the option names it, else by the column `__topic`. Full names.
 
     `rows_before` is the number of rows that the task had before these. Raises OptionError for a null, InvalidTopicName
-    for what is no name; then nothing of these rows is written (SINK-19).
+    for a text that is no name; then nothing of these rows is written (SINK-19).
     """
     import numpy as np
     import pyarrow as pa

@@ -1,7 +1,7 @@
 """Dead letters: messages that do not decode go to a topic of their own, as they are, and the read goes on.
 
-At least once: a task that is retried publishes them again, under the same ORIGIN_MESSAGE_ID. What is larger than the
-broker's limit, as a chunked message or one that was compressed may be, goes in chunks.
+At least once: a task that is retried publishes them again, under the same ORIGIN_MESSAGE_ID. A letter above the
+broker's limit, as that of a chunked or a compressed message may be, goes in chunks.
 """
 
 from __future__ import annotations

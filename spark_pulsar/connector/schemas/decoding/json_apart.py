@@ -127,7 +127,7 @@ def _located(octets: Any, starts: list[int], lengths: list[int], value: Value, e
 
 
 def _rescued_texts(pairs: dict[str, list[Any]], rows: int) -> list[str | None] | None:
-    """Returns the texts of what was rescued of members; None where nothing was."""
+    """Returns the texts of the rescued members; None where nothing was rescued."""
     rescued: dict[int, dict[str, Any]] = {}
     for name, members in pairs.items():
         for row, pair in enumerate(members):

@@ -132,7 +132,7 @@ class JsonDecoder:
         return None if numbers is None else self._with_texts(self._exact.to_spark(numbers))
 
     def _with_texts(self, values: Any, rescued: list[Any] | None = None) -> Any:
-        """Returns values, with the texts of what was rescued where the read has an evolution."""
+        """Returns values, with the texts of the rescued members where the read has an evolution."""
         if self._evolution is None:
             return values
         texts = rescued and [None if rest is None else json_text(rest) for rest in rescued]

@@ -5,7 +5,7 @@ the DataFrame lacks with their default or null, and no new version is made. Othe
 by the columns that are new, becomes its next version, if its strategy of compatibility lets it; else the refusal names
 the fields that differ.
 
-Spark plans each micro-batch anew, mostly in one process, which remembers what was agreed. Tasks register the schema
+Spark plans each micro-batch anew, mostly in one process, which remembers the agreed schema. Tasks register the schema
 again as each producer does, so that a topic that does not exist yet, or was deleted since, has it before its first
 message.
 """

@@ -45,7 +45,7 @@ class Decoder(Protocol):
     """A decoder of payloads that were written with one schema."""
 
     type: Any
-    """Arrow type of what it makes."""
+    """Arrow type of the decoded values."""
 
     def decode(self, payloads: Any) -> Any:
         """Decodes a binary array without nulls into an array of `type` and of the same length. Raises

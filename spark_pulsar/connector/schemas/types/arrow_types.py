@@ -86,7 +86,7 @@ LOGICAL: Final[dict[tuple[str, str], Any]] = {
     ("long", "local-timestamp-micros"): TIMESTAMP_NTZ,
     ("long", "local-timestamp-nanos"): TIMESTAMP_NTZ,
 }
-"""Types of Avro's logical types but decimal; one that is not here, such as `uuid`, is read as what it lies in."""
+"""Types of Avro's logical types but decimal; one that is not here, such as `uuid`, is read as its plain type."""
 
 
 class OddType(pa.ExtensionType):  # type: ignore[misc]
@@ -158,7 +158,7 @@ def arrow_type(avro: AvroType, *, is_json: bool = False) -> Any:
     """Returns the Arrow type of an Avro type, of JSON payloads where that is said; a record becomes a struct.
 
     OddType stands for a record that contains itself, a decimal of too many digits, a union with branches that nothing
-    distinguishes, and what is beyond MAX_TYPES types.
+    distinguishes, and all types beyond MAX_TYPES.
     """
     return _Typing(is_json).type_of(avro, "")
 

@@ -1,4 +1,5 @@
-"""Avro records by column: the kernel runs over all payloads, and what it has located becomes Arrow arrays (SCHEMA-19).
+"""Avro records by column: the kernel runs over all payloads, and the values it has located become Arrow arrays
+(SCHEMA-19).
 
 `ColumnPlan.of` answers None for what only the library decodes: fields without a default that the writer lacks, names
 that stand for types of different kinds, and values of several forms in one column, as of a union of float and double.

@@ -294,7 +294,7 @@ class Program:
             table=table,
         )
 
-    # ---- what is skipped --------------------------------------------------------------------------------------------
+    # ---- skipped fields ---------------------------------------------------------------------------------------------
 
     def _skip(self, written: AvroType) -> None:
         """Steps over a value; records are written once, and called."""

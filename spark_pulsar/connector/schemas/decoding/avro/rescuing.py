@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from spark_pulsar.model.avro import AvroType
 
 Text = Callable[[Any], str | None]
-"""Returns the JSON text of what is to be rescued of a value; None for nothing."""
+"""Returns the JSON text of the part of a value that is to be rescued; None without any."""
 
 
 def avro_decoder(reader: Definition, writer: Definition, wanted: Any) -> Decoder:
