@@ -21,11 +21,11 @@ MAX_ENTRIES: Final = 10_000
 _ENTRIES_A_READ: Final = 256
 _BYTES_A_READ: Final = 1 << 20
 
-Found = Callable[["bool | None"], None]
+Report = Callable[["bool | None"], None]
 """Takes whether the transaction was aborted; None when no entry shows it."""
 
 
-def was_aborted(core: Core, topic: Topic, txn_id: TransactionId, done: Found) -> None:
+def was_aborted(core: Core, topic: Topic, txn_id: TransactionId, done: Report) -> None:
     """Finds out whether an ended transaction was aborted on a topic; `done` gets it in a later turn, unless nothing
     was ever withheld there."""
     _Search(core, topic, txn_id, done).step()
@@ -34,7 +34,7 @@ def was_aborted(core: Core, topic: Topic, txn_id: TransactionId, done: Found) ->
 class _Search:
     """Reads the withheld entries of a topic, those of the newest ledger first, until one is of the transaction."""
 
-    def __init__(self, core: Core, topic: Topic, txn_id: TransactionId, done: Found) -> None:
+    def __init__(self, core: Core, topic: Topic, txn_id: TransactionId, done: Report) -> None:
         self._core = core
         self._topic = topic
         self._txn_id = txn_id

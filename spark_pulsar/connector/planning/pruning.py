@@ -38,7 +38,7 @@ class KeyPruning:
         self._client = client
         scheme = options.keys_hashing_scheme
         self._hashes = None if options.keys is None or scheme is None else options.keys.hashes(scheme)
-        self._whole = frozenset(options.retry_letter_topics)
+        self._unpruned = frozenset(options.retry_letter_topics)
         """Topics of which all is read: letters are written by consumers, whose clients hash as they like."""
         self._places: dict[int, frozenset[int]] = {}
         """Partitions of the keys, by the number of partitions that a topic has."""
@@ -52,7 +52,7 @@ class KeyPruning:
             return {}
         bases = {name.base.full for name in map(TopicName.parse, topics) if name.partition >= 0}
         counts: dict[str, int] = {}
-        for base, partitions in self._client.partitions_of_each(sorted(bases - self._whole)).items():
+        for base, partitions in self._client.partitions_of_each(sorted(bases - self._unpruned)).items():
             count = 1 if isinstance(partitions, TopicNotFound) else len(partitions)
             counts[base] = count if before.get(base, count) == count else CHANGED
             if counts[base] == CHANGED and before[base] != CHANGED:

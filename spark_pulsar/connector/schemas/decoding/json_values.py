@@ -99,8 +99,8 @@ def _inner_value(record: RecordType, path: str, clients: Clients) -> Value:
     return {
         "null": _none,
         "boolean": _boolean(clients),
-        "int": _whole("int", clients),
-        "long": _whole("long", clients),
+        "int": _integer("int", clients),
+        "long": _integer("long", clients),
         "float": _real("float", clients),
         "double": _real("double", clients),
         "bytes": _bytes(clients, None),
@@ -119,7 +119,7 @@ def _opaque_value(record: RecordType, clients: Clients) -> Value:
     is_text = pa.types.is_string(record.arrow)
 
     def value(given: Any) -> Any:
-        text = json_text(given if shape is None else _of(given, shape))
+        text = json_text(given if shape is None else _checked(given, shape))
         return text if is_text else text.encode()
 
     return value
@@ -139,7 +139,7 @@ def _array_value(record: RecordType, item: Value, clients: Clients) -> Value:
             return [item(unit) for unit in _units(given)]
         if is_map and type(given) is dict:
             return [item({"key": key, "value": element}) for key, element in given.items()]
-        return [item(element) for element in _of(given, list)]
+        return [item(element) for element in _checked(given, list)]
 
     return value
 
@@ -163,14 +163,14 @@ def _union_value(record: RecordType, path: str, clients: Clients) -> Value:
     return value
 
 
-def _of(given: Any, kind: type) -> Any:
+def _checked(given: Any, kind: type) -> Any:
     if type(given) is not kind:
         raise NotOfType
     return given
 
 
 def _dict(given: Any) -> dict[str, Any]:
-    mapping: dict[str, Any] = _of(given, dict)
+    mapping: dict[str, Any] = _checked(given, dict)
     return mapping
 
 
@@ -182,7 +182,7 @@ def _boolean(clients: Clients) -> Value:
     words = {} if clients.is_strict else {"true": True, "false": False}
 
     def value(given: Any) -> bool:
-        return words[given] if type(given) is str and given in words else bool(_of(given, bool))
+        return words[given] if type(given) is str and given in words else bool(_checked(given, bool))
 
     return value
 
@@ -205,7 +205,7 @@ def _text(clients: Clients) -> Value:
     return value
 
 
-def _whole(kind: str, clients: Clients) -> Value:
+def _integer(kind: str, clients: Clients) -> Value:
     bound = _INTS[kind]
 
     def value(given: Any) -> int:
@@ -218,7 +218,7 @@ def _whole(kind: str, clients: Clients) -> Value:
             number = int(given)  # of 1e999999999 it would take hours
         elif not clients.is_strict and type(given) is str and _WHOLE_TEXT.fullmatch(given):
             number = int(given)
-        if not -bound <= _of(number, int) < bound:
+        if not -bound <= _checked(number, int) < bound:
             raise NotOfType
         return int(number)
 
@@ -226,7 +226,7 @@ def _whole(kind: str, clients: Clients) -> Value:
 
 
 def _character(clients: Clients) -> Value:
-    integer = _whole("int", clients)
+    integer = _integer("int", clients)
 
     def value(given: Any) -> int:
         if type(given) is not str:
@@ -272,7 +272,7 @@ def _bytes(clients: Clients, size_bytes: int | None) -> Value:
     """Returns what makes bytes of their text: base64, as Java and Go write them, or as they are, as Python does."""
 
     def value(given: Any) -> bytes:
-        text = _of(given, str)
+        text = _checked(given, str)
         if clients.json_bytes == TEXT:
             decoded = text.encode()
         else:
@@ -327,7 +327,7 @@ def _moment(record: RecordType) -> Value:
     `Instant`. A text is ISO 8601, a list is what Java's local times are written as (year, month, day, hour, minute,
     second, nanosecond).
     """
-    integer, logical = _whole(record.written_kind, Clients("")), record.logical
+    integer, logical = _integer(record.written_kind, Clients("")), record.logical
     per_second = _PER_SECOND.get(logical.rpartition("-")[2], 0)
     written = _PER_SECOND.get(record.written_unit, per_second)
 
@@ -335,7 +335,7 @@ def _moment(record: RecordType) -> Value:
         if isinstance(given, str):
             return _from_text(given, logical, per_second)
         if isinstance(given, list):
-            return _from_list([_of(number, int) for number in given], logical, per_second)
+            return _from_list([_checked(number, int) for number in given], logical, per_second)
         if (
             isinstance(given, decimal.Decimal)
             and given.as_tuple().exponent == _NANOS_EXPONENT
