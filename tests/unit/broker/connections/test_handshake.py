@@ -25,27 +25,6 @@ def test_handshake_agrees_on_the_lower_version_and_promises_only_what_works() ->
     assert not connected.feature_flags.supports_repl_dedup_by_lid_and_eid
 
 
-def test_ping_is_answered_before_the_handshake_and_nothing_else_is() -> None:
-    client = World().open_socket()
-    client.send(commands.ping())
-    client.expect(PONG)
-    client.send(requests.lookup(1, TOPIC))
-    assert client.closed
-
-
-def test_second_connect_ends_the_connection() -> None:
-    client = World().connect()
-    client.send(requests.connect("again"))
-    assert client.closed
-
-
-@pytest.mark.parametrize("command", [commands.success(1), commands.ping()], ids=["broker's", "client's"])
-def test_command_that_only_a_broker_sends_ends_the_connection(command: BaseCommand) -> None:
-    client = World().connect()
-    client.send(command)
-    assert client.closed == (command.type == BaseCommand.SUCCESS)
-
-
 def test_connection_without_handshake_ends_in_time_even_if_it_pings() -> None:
     world = World()
     client = world.open_socket()

@@ -5,8 +5,8 @@ import pytest
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.broker.turn.events import WritingPaused, WritingResumed
 from spark_pulsar.model.positions.ids import Position
-from spark_pulsar.wire.protocol import commands, requests
-from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, ServerError
+from spark_pulsar.wire.protocol import requests
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe
 from tests.unit.broker.world import TOPIC, Client, World, entry, payloads, positions_of
 
 SHARED = CommandSubscribe.Shared
@@ -26,23 +26,6 @@ def numbers(first: int, end: int) -> list[str]:
     return [str(number) for number in range(first, end)]
 
 
-def test_nothing_is_sent_before_flow_and_no_more_than_it_grants() -> None:
-    # covers SUB-4, A9
-    _, client = filled(10)
-    client.open_consumer()
-    assert client.take_all() == []
-    client.send(requests.flow(1, 3))
-    assert client.messages() == numbers(0, 3)
-    client.send(requests.flow(1, 2))
-    assert client.messages() == numbers(3, 5)
-
-
-def test_flow_without_permits_ends_the_connection() -> None:
-    client = World().connect()
-    client.send(requests.flow(1, 0))
-    assert client.closed
-
-
 def test_flow_that_comes_with_subscribe_is_kept_and_success_comes_first() -> None:
     # covers A12
     world, client = filled(2)
@@ -51,35 +34,6 @@ def test_flow_that_comes_with_subscribe_is_kept_and_success_comes_first() -> Non
     assert success.command.success.request_id == 1
     assert payloads(delivery) == ["0", "1"]
     assert world.core.sessions[1].consumers[1].permits == 8
-
-
-def test_batch_is_sent_whole_and_permits_may_go_below_zero() -> None:
-    # covers SUB-4
-    world, client = filled(3, batch=10)
-    client.open_consumer(permits=1)
-    assert positions_of(client.deliveries()) == [(1, 0)]
-    assert world.core.sessions[1].consumers[1].permits == -9
-    client.send(requests.flow(1, 9))
-    assert client.take_all() == []
-    client.send(requests.flow(1, 11))
-    assert positions_of(client.deliveries()) == [(1, 1), (1, 2)]
-
-
-def test_second_exclusive_consumer_is_refused_while_the_first_answers() -> None:
-    # covers EX-1, SUB-1
-    world, client = filled(0)
-    client.open_consumer()
-    other = world.connect()
-    other.send(requests.subscribe(1, TOPIC, "s", 1, SHARED))
-    assert "different type" in other.expect(BaseCommand.ERROR).message
-    other.send(requests.subscribe(2, TOPIC, "s", 1))
-    client.expect(BaseCommand.PING)
-    client.send(commands.pong())
-    refused = other.expect(BaseCommand.ERROR)
-    assert (refused.error, refused.message) == (ServerError.ConsumerBusy, "Exclusive consumer is already connected")
-    other.send(requests.subscribe(3, TOPIC, "s", 1))
-    client.close()
-    assert other.expect(BaseCommand.SUCCESS).request_id == 3
 
 
 def test_shared_deals_in_turns_of_twenty() -> None:
@@ -109,47 +63,6 @@ def test_unacked_limit_counts_messages_of_batches_and_acks_inside_them() -> None
     assert consumer.unacked == 5 + 6  # unblocked at half the limit, and the third batch came
     client.ack([Position(1, 0)], ack_set=0)
     assert consumer.unacked == 3 + 6
-
-
-def test_negative_ack_brings_back_only_what_the_consumer_holds_and_counts() -> None:
-    # covers NACK-3, RC-1, SH-3
-    world, client = filled(6)
-    other = world.connect()
-    client.open_consumer(subscription_type=SHARED, permits=4)
-    client.take_all()
-    other.open_consumer(subscription_type=SHARED, permits=2)
-    other.take_all()
-    client.ack([Position(1, 0)])
-    client.send(requests.redeliver(1, [Position(1, 0), Position(1, 2), Position(1, 5), Position(9, 9)]))
-    assert client.take_all() == []  # no permits left
-    client.send(requests.flow(1, 10))
-    (delivery,) = client.deliveries()
-    assert (payloads(delivery), delivery.redelivery_counts) == (["2"], [1])
-
-
-def test_entries_of_a_consumer_that_left_go_to_the_others_uncounted() -> None:
-    # covers SH-4, SUB-10
-    world, client = filled(5)
-    other = world.connect()
-    client.open_consumer(subscription_type=SHARED, permits=5)
-    other.open_consumer(subscription_type=SHARED, permits=10)
-    client.take_all()
-    client.ack([Position(1, 1)])
-    client.close()
-    deliveries = other.deliveries()
-    assert [text for each in deliveries for text in payloads(each)] == ["0", "2", "3", "4"]
-    assert all(each.redelivery_counts is None for each in deliveries)
-
-
-def test_anybody_may_ack_what_another_holds() -> None:
-    # covers ACK-1
-    world, client = filled(4)
-    other = world.connect()
-    client.open_consumer(subscription_type=SHARED, permits=4)
-    other.open_consumer(subscription_type=SHARED, permits=4)
-    other.ack([Position(1, 1), Position(1, 2)])
-    assert world.core.sessions[1].consumers[1].unacked == 2
-    assert world.core.topics[TOPIC].subscriptions["s"].backlog == 2
 
 
 def test_slow_socket_gets_nothing_until_it_has_drained() -> None:

@@ -7,7 +7,7 @@ from spark_pulsar.model.positions.ids import Position
 from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe
 from tests.unit.broker import compacting
-from tests.unit.broker.world import TOPIC, Client, World, entry, payloads, positions_of
+from tests.unit.broker.world import TOPIC, Client, World, entry, payloads
 
 FAILOVER = CommandSubscribe.Failover
 PARTITION = f"{TOPIC}-partition-"
@@ -86,40 +86,6 @@ def test_a_consumer_that_has_to_wait_is_told_before_success() -> None:
     assert news(client) == ["ok", True]
 
 
-def test_taking_over_repeats_what_is_unacked_in_order_and_tells_everybody() -> None:
-    # covers FO-1, FO-5, FO-6, FO-7, EX-4
-    world, client = filled(5)
-    other = world.connect()
-    join(client, "a")
-    join(other, "z", priority=1)
-    world.advance(1_000)
-    assert news(client) == ["ok", True, "0", "1", "2", "3", "4"]
-    assert news(other) == [False, "ok", False]
-    client.ack([Position(1, 0), Position(1, 2)])
-    client.send(requests.close_consumer(2, 1))
-    assert news(client) == ["ok"]
-    publish(client, 5, 6)
-    assert news(other) == []
-    world.advance(1_000)
-    assert news(other) == [True, "1", "3", "4", "5"]
-
-
-def test_nobody_gets_anything_during_a_change_and_acks_of_the_old_one_count() -> None:
-    # covers FO-6, FO-7
-    world, client = filled(3)
-    other = world.connect()
-    join(client, "b", priority=1)
-    world.advance(1_000)
-    assert news(client) == ["ok", True, "0", "1", "2"]
-    join(other, "a")
-    publish(client, 3, 4)
-    client.ack([Position(1, 1)], cumulative=True)
-    assert (news(client), news(other)) == ([], ["ok"])
-    world.advance(1_000)
-    assert news(client) == [False]
-    assert news(other) == [True, "2", "3"]
-
-
 def test_a_further_change_during_the_delay_does_not_prolong_it() -> None:
     # covers FO-6
     world, client = filled(1)
@@ -129,19 +95,6 @@ def test_a_further_change_during_the_delay_does_not_prolong_it() -> None:
     join(other, "a")
     world.advance(400)
     assert (news(client), news(other)) == (["ok", False], ["ok", True, "0"])
-
-
-def test_partitions_are_spread_by_their_number_over_the_best_priority() -> None:
-    # covers FO-2, FO-3
-    world = World()
-    world.ask(lambda core: core.append(PartitionedTopicSet(TOPIC, 3, {})))
-    client = world.connect()
-    for number in range(3):
-        for index, (name, priority) in enumerate((("c", 0), ("a", 0), ("x", 1), ("b", 0))):
-            join(client, name, consumer_id=10 * number + index, topic=f"{PARTITION}{number}", priority=priority)
-    assert [active(world, f"{PARTITION}{number}") for number in range(3)] == ["a", "b", "c"]
-    client.send(requests.close_consumer(90, 1), requests.close_consumer(91, 11))
-    assert [active(world, f"{PARTITION}{number}") for number in range(3)] == ["b", "c", "c"]
 
 
 def test_the_ring_may_choose_for_partitions_too() -> None:
@@ -155,17 +108,6 @@ def test_the_ring_may_choose_for_partitions_too() -> None:
             join(client, name, consumer_id=10 * number + index, topic=f"{PARTITION}{number}")
         chosen.add((number % 3, active(world, f"{PARTITION}{number}")))
     assert len(chosen) > 3
-
-
-def test_lower_priority_is_active_only_while_nobody_better_is_there() -> None:
-    # covers FO-2
-    world, client = filled(0)
-    other = world.connect()
-    join(client, "a", priority=5)
-    join(other, "z", priority=4)
-    assert active(world) == "z"
-    other.close()
-    assert active(world) == "a"
 
 
 def test_only_the_active_consumer_can_ask_for_entries_again() -> None:
@@ -200,39 +142,6 @@ def test_a_waiting_consumer_keeps_the_epoch_it_told() -> None:
     change, delivery = other.take_all()
     assert change.command.active_consumer_change.is_active
     assert delivery.consumer_epoch == 4
-
-
-def test_the_last_one_leaves_and_the_next_first_one_begins_behind_what_is_acked() -> None:
-    # covers FO-1, EX-4, SUB-1
-    world, client = filled(3)
-    join(client, "a")
-    world.advance(1_000)
-    client.ack([Position(1, 1)])
-    client.send(requests.close_consumer(9, 1))
-    client.take_all()
-    world.advance(5_000)
-    join(client, "b", consumer_id=2)
-    world.advance(1_000)
-    assert news(client) == ["ok", True, "0", "2"]
-
-
-def test_a_crash_of_the_active_consumer_loses_nothing_of_a_backlog_on_disk() -> None:
-    # covers FO-1, FO-7
-    world, client = filled(50, cache_bytes=0, max_dispatch_bytes=200)
-    consumers = {name: world.connect() for name in ("a", "b")}
-    for name, each in consumers.items():
-        join(each, name)
-    world.advance(1_000)
-    first = active(world)
-    second = "b" if first == "a" else "a"
-    got = positions_of(each for each in consumers[first].take_all() if isinstance(each, fx.SendMessages))
-    assert got == [Position(1, number) for number in range(50)]
-    consumers[first].ack(got[:20])
-    consumers[first].close()
-    consumers[second].take_all()
-    world.advance(1_000)
-    assert news(consumers[second]) == [True, *(str(number) for number in range(20, 50))]
-    assert not client.take_all()
 
 
 def test_each_active_consumer_gets_the_view_that_it_wants() -> None:

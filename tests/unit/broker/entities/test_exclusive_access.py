@@ -70,14 +70,6 @@ def test_a_shared_producer_is_told_no_epoch_before_there_is_one(world: World) ->
     assert accepted(client, "c", epoch=0).topic_epoch == 0  # what a Shared producer brings means nothing (Go)
 
 
-def test_a_shared_producer_keeps_an_exclusive_one_away(world: World) -> None:
-    # covers PR-4
-    shared, other = world.connect(), world.connect()
-    accepted(shared, "a")
-    assert refused(other, "b", EXCLUSIVE) == (ServerError.ProducerFenced, "Topic has existing shared producers")
-    accepted(other, "b")
-
-
 def test_the_epoch_rises_and_survives_a_restart(world: World) -> None:
     # covers PR-7
     first = world.connect()
@@ -164,37 +156,6 @@ def test_a_connection_that_holds_and_waits_goes_as_a_whole(world: World) -> None
     request = queued(waiting, "c")
     client.close()
     assert let_in(waiting, request) == 1
-
-
-def test_an_id_that_waits_cannot_be_used(world: World) -> None:
-    # covers PR-6: SENDs end the connection
-    holder, waiting = world.connect(), world.connect()
-    accepted(holder, "a", EXCLUSIVE)
-    queued(waiting, "b")
-    ask(waiting, "b", WAIT)
-    assert waiting.expect(BaseCommand.ERROR).error == ServerError.ServiceNotReady
-    waiting.publish(1, entry("x"))
-    assert waiting.closed
-    assert not world.core.topics[TOPIC].access.waiters  # type: ignore[union-attr]
-
-
-def test_fencing_takes_the_topic_from_everybody(world: World) -> None:
-    # covers PR-5, PR-8
-    holder, waiting, fencing = (world.connect() for _ in range(3))
-    accepted(holder, "a", EXCLUSIVE)
-    request = queued(waiting, "b")
-    holder.publish(1, entry("before"))
-    holder.take_all()
-    assert accepted(fencing, "f", FENCING).topic_epoch == 1
-    error = waiting.expect(BaseCommand.ERROR)
-    assert (error.request_id, error.error, error.message) == (request, ServerError.ProducerFenced, "Fenced out")
-    assert holder.take_all() == []
-    holder.publish(1, entry("after"))
-    assert holder.closed
-    topic = world.core.topics[TOPIC]
-    assert topic.ledger.total_entries == 1
-    again = world.connect()
-    assert refused(again, "a", EXCLUSIVE, epoch=0)[0] == ServerError.ProducerFenced
 
 
 def test_fencing_takes_a_name_and_a_limited_topic_too() -> None:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from spark_pulsar.broker.message_lifetime import compaction
-from spark_pulsar.broker.topics import lifecycle, policy_changes
+from spark_pulsar.broker.topics import lifecycle
 from spark_pulsar.broker.turn.events import CompactionFailed
 from spark_pulsar.ledger.state.damage import DamageAccepted, TopicDamaged
-from spark_pulsar.model.names import TopicName
-from spark_pulsar.model.policies import policy_table
 from spark_pulsar.model.positions.ids import MessageId, Position
 from spark_pulsar.wire.entries.entry_bytes import build_entry, parse_entry
 from spark_pulsar.wire.protocol import requests
-from spark_pulsar.wire.pulsar_api_pb2 import LZ4, BaseCommand, CommandSubscribe, MessageMetadata
+from spark_pulsar.wire.pulsar_api_pb2 import LZ4, BaseCommand, MessageMetadata
 from tests.unit.broker.compacting import batch, compact, compacted_view, keyed, publish, status
 from tests.unit.broker.world import TOPIC, Client, World, positions_of
 
@@ -35,22 +31,6 @@ def client(world: World) -> Client:
     return client
 
 
-def test_behind_the_horizon_readers_get_the_topic_as_it_is(world: World, client: Client) -> None:
-    # covers CMP-C4
-    publish(client, keyed("a", "a1"), keyed("a", "a2"))
-    compact(world)
-    reader = world.connect()
-    reader.open_consumer("r", permits=1, durable=False, read_compacted=True)
-    assert reader.messages() == ["a2"]
-    publish(client, keyed("a", "a3"), keyed("a", "a4"))
-    reader.send(requests.flow(1, 100))
-    assert reader.messages() == ["a3", "a4"]
-    compact(world)
-    publish(client, keyed("a", "a5"))
-    assert reader.messages() == ["a5"]
-    assert [texts for _, texts in compacted_view(world)] == [["a4"], ["a5"]]
-
-
 def test_compacting_again_begins_with_what_is_left(world: World, client: Client) -> None:
     # covers CMP-C1
     publish(client, keyed("a", "a1"), keyed("b", "b1"), keyed("gone", "x"))
@@ -63,24 +43,6 @@ def test_compacting_again_begins_with_what_is_left(world: World, client: Client)
     assert compacted is not None
     assert compacted.ledger is not None
     assert len(world.state.ledgers) == 2, "the ledger before it is gone"
-
-
-@pytest.mark.parametrize("codec", [0, LZ4])
-def test_batches_are_opened(world: World, client: Client, codec: int) -> None:
-    # covers CMP-C3
-    at = publish(client, batch(("a", "a1"), ("a", "a2"), (None, "x"), ("b", "b1"), codec=codec), messages=4)
-    at += publish(client, batch(("b", "b2"), ("a", "a3")), batch(("c", "c1"), ("d", "d1")), messages=2)
-    at += publish(client, batch(("c", ""), ("e", "e1")), messages=2)
-    compact(world)
-    assert compacted_view(world) == [
-        (at[1], ["b2", "a3"]),
-        (at[2], ["-", "d1"]),
-        (at[3], ["-", "e1"]),
-    ]
-    publish(client, keyed("b", "b3"), keyed("d", "d2"))
-    compact(world)
-    assert compacted_view(world)[0] == (at[1], ["-", "a3"])
-    assert [texts for _, texts in compacted_view(world)] == [["-", "a3"], ["-", "e1"], ["b3"], ["d2"]]
 
 
 def test_a_compressed_batch_that_is_cut_stays_compressed(world: World, client: Client) -> None:
@@ -144,18 +106,6 @@ def last_id(world: World) -> MessageId:
     answer = client.expect(BaseCommand.GET_LAST_MESSAGE_ID_RESPONSE).last_message_id
     signed = [each - 2**64 if each > 2**63 else each for each in (answer.ledgerId, answer.entryId)]
     return MessageId(signed[0], signed[1], answer.partition, answer.batch_index)
-
-
-def test_the_last_id_is_that_of_the_last_message_left(world: World, client: Client) -> None:
-    # covers RD-4
-    at = publish(client, keyed("a", "a1"))
-    at += publish(client, batch(("b", "b1"), ("c", "")), messages=2)
-    at += publish(client, keyed(None, "no key"))
-    assert last_id(world) == MessageId(*at[2], -1, -1)
-    compact(world)
-    assert last_id(world) == MessageId(*at[1], -1, 0)
-    at += publish(client, keyed("b", "b2"))
-    assert last_id(world) == MessageId(*at[3], -1, -1)
 
 
 def test_nothing_may_be_left(world: World, client: Client) -> None:
@@ -235,20 +185,6 @@ def test_a_crash_leaves_what_was_there_before(world: World, client: Client) -> N
     assert [texts for _, texts in compacted_view(world)] == [["b1"], ["a2"], ["c1"]]
 
 
-def test_one_at_a_time(world: World, client: Client) -> None:
-    # covers CMP-C6
-    publish(client, keyed("a", "a1"))
-    assert status(world) == "NOT_RUN"
-    world.disk_is_slow = True
-    compact(world)
-    assert status(world) == "RUNNING"
-    with pytest.raises(compaction.CompactionRunning):
-        compaction.request(world.core, world.core.topics[TOPIC])
-    world.disk_is_slow = False
-    world.settle()
-    assert status(world) == "SUCCESS"
-
-
 def test_a_compaction_that_fails_changes_nothing(world: World, client: Client) -> None:
     # covers CMP-C6
     publish(client, keyed("a", "a1"), keyed("a", "a2"))
@@ -274,30 +210,6 @@ def test_a_topic_that_is_deleted_meanwhile(world: World, client: Client) -> None
     assert world.state.ledgers.keys() == set()
 
 
-def test_by_threshold() -> None:
-    # covers CMP-C1
-    world = World(keep_alive_interval_ms=10**9)
-    client = world.connect()
-    client.open_producer()
-
-    def set_threshold(core: Any) -> None:
-        policy_changes.set_of_topic(core, TopicName.parse(TOPIC), policy_table.COMPACTION_THRESHOLD, 1000)
-
-    publish(client, keyed("a", "a1"))
-    world.ask(set_threshold)
-    world.advance(MINUTE_MS)
-    assert status(world) == "NOT_RUN"
-    publish(client, keyed("a", "x" * 2000))
-    world.advance(MINUTE_MS)
-    assert status(world) == "SUCCESS"
-    assert len(compacted_view(world)) == 1
-    horizon = world.state.topics_by_name[TOPIC].compaction
-    publish(client, keyed("a", "a3"))
-    world.advance(5 * MINUTE_MS)
-    assert world.state.topics_by_name[TOPIC].compaction is horizon
-    assert len(compacted_view(world)) == 2
-
-
 def test_a_threshold_holds_messages_from_the_first_on() -> None:
     # covers CMP-C4
     world = World(compaction_threshold_bytes=10_000, keep_alive_interval_ms=10**9)
@@ -310,27 +222,6 @@ def test_a_threshold_holds_messages_from_the_first_on() -> None:
     world.storage.checkpoint(world.state)
     world.settle()
     assert [texts for _, texts in compacted_view(world)] == [["a1"]]
-
-
-def test_a_shared_subscription_has_no_compacted_view(world: World, client: Client) -> None:
-    # covers CMP-C5
-    client.send(requests.subscribe(7, TOPIC, "shared", 5, CommandSubscribe.Shared, read_compacted=True))
-    error = client.expect(BaseCommand.ERROR)
-    assert error.message == "readCompacted only allowed on failover or exclusive subscriptions"
-
-
-def test_a_durable_subscription_acks_what_it_gets(world: World, client: Client) -> None:
-    # covers CMP-C4
-    at = publish(client, keyed("a", "a1"), keyed("b", "b1"), keyed("a", "a2"))
-    compact(world)
-    consumer = world.connect()
-    consumer.open_consumer("durable", permits=1, read_compacted=True)
-    assert positions_of(consumer.deliveries()) == [at[1]]
-    consumer.ack([at[1]], cumulative=True)
-    consumer.close()
-    again = world.connect()
-    again.open_consumer("durable", permits=10, read_compacted=True)
-    assert positions_of(again.deliveries()) == [at[2]]
 
 
 def test_seeking_into_what_was_trimmed(world: World, client: Client) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.broker.message_lifetime import delayed_delivery
 from spark_pulsar.broker.subscriptions import cursor_moves
 from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.model.policies import policy_table
@@ -14,7 +13,7 @@ from spark_pulsar.model.positions.ids import Position
 from spark_pulsar.wire.entries.entry_bytes import build_entry
 from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, MessageMetadata, ServerError
-from tests.unit.broker.world import KEPT, QUIET, START_MS, TOPIC, Client, World, at, positions_of
+from tests.unit.broker.world import KEPT, QUIET, START_MS, TOPIC, Client, World, at
 
 SHARED = CommandSubscribe.Shared
 
@@ -47,24 +46,6 @@ def shared(world: World, permits: int = 1_000, kind: int = SHARED, **more: Any) 
     return client
 
 
-@pytest.mark.parametrize("kind", [SHARED, CommandSubscribe.Key_Shared])
-def test_an_entry_goes_out_at_its_time_and_the_others_at_once(kind: int) -> None:
-    # covers DEL-2, DEL-3, DEL-4, DEL-13
-    world = World(**QUIET)
-    eater = shared(world, kind=kind)
-    published(world, None, 500, None, 20, None)
-    assert eater.messages() == ["0", "2", "4"]
-    world.advance(19)
-    assert eater.messages() == []
-    world.advance(1)
-    assert eater.messages() == ["3"]
-    world.advance(479)
-    assert eater.messages() == []
-    world.advance(1)
-    assert eater.messages() == ["1"]
-    assert world.broker.next_deadline() is None or world.broker.next_deadline() > world.now_ms  # type: ignore[operator]
-
-
 def test_times_that_come_after_others_are_over_are_kept_too() -> None:
     # covers DEL-3
     world = World(**QUIET)
@@ -77,27 +58,6 @@ def test_times_that_come_after_others_are_over_are_kept_too() -> None:
     assert eater.messages() == []
     world.advance(1)
     assert eater.messages() == ["0"]
-
-
-def test_what_waits_is_in_the_backlog_and_costs_no_permit() -> None:
-    # covers DEL-5
-    world = World(**QUIET)
-    eater = shared(world, permits=3)
-    published(world, *([1_000] * 100))
-    subscription = world.core.topics[TOPIC].subscriptions["s"]
-    assert (subscription.backlog, subscription.dispatcher.delayed_count, subscription.consumers[0].unacked) == (
-        100,
-        100,
-        0,
-    )
-    assert delayed_delivery.index_bytes(world.core.topics[TOPIC]) == 100 * 10 + 16
-    assert eater.messages() == []
-    world.advance(1_000)
-    assert eater.messages() == ["0", "1", "2"]
-    assert subscription.dispatcher.delayed_count == 0
-    assert subscription.dispatcher.replay_count == 97
-    eater.send(requests.flow(1, 100))
-    assert eater.messages() == [str(number) for number in range(3, 100)]
 
 
 def test_due_entries_come_in_order_of_position_over_all_consumers() -> None:
@@ -145,15 +105,6 @@ def test_a_restart_keeps_the_times_and_reads_nothing_for_them() -> None:
     assert eater.messages() == ["0"]
 
 
-def test_a_restart_after_the_time_delivers_at_once() -> None:
-    # covers DEL-11
-    world = World(**QUIET)
-    published(world, 100)
-    world = world.restart(**QUIET)
-    world.now_ms += 100
-    assert shared(world).messages() == ["0"]
-
-
 def test_acked_skipped_and_sought_back() -> None:
     # covers DEL-12
     world = World(**QUIET, **KEPT)
@@ -183,35 +134,6 @@ def test_expired_entries_are_not_delivered_at_their_time() -> None:
     world.advance(3_000)
     assert eater.messages() == ["1"]
     assert world.core.topics[TOPIC].subscriptions["s"].backlog == 0
-
-
-def test_what_waits_pins_its_ledger_and_goes_with_it() -> None:
-    # covers DEL-6, TRIM-3
-    world = World(**QUIET, ledger_max_entries=2, ledger_min_age_ms=0)
-    eater = shared(world)
-    published(world, 1_000, None, None, None, None)
-    eater.ack(positions_of(eater.deliveries()))
-    topic = world.core.topics[TOPIC]
-    assert topic.ledger.ledger_ids()[0] == 1
-    eater.ack([Position(1, 0)])
-    assert topic.ledger.ledger_ids()[0] != 1
-    assert not topic.state.delays
-    world.advance(2_000)
-    assert eater.messages() == []
-
-
-def test_what_was_nacked_comes_at_once_though_others_wait() -> None:
-    # covers DEL-4, NACK-3
-    world = World(**QUIET)
-    eater = shared(world)
-    published(world, 100, None, 200)
-    assert eater.messages() == ["1"]
-    eater.send(requests.redeliver(1, [Position(1, 1)]))
-    assert eater.messages() == ["1"]
-    world.advance(100)
-    eater.take_all()
-    eater.send(requests.redeliver(1, [Position(1, 0)]))
-    assert eater.messages() == ["0"]
 
 
 def test_switching_it_off_delivers_what_waits_and_on_again_repeats_nothing() -> None:

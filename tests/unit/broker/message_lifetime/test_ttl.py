@@ -52,19 +52,6 @@ def world(request: pytest.FixtureRequest) -> World:
     return World(**QUIET, cache_bytes=request.param)
 
 
-def test_unacked_entries_expire_at_their_age(world: World) -> None:
-    # covers TTL-1, TTL-2 (better)
-    expire(world, 2)
-    client = world.connect()
-    subscribed(client)
-    publish(client, world.now_ms)
-    world.advance(1_999)
-    assert backlog(world) == 1
-    world.advance(LATEST_MS)
-    assert backlog(world) == 0
-    assert world.core.topics[TOPIC].subscriptions["s"].entries_expired == 1
-
-
 @pytest.mark.parametrize("kind", TYPES)
 def test_a_connected_consumer_is_no_exception(world: World, kind: str) -> None:
     # covers TTL-5 (better), TTL-7

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from spark_pulsar.broker.policies import documents
 from spark_pulsar.broker.topics import auto_creation, lifecycle, policy_changes
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies import policy_table
 from spark_pulsar.model.policies.effective_policies import (
-    BacklogQuota,
     DispatchRate,
     EffectivePolicies,
     RetentionPolicy,
@@ -18,7 +16,6 @@ from spark_pulsar.model.policies.effective_policies import (
 from tests.unit.broker.world import TOPIC, World, entry
 
 NAME = TopicName.parse(TOPIC)
-QUOTA = {"limit": 5, "limitSize": 5, "limitTime": -1, "policy": "producer_exception"}
 
 
 def test_defaults_come_from_the_configuration() -> None:
@@ -33,46 +30,6 @@ def test_defaults_come_from_the_configuration() -> None:
     world = World(default_message_ttl_s=7, default_retention_size_mb=-1, default_retention_time_minutes=3)
     assert world.core.policies_of(NAME).message_ttl_s == 7
     assert world.core.policies_of(NAME).retention == RetentionPolicy(-1, 3)
-
-
-def test_topic_wins_over_all_clusters_over_namespace() -> None:
-    # covers RET-1, TTL-1 (levels)
-    world = World()
-    core = world.core
-    world.ask(lambda core: policy_changes.set_of_namespace(core, "public/default", policy_table.MESSAGE_TTL, 10))
-    assert core.policies_of(NAME).message_ttl_s == 10
-    world.ask(lambda core: policy_changes.set_of_topic(core, NAME, policy_table.MESSAGE_TTL, 20, for_all_clusters=True))
-    assert core.policies_of(NAME).message_ttl_s == 20
-    world.ask(lambda core: policy_changes.set_of_topic(core, NAME, policy_table.MESSAGE_TTL, 0))
-    assert core.policies_of(NAME).message_ttl_s == 0
-    assert core.policies_of(TopicName.parse("other")).message_ttl_s == 10
-    world.ask(lambda core: policy_changes.set_of_topic(core, NAME, policy_table.MESSAGE_TTL, None))
-    world.ask(
-        lambda core: policy_changes.set_of_topic(core, NAME, policy_table.MESSAGE_TTL, None, for_all_clusters=True)
-    )
-    assert core.policies_of(NAME).message_ttl_s == 10
-    assert core.state.documents[documents.TOPIC_POLICIES] == {}
-
-
-def test_partitions_have_their_parents_policies() -> None:
-    world = World()
-    world.ask(lambda core: policy_changes.set_of_topic(core, NAME, policy_table.MESSAGE_TTL, 5))
-    assert world.core.policies_of(NAME.at_partition(3)).message_ttl_s == 5
-
-
-def test_quotas_of_both_types_are_set_one_by_one() -> None:
-    world = World()
-    namespace_quota = {"destination_storage": QUOTA, "message_age": QUOTA}
-    world.ask(
-        lambda core: policy_changes.set_of_namespace(
-            core, "public/default", policy_table.BACKLOG_QUOTAS, namespace_quota
-        )
-    )
-    own = {"message_age": {**QUOTA, "limitTime": 9}}
-    world.ask(lambda core: policy_changes.set_of_topic(core, NAME, policy_table.BACKLOG_QUOTAS, own))
-    found = world.core.policies_of(NAME)
-    assert found.size_quota == BacklogQuota(5, -1, "producer_exception")
-    assert found.age_quota == BacklogQuota(5, 9, "producer_exception")
 
 
 def test_policies_survive_a_restart_and_end_with_their_topic() -> None:

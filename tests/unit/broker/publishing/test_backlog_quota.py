@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.broker.subscriptions import subscribing
 from spark_pulsar.broker.topic_log import backlog_size
 from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.broker.turn import effects as fx
@@ -89,33 +88,6 @@ def test_producers_are_closed_after_the_receipt_of_what_reached_the_limit(
     assert error.message.startswith("Cannot create producer on topic with backlog quota exceeded")
     assert f"subscription 's' leaves {10 * ENTRY_BYTES} bytes behind" in error.message
     assert "the oldest message is 0 seconds old" in error.message
-
-
-def test_the_slowest_subscription_counts_and_is_named(world: World, eater: Client, feeder: Client) -> None:
-    # covers BQ-8
-    limit(world, REQUEST_HOLD, size=10 * ENTRY_BYTES)
-    eater.open_consumer("abandoned", 2)
-    publish(feeder, 10)
-    eater.ack([Position(1, 9)], cumulative=True)
-    world.advance(5_000)
-    error = refusal(world)
-    assert "'abandoned'" in error.message
-    assert "5 seconds old" in error.message
-    world.ask(lambda core: subscribing.delete(core, core.topics[TOPIC].subscriptions["abandoned"]))
-    assert refusal(world) is None
-
-
-def test_no_subscription_no_backlog(world: World, feeder: Client) -> None:
-    # covers BQ-1
-    limit(world, REQUEST_HOLD, size=5 * ENTRY_BYTES)
-    publish(feeder, 20)
-    assert not is_closed(feeder)
-
-
-def test_a_limit_of_zero_is_always_reached(world: World, eater: Client) -> None:
-    # covers BQ-1
-    limit(world, PRODUCER_EXCEPTION, size=0)
-    assert refusal(world).error == CODES[PRODUCER_EXCEPTION]
 
 
 def test_acks_in_between_leave_room(world: World, eater: Client, feeder: Client) -> None:

@@ -62,24 +62,6 @@ def client(world: World) -> Client:
     return client
 
 
-def test_names_and_topics_do_not_share_ids(world: World, client: Client) -> None:
-    # covers DED-2
-    client.open_producer(producer_id=2, name="other")
-    client.open_producer(topic=TOPIC + "2", producer_id=3)
-    for producer_id in (1, 2, 3):
-        send(client, 0, producer_id=producer_id)
-    assert REPEATED not in [position for _, position in client.receipts()]
-
-
-def test_without_it_everything_is_stored() -> None:
-    # covers DED-1
-    world = World()
-    client = world.connect()
-    client.open_producer()
-    send(client, 3, 3)
-    assert [position for _, position in client.receipts()] == [(1, 0), (1, 1)]
-
-
 def test_a_repeated_entry_is_answered_when_its_first_copy_is_on_disk(world: World, client: Client) -> None:
     # covers DED-4: held, not refused
     world.disk_is_slow = True
@@ -205,23 +187,6 @@ def set_policy(world: World, value: object, *, topic: bool = False) -> None:
             policy_changes.set_of_namespace(core, "public/default", policy_table.DEDUPLICATION, value)
 
     world.ask(change)
-
-
-def test_it_is_turned_on_and_off_on_a_live_topic() -> None:
-    # covers DED-1
-    world = World()
-    client = world.connect()
-    client.open_producer()
-    send(client, 3)
-    set_policy(world, True)
-    send(client, 3, 3)
-    assert [position for _, position in client.receipts()] == [(1, 0), (1, 1), REPEATED]
-    set_policy(world, False, topic=True)
-    send(client, 3)
-    assert client.receipts() == [(3, (1, 2))]
-    set_policy(world, None, topic=True)
-    send(client, 3, 3)
-    assert client.receipts() == [(3, (1, 3)), (3, REPEATED)], "what was known is forgotten when it is off"
 
 
 def test_it_is_turned_off_for_topics_that_nobody_uses(world: World, client: Client) -> None:

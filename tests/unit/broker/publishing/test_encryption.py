@@ -118,32 +118,6 @@ def test_sends_of_many_producers_at_once() -> None:
     assert sorted(answers(client)) == sorted([*stored, (1, REFUSED), (3, REFUSED)])
 
 
-def test_producers_that_are_there_go_on_if_they_encrypt() -> None:
-    # covers PR-12
-    world = World(**QUIET)
-    client = world.connect()
-    client.open_producer(name="plain", producer_id=1)
-    open_encrypting(client, "secret", 2)
-    client.publish(2, entry("not yet"))
-    assert answers(client) == [(0, "stored")]
-    world.disk_is_slow = True
-    client.publish(1, entry("under way"))
-    require(world)
-    world.sync()
-    receipt, closed = client.take_all()
-    assert isinstance(receipt, fx.SendReceipts)
-    assert closed.command.close_producer.producer_id == 1
-    client.publish(1, entry("dropped"), first=1)
-    client.publish(2, entry("plain"), secret(), first=1)
-    world.sync()
-    assert answers(client) == [(1, REFUSED), (2, "stored")]
-    require(world, required=None)
-    world.sync()
-    client.publish(2, entry("as before"), first=3)
-    world.sync()
-    assert answers(client) == [(3, "stored")]
-
-
 def test_who_waits_for_a_topic_may_come_too_late() -> None:
     # covers PR-6, PR-12
     world = World(**QUIET)

@@ -50,50 +50,6 @@ def test_producer_and_sends_in_one_read() -> None:
     assert kinds == [BaseCommand.PONG, BaseCommand.PRODUCER_SUCCESS, "receipts"]
 
 
-def test_generated_names_differ_also_after_a_restart() -> None:
-    # covers PR-1
-    world = World()
-    first = world.connect().open_producer(name=None).producer_name
-    second = world.connect().open_producer(name=None).producer_name
-    third = world.restart().connect().open_producer(name=None).producer_name
-    assert first == "standalone-0-0"
-    assert len({first, second, third}) == 3
-
-
-def test_name_that_is_taken_on_the_same_connection() -> None:
-    # covers PR-2
-    client = World().connect()
-    client.open_producer(producer_id=1, name="p")
-    assert client.open_producer(producer_id=1, name="other").producer_name == "p"
-    client.send(requests.producer(9, TOPIC, 2, "p"))
-    assert client.expect(BaseCommand.ERROR).error == ServerError.ProducerBusy
-
-
-def test_name_that_a_living_connection_holds() -> None:
-    # covers PR-2
-    world = World()
-    old, new = world.connect(), world.connect()
-    old.open_producer()
-    new.send(requests.producer(9, TOPIC, 1, "p"))
-    assert new.take_all() == []
-    old.expect(BaseCommand.PING)
-    old.send(commands.pong())
-    refused = new.expect(BaseCommand.ERROR)
-    assert refused.error == ServerError.ProducerBusy
-    assert refused.message == f"Producer with name 'p' is already connected to topic '{TOPIC}'"
-
-
-def test_name_that_a_dead_connection_holds() -> None:
-    # covers PR-2
-    world = World()
-    old, new = world.connect(), world.connect()
-    old.open_producer()
-    new.send(requests.producer(9, TOPIC, 1, "p"))
-    world.advance(world.core.config.liveness_check_timeout_ms)
-    assert old.closed
-    assert new.expect(BaseCommand.PRODUCER_SUCCESS).producer_name == "p"
-
-
 def test_newcomer_that_leaves_while_the_holder_is_checked_gets_nothing() -> None:
     world = World()
     old, new = world.connect(), world.connect()
@@ -103,32 +59,6 @@ def test_newcomer_that_leaves_while_the_holder_is_checked_gets_nothing() -> None
     world.advance(world.core.config.liveness_check_timeout_ms)
     assert new.take_all() == []
     assert not world.core.topics[TOPIC].producers
-
-
-def test_close_is_answered_after_the_receipts_of_what_was_sent() -> None:
-    world = World()
-    client = world.connect()
-    client.open_producer()
-    world.disk_is_slow = True
-    client.publish(1, entry("a"))
-    client.send(requests.close_producer(5, 1))
-    assert client.take_all() == []
-    world.sync()
-    receipt, success = client.take_all()
-    assert isinstance(receipt, fx.SendReceipts)
-    assert success.command.success.request_id == 5
-
-
-def test_close_of_an_unknown_producer_succeeds() -> None:
-    client = World().connect()
-    client.send(requests.close_producer(5, 1))
-    assert client.expect(BaseCommand.SUCCESS).request_id == 5
-
-
-def test_send_for_a_producer_that_is_not_open_ends_the_connection() -> None:
-    client = World().connect()
-    client.publish(1, entry("a"))
-    assert client.closed
 
 
 def test_send_for_a_producer_that_the_broker_closed_is_dropped() -> None:
@@ -143,35 +73,6 @@ def test_send_for_a_producer_that_the_broker_closed_is_dropped() -> None:
     assert client.open_producer().producer_name == "p"
     client.publish(1, entry("a"), first=4)
     assert client.receipts() == [(4, (1, 0))]
-
-
-def test_wrong_checksum_is_refused_in_its_place_and_stores_nothing() -> None:
-    # covers PR-12
-    world = World()
-    client = world.connect()
-    client.open_producer()
-    bad = bytearray(entry("bad"))
-    bad[-1] ^= 1
-    world.disk_is_slow = True
-    client.publish(1, entry("a"), bytes(bad), entry("c"))
-    assert client.take_all() == []
-    world.sync()
-    first, refused, last = client.take_all()
-    assert list(first.sequence_ids) == [0]
-    assert refused.command.send_error.error == ServerError.ChecksumError
-    assert refused.command.send_error.sequence_id == 1
-    assert (list(last.sequence_ids), last.first_entry_id) == ([2], 1)
-
-
-def test_send_in_a_transaction_is_refused() -> None:
-    client = World().connect()
-    client.open_producer()
-    send = requests.send(1, 3)
-    send.send.txnid_least_bits = 1
-    send.send.txnid_most_bits = 0
-    client.send_bytes(payload_frame(send, entry("a")))
-    refused = client.expect(BaseCommand.SEND_ERROR)
-    assert (refused.error, refused.sequence_id) == (ServerError.NotAllowedError, 3)
 
 
 def test_session_with_too_much_in_flight_is_not_read_until_half_of_it_is_on_disk() -> None:
@@ -201,18 +102,6 @@ def test_bytes_of_all_sessions_in_flight_are_bounded() -> None:
     assert [type(each) for each in second.take_all()] == [fx.PauseReading]
     world.sync()
     assert [type(each) for each in second.take_all()] == [fx.SendReceipts, fx.ResumeReading]
-
-
-def test_initial_subscription_is_there_before_the_first_entry() -> None:
-    # covers PR-18
-    world = World()
-    client = world.connect()
-    command = requests.producer(1, TOPIC, 1, "p")
-    command.producer.initial_subscription_name = "dlq"
-    client.send(command)
-    client.expect(BaseCommand.PRODUCER_SUCCESS)
-    client.publish(1, entry("a"))
-    assert world.core.topics[TOPIC].subscriptions["dlq"].backlog == 1
 
 
 def test_restart_opens_a_new_ledger_with_the_first_entry() -> None:

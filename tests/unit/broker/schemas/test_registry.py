@@ -76,20 +76,6 @@ def client(world: World) -> Client:
     return world.connect()
 
 
-def test_a_schema_has_one_version_however_often_it_comes(world: World, client: Client) -> None:
-    # covers SC-1
-    found = [
-        produce(client, data, producer_id=index)
-        for index, data in enumerate([record(A), record(A, B_WITH_DEFAULT), record(A), record(A) + b" "])
-    ]
-    assert found == [0, 1, 0, 0]
-    again = world.restart(**QUIET).connect()
-    assert produce(again, record(A, B_WITH_DEFAULT)) == 1
-    answer = get(again)
-    assert (version(answer.schema_version), answer.schema.name) == (1, "public/default/t")
-    assert (answer.schema.type, answer.schema.schema_data) == (AVRO, record(A, B_WITH_DEFAULT))
-
-
 def test_a_producer_that_asks_again_is_told_its_version(client: Client) -> None:
     produce(client, record(A))
     assert produce(client, record(A, B_WITH_DEFAULT)) == 0  # answered from the old one (A17)
@@ -129,22 +115,6 @@ def test_a_version_is_told_when_it_is_on_disk(world: World, client: Client) -> N
     world.sync()
     assert version(client.expect(BaseCommand.GET_OR_CREATE_SCHEMA_RESPONSE).schema_version) == 1
     assert version(client.expect(BaseCommand.GET_SCHEMA_RESPONSE).schema_version) == 1
-
-
-def test_partitions_share_the_schemas_of_their_topic(world: World, client: Client) -> None:
-    # covers SC-1
-    topic = "persistent://public/default/p"
-    world.ask(lambda core: lifecycle.create_partitioned(core, TopicName.parse(topic), 2, {}))
-    assert produce(client, record(A), topic=f"{topic}-partition-1") == 0
-    assert produce(client, record(A), producer_id=2, topic=f"{topic}-partition-0") == 0
-    assert version(get(client, topic=topic).schema_version) == 0
-    assert get_or_create(client, record(A), topic=topic).error_code == ServerError.TopicNotFound
-    world.ask(lambda core: lifecycle.delete(core, core.topics[f"{topic}-partition-0"]))
-    client.take_all()
-    assert version(get(client, topic=topic).schema_version) == 0
-    world.ask(lambda core: lifecycle.delete_partitioned(core, TopicName.parse(topic)))
-    client.take_all()
-    assert get(client, topic=topic).error_code == ServerError.TopicNotFound
 
 
 def test_names_in_answers_are_encoded(client: Client) -> None:

@@ -148,77 +148,7 @@ def test_empty_original_principal_is_none() -> None:
     assert client.world.core.sessions[client.session_id].principal == Principal("u")
 
 
-def test_forwarded_credentials_are_checked_after_those_of_the_proxy() -> None:
-    # covers AU-10
-    world = _world(authenticate_original_auth_data=True)
-    client = _proxied(world, original_principal="x", original_auth_data="of the client", original_auth_method="basic")
-    _accept(client, _ordered(client), "proxy")
-    order = _ordered(client)
-    assert (order.method, order.data, order.is_forwarded) == ("basic", b"of the client", True)
-    _accept(client, order, "u", START_MS + 100)
-    client.expect(BaseCommand.CONNECTED)
-    assert world.core.sessions[client.session_id].principal == Principal("proxy", "u")
-    world.advance(CHECK_MS)
-    assert client.expect(BaseCommand.AUTH_CHALLENGE).challenge.auth_method_name == "basic"
-    client.send(requests.auth_response("test", "basic", b"fresh"))
-    order = _ordered(client)
-    assert order.is_forwarded
-    _accept(client, order, "u")
-    world.advance(10 * CHECK_MS)
-    assert not client.take_all()
-
-
-def test_connection_of_a_proxy_that_forwards_no_credentials_ends_with_the_proxy_s() -> None:
-    # covers AU-10
-    world = _world()
-    client = _proxied(world, original_principal="u")
-    _accept(client, _ordered(client), "proxy", START_MS + 100)
-    client.expect(BaseCommand.CONNECTED)
-    world.advance(CHECK_MS)
-    assert client.closed
-
-
-@pytest.mark.parametrize(
-    ("role", "original"), [("proxy", None), ("proxy", "proxy"), ("u", "v"), ("u", "u"), ("proxy", "")]
-)
-def test_roles_that_do_not_go_together_are_refused(role: str, original: str | None) -> None:
-    # covers AU-10
-    for is_on in (True, False):
-        client = _proxied(
-            _world(proxy_roles=("proxy",), authorization_enabled=is_on),
-            **({} if original is None else {"original_principal": original}),
-        )
-        _accept(client, _ordered(client), role)
-        assert [each.is_allowed for each in client.world.audits] == [not is_on]
-        if is_on:
-            assert _refused(client) == ServerError.AuthorizationError
-        else:
-            client.expect(BaseCommand.CONNECTED)
-
-
 # Refresh
-
-
-def test_expired_credentials_are_asked_for_anew_at_the_first_check() -> None:
-    # covers AU-3
-    world = _world()
-    client = _connected(world, START_MS + 3_000)
-    world.advance(2 * CHECK_MS - 1)
-    assert not client.take_all()
-    world.advance(1)
-    challenge = client.expect(BaseCommand.AUTH_CHALLENGE)
-    assert (challenge.challenge.auth_method_name, challenge.challenge.auth_data) == ("token", b"PulsarAuthRefresh")
-    assert not challenge.HasField("server_version")
-    client.send(requests.auth_response("test", "token", b"fresh"))
-    order = _ordered(client)
-    assert order.data == b"fresh"
-    _accept(client, order, "u", START_MS + 5_000)
-    world.advance(CHECK_MS)
-    client.expect(BaseCommand.AUTH_CHALLENGE)
-    world.advance(CHECK_MS - 1)
-    assert not client.take_all()
-    world.advance(1)
-    assert client.closed  # no answer by the next check
 
 
 def test_client_that_cannot_refresh_is_closed_at_the_first_check() -> None:

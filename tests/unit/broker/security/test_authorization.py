@@ -95,18 +95,6 @@ def test_actions_of_a_topic_hold_for_its_partitions_and_no_other_topic() -> None
     assert not authorization.may_use_namespace(world.core, Principal("maker"), "GET_TOPICS", "own/space")
 
 
-def test_a_subscription_may_be_for_some_roles_alone() -> None:
-    # covers AU-9
-    grants = {"a": ["consume"], "b": ["consume"]}
-    world = _world({"namespace_auth": grants, "subscription_auth_roles": {"s": ["a", "c"], "open": []}})
-    assert _may(world, "a", "CONSUME", NAME, "s")
-    assert not _may(world, "b", "CONSUME", NAME, "s")
-    assert not _may(world, "c", "CONSUME", NAME, "s"), "it needs the action, too"
-    assert _may(world, "b", "CONSUME", NAME, "open")
-    assert _may(world, "b", "CONSUME", NAME, "another")
-    assert _may(world, "boss", "CONSUME", NAME, "s")
-
-
 def test_mode_prefix_wants_subscriptions_named_after_the_role() -> None:
     # covers AU-9
     world = _world({"namespace_auth": {"a": ["consume"]}})
@@ -116,17 +104,6 @@ def test_mode_prefix_wants_subscriptions_named_after_the_role() -> None:
         _may(world, "a", "CONSUME", NAME, "b")
     assert _may(world, "boss", "CONSUME", NAME, "b")
     assert _may(world, "a", "LOOKUP")
-
-
-def test_behind_a_proxy_both_roles_must_be_allowed() -> None:
-    # covers AU-10
-    world = _world({"namespace_auth": {"proxy": ["produce"], "maker": ["produce"], "taker": ["consume"]}})
-    may = authorization.may_use_topic
-    assert may(world.core, Principal("proxy", "maker"), "PRODUCE", NAME)
-    assert not may(world.core, Principal("proxy", "taker"), "PRODUCE", NAME)
-    assert not may(world.core, Principal("nobody", "maker"), "PRODUCE", NAME)
-    assert not may(world.core, Principal("taker", "root"), "PRODUCE", NAME)
-    assert not authorization.is_super_user(world.core, Principal("proxy", "root"))
 
 
 def test_wildcards_count_where_they_are_on() -> None:

@@ -4,8 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from spark_pulsar.admin.http.refusals import Refused
-from spark_pulsar.admin.subscriptions.cursors import Place, expire_to_place
 from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.entities.subscription import Subscription
 from spark_pulsar.broker.message_lifetime import expire_by_time
@@ -44,30 +42,6 @@ def later(world: World, request: Callable[[Core, Subscription, Callable[[], None
     return answers
 
 
-@pytest.mark.parametrize(
-    ("acked", "count", "left"),
-    [([], 3, 7), ([1, 2], 3, 5), ([0, 9], 4, 4), ([], 0, 10), ([], 10, 0), ([], 11, 0), ([5], 99, 0), ([], -1, 10)],
-)
-def test_skipping_counts_unacked_entries(acked: list[int], count: int, left: int) -> None:
-    # covers CUR-14
-    world, client = filled(10)
-    client.open_consumer(subscription_type=SHARED)
-    client.ack([Position(1, each) for each in acked])
-    order(world, lambda core, sub: cursor_moves.skip(core, sub, count))
-    assert subscription(world).backlog == left
-    assert len(world.restart().core.state.cursors) == 1
-
-
-def test_the_nth_unacked_entry() -> None:
-    # covers CUR-15
-    world, client = filled(6)
-    client.open_consumer(subscription_type=SHARED)
-    client.ack([Position(1, 0), Position(1, 2)])
-    sub = subscription(world)
-    found = [cursor_moves.nth_unacked(sub, number) for number in range(6)]
-    assert found == [None, Position(1, 1), Position(1, 3), Position(1, 4), Position(1, 5), None]
-
-
 def test_what_a_shared_consumer_holds_is_taken_from_it() -> None:
     # covers CUR-14, SH-6: the consumer's unacked count falls and it gets more
     world, client = filled(10, max_unacked_per_consumer=4)
@@ -92,40 +66,6 @@ def test_what_was_to_be_redelivered_is_forgotten() -> None:
     order(world, lambda core, sub: cursor_moves.skip(core, sub, 2))
     client.send(requests.flow(1, 10))
     assert client.messages() == ["3"]
-
-
-def test_an_exclusive_consumer_goes_on_behind_what_was_cleared() -> None:
-    # covers CUR-14
-    world, client = filled(5)
-    client.open_consumer(permits=1)
-    assert client.messages() == ["0"]
-    order(world, cursor_moves.clear_backlog)
-    client.publish(1, entry("new"), first=5)
-    client.take_all()
-    client.send(requests.flow(1, 10))
-    assert client.messages() == ["new"]
-
-
-@pytest.mark.parametrize(
-    ("position", "done", "left"),
-    [(Position(1, 2), True, 2), (Position(1, 4), True, 0), (Position(1, 5), False, 5), (Position(9, 0), False, 5)],
-)
-def test_expiring_through_a_position(position: Position, done: bool, left: int) -> None:
-    # covers TTL-8
-    world, client = filled(5)
-    client.open_consumer()
-    answers: list[bool] = []
-
-    def expire(core: Core, sub: Subscription) -> None:
-        try:
-            expire_to_place(core, sub.topic.name, sub.name, Place(position))
-        except Refused:
-            answers.append(False)
-        else:
-            answers.append(True)
-
-    order(world, expire)
-    assert (answers, subscription(world).backlog) == ([done], left)
 
 
 # ---- by age -----------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from spark_pulsar.model.positions.ids import EARLIEST_ID, LATEST_ID, MessageId, 
 from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, ServerError
 from tests.unit.broker.dispatch.test_dispatch import filled, numbers
-from tests.unit.broker.world import KEPT, START_MS, TOPIC, Client, World, entry, positions_of
+from tests.unit.broker.world import KEPT, START_MS, TOPIC, Client, World, entry
 
 SHARED = CommandSubscribe.Shared
 
@@ -64,51 +64,6 @@ def test_ack_without_receipt_joins_the_next_group() -> None:
     client = world.restart().connect()
     client.open_consumer(permits=10)
     assert client.messages() == ["1", "2", "3"]
-
-
-def test_ack_of_an_unknown_consumer_is_not_answered() -> None:
-    client = World().connect()
-    client.ack([Position(1, 0)], request_id=8)
-    assert client.take_all() == []
-
-
-@pytest.mark.parametrize(
-    "positions",
-    [[Position(1, 7)], [Position(9, 0)], [Position(1, 0), Position(1, 1)]],
-    ids=["beyond the end", "no such ledger", "two ids"],
-)
-def test_cumulative_acks_that_mean_nothing_are_answered_and_ignored(positions: list[Position]) -> None:
-    # covers ACK-3
-    world, client = filled(3)
-    client.open_consumer()
-    client.ack(positions, cumulative=True, request_id=8)
-    assert not client.expect(BaseCommand.ACK_RESPONSE).HasField("error")
-    assert backlog(world) == 3
-
-
-def test_bit_sets_are_ignored_when_the_switch_is_off() -> None:
-    # covers ACK-9
-    world, client = filled(2, batch=4, batch_index_acks=False)
-    client.open_consumer()
-    client.ack([Position(1, 0)], ack_set=0b1000)
-    client.ack([Position(1, 1)], cumulative=True, ack_set=0b1000)
-    assert backlog(world) == 1
-    client.send(requests.flow(1, 100))
-    assert [each.ack_sets for each in client.deliveries()] == [None]
-
-
-def test_bit_sets_add_up_and_outlive_a_restart() -> None:
-    # covers CUR-3, CUR-6, A8
-    world, client = filled(1, batch=4, batch_index_acks=True)
-    client.open_consumer(subscription_type=SHARED)
-    client.ack([Position(1, 0)], ack_set=0b1110)
-    client.ack([Position(1, 0)], ack_set=0b0111, request_id=1)
-    world = world.restart(batch_index_acks=True)
-    client = world.connect()
-    client.open_consumer(subscription_type=SHARED, permits=10)
-    assert [each.ack_sets for each in client.deliveries()] == [[0b0110]]
-    client.ack([Position(1, 0)], ack_set=0b1001)
-    assert backlog(world) == 0
 
 
 def test_hostile_acks_change_nothing() -> None:
@@ -232,17 +187,6 @@ def test_reader_comes_back_to_where_it_sought() -> None:
     assert "r" not in world.core.topics[TOPIC].subscriptions
 
 
-@pytest.mark.parametrize("durable", [True, False])
-def test_one_name_is_durable_or_not(durable: bool) -> None:
-    # covers X4
-    _, client = filled(0)
-    client.open_consumer("x", durable=durable)
-    client.send(requests.subscribe(9, TOPIC, "x", 2, durable=not durable))
-    refused = client.expect(BaseCommand.ERROR)
-    assert refused.error == ServerError.NotAllowedError
-    assert "with the same name already exists" in refused.message
-
-
 # ---- last message id --------------------------------------------------------------------------------------------
 
 
@@ -273,46 +217,6 @@ def test_last_message_id(cache_bytes: int) -> None:
 
 
 # ---- coming and going -------------------------------------------------------------------------------------------
-
-
-def test_latest_means_after_the_subscription() -> None:
-    # covers CUR-9
-    _, client = filled(2)
-    client.open_consumer(permits=10, initial_position=CommandSubscribe.Latest)
-    assert client.take_all() == []
-    client.publish(1, entry("new"), first=2)
-    assert len(positions_of(each for each in client.take_all() if isinstance(each, fx.SendMessages))) == 1
-
-
-def test_unsubscribe_of_one_among_many_needs_force() -> None:
-    # covers CUR-16
-    world, client = filled(1)
-    other = world.connect()
-    client.open_consumer(subscription_type=SHARED)
-    other.open_consumer(subscription_type=SHARED)
-    client.send(requests.unsubscribe(5, 1))
-    assert client.expect(BaseCommand.ERROR).error == ServerError.MetadataError
-    client.send(requests.unsubscribe(6, 1, force=True))
-    assert client.expect(BaseCommand.SUCCESS).request_id == 6
-    other.expect(BaseCommand.CLOSE_CONSUMER)
-    assert world.state.topics_by_name[TOPIC].cursors == {}
-
-
-@pytest.mark.parametrize("name", ["", "pulsar.dedup", "pulsar.repl.x"])
-def test_reserved_names(name: str) -> None:
-    # covers TN-12
-    _, client = filled(0)
-    client.send(requests.subscribe(1, TOPIC, name, 1))
-    assert client.expect(BaseCommand.ERROR).error == ServerError.ProducerBusy
-
-
-def test_missing_subscription_when_none_may_be_created() -> None:
-    # covers TN-9
-    world = World(allow_auto_subscription_creation=False)
-    client = world.connect()
-    client.send(requests.subscribe(1, TOPIC, "s", 1))
-    assert client.expect(BaseCommand.ERROR).error == ServerError.SubscriptionNotFound
-    client.open_consumer("reader", durable=False)
 
 
 def test_ledgers_that_everybody_consumed_go_when_the_ledger_rolls() -> None:

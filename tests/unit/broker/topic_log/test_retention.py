@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.broker.subscriptions import cursor_moves, subscribing
+from spark_pulsar.broker.subscriptions import subscribing
 from spark_pulsar.broker.topics import lifecycle, policy_changes
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies import policy_table
@@ -40,23 +40,6 @@ def ledgers(world: World) -> list[tuple[int, int]]:
 
 
 # ---- rolling over -----------------------------------------------------------------------------------------------
-
-
-def test_rolls_by_entries_when_the_ledger_is_old_enough() -> None:
-    # covers ML-2
-    world = World(ledger_max_entries=10, ledger_min_age_ms=MINUTE_MS, **QUIET, **KEPT)
-    client = fill(world, 25)
-    assert ledgers(world) == [(1, 25)]
-    world.advance(MINUTE_MS + 1)
-    fill(world, 25, client=client)
-    assert ledgers(world) == [(1, 25), (2, 25)]
-
-
-def test_rolls_by_size() -> None:
-    # covers ML-2
-    world = World(ledger_max_bytes=1000, ledger_min_age_ms=-1, **KEPT)
-    fill(world, 6, size=400)
-    assert [entries for _, entries in ledgers(world)] == [3, 3]
 
 
 def test_a_ledger_that_nobody_appends_to_rolls_at_its_greatest_age() -> None:
@@ -128,33 +111,6 @@ def test_an_idle_ledger_rolls_when_asked_to() -> None:
 
 
 # ---- trimming ---------------------------------------------------------------------------------------------------
-
-
-def test_an_ack_that_frees_the_oldest_ledger_trims_it() -> None:
-    # covers TRIM-1
-    world = World(**SMALL)
-    client = world.connect()
-    client.open_consumer()
-    fill(world, 25)
-    assert ledgers(world) == [(1, 10), (2, 10), (3, 5)]
-    client.ack([Position(1, number) for number in range(9)])
-    assert ledgers(world) == [(1, 10), (2, 10), (3, 5)]
-    client.ack([Position(1, 9)])
-    assert ledgers(world) == [(2, 10), (3, 5)]
-    world.ask(lambda core: cursor_moves.clear_backlog(core, core.topics[TOPIC].subscriptions["s"]))
-    assert ledgers(world) == [(3, 5)]
-
-
-def test_one_hole_pins_its_ledger_and_all_later_ones() -> None:
-    # covers TRIM-3
-    world = World(**SMALL)
-    client = world.connect()
-    client.open_consumer()
-    fill(world, 40)
-    client.ack(
-        [Position(ledger, number) for ledger in (1, 2, 3, 4) for number in range(10) if (ledger, number) != (2, 3)]
-    )
-    assert ledgers(world) == [(2, 10), (3, 10), (4, 10)]
 
 
 def test_unsubscribing_the_slowest_frees_what_it_held() -> None:

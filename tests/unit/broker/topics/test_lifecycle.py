@@ -22,16 +22,6 @@ def metadata(client: Client, topic: str, *, create: bool = True) -> SimpleNamesp
     return SimpleNamespace(partitions=answer.partitions, error=error, present=answer.HasField("partitions"))
 
 
-def test_metadata_of_a_missing_topic_creates_nothing() -> None:
-    # covers TN-7
-    world = World()
-    client = world.connect()
-    answer = metadata(client, "t")
-    assert (answer.partitions, answer.present, answer.error) == (0, True, None)
-    assert metadata(client, "t", create=False).error == ServerError.TopicNotFound
-    assert world.state.topics == {}
-
-
 def test_metadata_creates_a_partitioned_topic_if_that_is_the_type() -> None:
     # covers TN-7
     world = World(auto_topic_creation_partitioned=True, default_num_partitions=3)
@@ -138,12 +128,6 @@ def test_topics_of_a_namespace_with_their_hash() -> None:
 def test_hash_of_no_topics() -> None:
     assert topics_hash([]) == "00000000"
     assert topics_hash(["persistent://public/default/a"]) == "e4a876e3"
-
-
-def test_system_topics_are_refused() -> None:
-    client = World().connect()
-    client.send(requests.producer(1, "__change_events", 1))
-    assert client.expect(BaseCommand.ERROR).error == ServerError.NotAllowedError
 
 
 def test_limit_of_topics_in_a_namespace() -> None:

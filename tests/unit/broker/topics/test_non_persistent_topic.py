@@ -9,12 +9,12 @@ from spark_pulsar.broker.topics import lifecycle
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.broker.turn.events import WritingPaused
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.model.positions.ids import MessageId, Position
+from spark_pulsar.model.positions.ids import Position
 from spark_pulsar.wire.entries.entry_bytes import build_entry
 from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.protocol.frames import payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, MessageMetadata, ServerError
-from tests.unit.broker.world import QUIET, START_MS, Client, World, entry, positions_of
+from tests.unit.broker.world import QUIET, START_MS, Client, World, entry
 
 TOPIC = "non-persistent://public/default/t"
 EXCLUSIVE, SHARED, FAILOVER = CommandSubscribe.Exclusive, CommandSubscribe.Shared, CommandSubscribe.Failover
@@ -63,21 +63,6 @@ def test_receipts_come_at_once_and_nothing_is_written() -> None:
     assert not world.core._in_flight
     assert world.state.topics == {}
     assert not world.core.cache.lookup(0, 0)
-
-
-def test_what_comes_before_a_consumer_is_gone() -> None:
-    # covers NP-1
-    world = World(**QUIET)
-    feeder = feeding(world)
-    feeder.publish(1, entry("a"))
-    eater = eating(world)
-    assert eater.messages() == []
-    feeder.publish(1, entry("b"))
-    assert eater.messages() == ["b"]
-    eater.close()
-    feeder.publish(1, entry("c"), entry("d"))
-    assert dropped(world) == 2
-    assert eating(world).messages() == []
 
 
 @pytest.mark.parametrize("kind", [EXCLUSIVE, SHARED, FAILOVER, KEY_SHARED])
@@ -162,26 +147,6 @@ def test_exclusive_is_for_one_and_failover_for_the_first() -> None:
     feeder.publish(1, entry("y"))
     world.advance(0)
     assert any(isinstance(each, fx.SendMessages) for each in second.take_all())
-
-
-def test_what_asks_for_the_past_has_without_effect() -> None:
-    # covers NP-5
-    world = World(**QUIET)
-    feeder, eater = feeding(world), eating(world)
-    feeder.publish(1, entry("a"))
-    [position] = positions_of(eater.deliveries())
-    eater.ack([position], request_id=7)
-    assert eater.expect(BaseCommand.ACK_RESPONSE).request_id == 7
-    eater.send(requests.redeliver(1, [position]))
-    eater.send(requests.redeliver(1))
-    eater.send(requests.seek_to_id(8, 1, MessageId(0, 0)))
-    assert eater.expect(BaseCommand.SUCCESS).request_id == 8
-    eater.send(requests.last_message_id(9, 1))
-    error = eater.expect(BaseCommand.ERROR)
-    assert (error.error, error.message) == (ServerError.UnknownError, "Failed to recover Transaction Buffer.")
-    assert eater.take_all() == []
-    subscription = world.core.topics[TOPIC].subscriptions["s"]
-    assert (subscription.backlog, subscription.consumers[0].unacked) == (0, 0)
 
 
 def test_it_is_forgotten_when_nobody_uses_it_any_more() -> None:

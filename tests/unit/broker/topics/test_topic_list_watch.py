@@ -183,27 +183,6 @@ def test_each_watcher_has_its_own_pattern(world: World) -> None:
     assert two.take_all() == []
 
 
-def test_system_topics_are_watched_by_nobody(world: World) -> None:
-    # covers TN-14: Apache Pulsar shows them to watchers
-    client = world.connect()
-    watched(client, "public/default/.*")
-    make(world, "__change_events", "__mine")
-    assert client.take_all() == []
-
-
-def test_a_watcher_that_was_closed_or_whose_client_is_gone(world: World) -> None:
-    # covers MT-2
-    client, gone = world.connect(), world.connect()
-    watched(client, "public/default/.*")
-    watched(gone, "public/default/.*")
-    unwatch(client, 1)
-    unwatch(client, 7)
-    gone.close()
-    make(world, "a")
-    assert client.take_all() == []
-    assert gone.take_all() == []
-
-
 def test_what_is_no_list_to_watch(world: World) -> None:
     # covers MT-2
     client = world.connect()

@@ -11,7 +11,7 @@ from spark_pulsar.broker.configuration.broker_config import BrokerConfig
 from spark_pulsar.broker.subscriptions import cursor_moves
 from spark_pulsar.broker.transactions import coordinator
 from spark_pulsar.broker.transactions.open_transactions import TIME_OUT_US, TURN_US
-from spark_pulsar.model.errors import NotAllowed, ServerError
+from spark_pulsar.model.errors import ServerError
 from spark_pulsar.model.positions.ids import TransactionId
 from spark_pulsar.model.principals import Principal
 from spark_pulsar.wire import pulsar_api_pb2 as api
@@ -21,8 +21,6 @@ from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from tests.contract.memory_storage import MemoryStorage
 from tests.unit.broker.transacting import ON, abort, begin, end, publish_in, ready
 from tests.unit.broker.world import QUIET, START_MS, TOPIC, Client, World
-
-ASSIGN = "persistent://pulsar/system/transaction_coordinator_assign"
 
 
 @pytest.fixture
@@ -54,22 +52,6 @@ def add_subscriptions(client: Client, txn_id: TransactionId, *pairs: tuple[str, 
 def refused(client: Client, coordinator_id: int = 0) -> Any:
     client.send(requests.new_transaction(client.request_id(), coordinator_id, 60_000))
     return client.expect(BaseCommand.NEW_TXN_RESPONSE)
-
-
-def test_coordinators_are_partitions_of_a_topic(world: World, client: Client) -> None:
-    # covers TX-2
-    client.send(requests.partition_metadata(client.request_id(), ASSIGN))
-    assert client.expect(BaseCommand.PARTITIONED_METADATA_RESPONSE).partitions == 1
-    assert refused(client, 1).error == ServerError.TransactionCoordinatorNotFound
-    world.ask(lambda core: coordinator.set_count(core, 3))
-    client.send(requests.partition_metadata(client.request_id(), ASSIGN))
-    assert client.expect(BaseCommand.PARTITIONED_METADATA_RESPONSE).partitions == 3
-    assert begin(client, coordinator=2) == (2, 0)
-    again = world.restart(**ON)
-    assert coordinator.count_of(again.core) == 3
-    for wrong in (3, 2, 0, coordinator.MAX_COORDINATORS + 1):
-        with pytest.raises(NotAllowed):
-            coordinator.set_count(again.core, wrong)
 
 
 def test_ids_are_never_used_twice(world: World, client: Client) -> None:
@@ -110,17 +92,6 @@ def test_an_invalid_topic_is_refused(client: Client) -> None:
     assert add_subscriptions(client, txn_id, ("bad://x", "s")).error == ServerError.InvalidTopicName
     assert add(client, txn_id, "x" * 20_000).error == ServerError.NotAllowedError
     assert add_subscriptions(client, txn_id, ("t", "s" * 5_000)).error == ServerError.NotAllowedError
-
-
-@pytest.mark.parametrize("commit", [True, False])
-def test_an_ended_transaction_is_not_found(client: Client, commit: bool) -> None:
-    # covers TX-6
-    txn_id = begin(client)
-    assert not end(client, txn_id, commit=commit).HasField("error")
-    for answer in (end(client, txn_id), abort(client, txn_id), add(client, txn_id, "t")):
-        assert answer.error == ServerError.TransactionNotFound
-        assert answer.message == f"The transaction with this txdID `{txn_id}`not found "
-    assert end(client, TransactionId(7, 0)).error == ServerError.TransactionCoordinatorNotFound
 
 
 def test_limits_of_open_transactions(monkeypatch: pytest.MonkeyPatch) -> None:

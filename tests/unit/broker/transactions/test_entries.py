@@ -14,9 +14,7 @@ from spark_pulsar.wire.protocol.frames import payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from tests.unit.broker.compacting import compact, compacted_view, keyed
 from tests.unit.broker.transacting import ON, abort, begin, end, publish_in, ready
-from tests.unit.broker.world import KEPT, TOPIC, Client, World, entry, payloads, positions_of
-
-EVERY_TYPE = pytest.mark.parametrize("kind", [0, 1, 2, 3], ids=["Exclusive", "Shared", "Failover", "Key_Shared"])
+from tests.unit.broker.world import TOPIC, Client, World, entry, payloads
 
 
 def last_id(client: Client) -> tuple[int, int]:
@@ -25,61 +23,11 @@ def last_id(client: Client) -> tuple[int, int]:
     return MessageId(found.ledgerId, found.entryId).position if found.ledgerId < 1 << 63 else Position(-1, -1)
 
 
-@EVERY_TYPE
-def test_nothing_after_the_first_entry_of_an_open_transaction_is_sent(kind: int) -> None:
-    # covers TX-8, TX-9, TX-10, RD-3
-    client = World(failover_delay_ms=0, **ON).connect()
-    client.open_producer()
-    client.publish(1, entry("before"))
-    client.take_all()
-    client.open_consumer(permits=100, subscription_type=kind)
-    first, second = begin_both(client)
-    client.take_all()
-    publish_in(client, first, "a1", first=1)
-    client.publish(1, entry("plain"), first=2)
-    publish_in(client, second, "b1", "b2", first=3)
-    publish_in(client, first, "a2", first=5)
-    assert [number for number, _ in client.receipts()] == [1, 2, 3, 4, 5]
-    assert last_id(client) == (1, 0)
-    assert not end(client, second).HasField("error")
-    assert client.messages() == []
-    end(client, first)
-    assert positions_of(client.deliveries()) == [(1, number) for number in (1, 2, 3, 4, 5)], "no markers"
-    assert last_id(client) == (1, 5)
-    client.publish(1, entry("after"), first=6)
-    assert receipts_and_messages(client) == ([(6, (1, 8))], ["after"]), "each end took an entry id"
-
-
 def receipts_and_messages(client: Client) -> tuple[list[tuple[int, Position]], list[str]]:
     receipts = [each for each in client.effects if isinstance(each, SendReceipts)]
     messages = [each for each in client.take_all() if isinstance(each, SendMessages)]
     client.effects = list(receipts)
     return client.receipts(), [text for each in messages for text in payloads(each)]
-
-
-def begin_both(client: Client) -> tuple[TransactionId, TransactionId]:
-    client.take_all()
-    return begin(client), begin(client)
-
-
-def test_subscriptions_and_readers_that_come_later_pass_over_aborted_entries() -> None:
-    # covers TX-11
-    client = World(**KEPT, **ON).connect()
-    client.open_producer()
-    txn_id = begin(client)
-    publish_in(client, txn_id, "x", "y")
-    client.publish(1, entry("plain"), first=2)
-    client.take_all()
-    abort(client, txn_id)
-    client.open_consumer("later", permits=9)
-    assert client.messages() == ["plain"]
-    start = MessageId(1, 1)
-    client.open_consumer("reader", 2, permits=9, durable=False, start=start)
-    assert client.messages() == ["plain"]
-    client.send(requests.seek_to_id(client.request_id(), 2, MessageId(1, 0)))
-    client.take_all()
-    client.open_consumer("reader", 3, permits=9, durable=False, start=start)
-    assert client.messages() == ["plain"]
 
 
 def test_a_topic_with_aborted_entries_alone_has_no_last_message() -> None:

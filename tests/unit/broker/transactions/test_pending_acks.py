@@ -17,7 +17,7 @@ from spark_pulsar.model.errors import ServerError
 from spark_pulsar.model.positions.ids import EARLIEST, Position, TransactionId
 from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
-from tests.unit.broker.transacting import ON, abort, ack_in, begin, end
+from tests.unit.broker.transacting import ON, ack_in, begin, end
 from tests.unit.broker.world import TOPIC, Client, World, entry, positions_of
 
 SHARED, EXCLUSIVE, KEY_SHARED = 1, 0, 3
@@ -71,16 +71,6 @@ def test_a_pending_entry_is_taken_from_the_consumer_and_not_redelivered(kind: in
     assert cursor_of(world).pending is None
 
 
-def test_an_abort_on_an_exclusive_subscription_redelivers_all_that_is_unacknowledged() -> None:
-    # covers TX-12
-    _, client = opened(EXCLUSIVE)
-    txn_id = begin(client)
-    ack_in(client, txn_id, *ids(0, 2))
-    assert redeliver(client) == [1, 3, 4, 5]
-    abort(client, txn_id)
-    assert positions_of(client.deliveries()) == ids(0, 1, 2, 3, 4, 5)
-
-
 def test_conflicts_and_all_or_none_of_an_ack() -> None:
     # covers TX-12
     world, client = opened()
@@ -95,60 +85,6 @@ def test_conflicts_and_all_or_none_of_an_ack() -> None:
     assert not ack_in(client, second, Position(1, 77)).HasField("error"), "an entry that does not exist"
     end(client, first)
     assert list(cursor_of(world).acked) == [(1, 3, 4), (1, 5, 6)]
-
-
-def test_cumulative_acks() -> None:
-    # covers TX-13
-    world, client = opened(EXCLUSIVE)
-    first, second = begin(client), begin(client)
-    ack_in(client, first, *ids(2), cumulative=True)
-    assert cursor_of(world).mark_delete == (1, -1)
-    for wrong, entry_id in ((first, 1), (first, 2), (second, 4)):
-        assert conflicts(ack_in(client, wrong, *ids(entry_id), cumulative=True))
-    assert not conflicts(ack_in(client, first, *ids(3), cumulative=True))
-    assert redeliver(client) == [0, 1, 2, 3, 4, 5], "it hides nothing, as on Apache Pulsar"
-    abort(client, first)
-    assert client.deliveries() == []
-    assert not conflicts(ack_in(client, second, *ids(4), cumulative=True))
-    end(client, second)
-    assert cursor_of(world).mark_delete == (1, 4)
-
-
-def bits(*acked: int) -> int:
-    return 0b1111 & ~sum(1 << index for index in acked)
-
-
-def test_messages_of_a_batch() -> None:
-    # covers TX-14
-    world = World(**ON)
-    client = world.connect()
-    client.open_producer()
-    client.publish(1, entry("batch", batch=4), messages=4)
-    client.take_all()
-    client.open_consumer(permits=100, subscription_type=SHARED)
-    client.take_all()
-    first, second = begin(client), begin(client)
-    at = Position(1, 0)
-    assert not conflicts(ack_in(client, first, at, bits=bits(0), size=4))
-    assert not conflicts(ack_in(client, second, at, bits=bits(1), size=4))
-    assert conflicts(ack_in(client, second, at, bits=bits(0), size=4))
-    assert not conflicts(ack_in(client, first, at, bits=bits(3), size=4))
-    assert conflicts(ack_in(client, second, at, bits=bits(3), size=4)), "the highest index, too"
-    assert conflicts(ack_in(client, second, at)), "all of it"
-    client.send(requests.redeliver(1))
-    (again,) = client.deliveries()
-    assert again.ack_sets == [bits(0, 1, 3)]
-    end(client, first)
-    assert cursor_of(world).batch_sets == {1: {0: bits(0, 3)}}
-    client.take_all()
-    abort(client, second)
-    (again,) = client.deliveries()
-    assert again.ack_sets == [bits(0, 3)]
-    third = begin(client)
-    ack_in(client, third, at, bits=bits(1, 2), size=4)
-    assert redeliver(client) == [], "all of its messages are acknowledged or pending"
-    end(client, third)
-    assert cursor_of(world).mark_delete == at
 
 
 def test_pending_acks_survive_a_restart_and_time_out() -> None:

@@ -32,20 +32,6 @@ def exists(world: World) -> bool:
     return TOPIC in world.state.topics_by_name
 
 
-def test_a_topic_without_use_goes_and_one_in_use_stays() -> None:
-    # covers TN-11
-    world = world_with(ON, keep_alive_interval_ms=10**9)
-    client = world.connect()
-    client.open_producer()
-    world.advance(400 * SECOND)
-    assert exists(world)
-    client.close()
-    world.advance(119 * SECOND)
-    assert exists(world)
-    world.advance(70 * SECOND)
-    assert not exists(world)
-
-
 def test_nothing_goes_unless_a_policy_says_so() -> None:
     # covers TN-11
     world = World()

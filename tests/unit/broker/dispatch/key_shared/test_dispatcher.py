@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from spark_pulsar.broker.subscriptions import cursor_moves
 from spark_pulsar.model.positions.ids import Position
 from spark_pulsar.wire.keys.sticky_hashes import StickyHashes
 from spark_pulsar.wire.protocol import commands, requests
@@ -24,54 +23,6 @@ def two(**config: object) -> tuple[World, Client, Client, Client]:
     return world, client, first, second
 
 
-def test_the_ordering_key_wins_and_entries_without_key_are_spread() -> None:
-    # covers KS-2, X5
-    world, client, first, second = two()
-    mine, other = keys_of(world, "c1", 1)[0], keys_of(world, "c2", 1)[0]
-    publish(client, keyed(other, "a", ordering_key=mine.encode()), keyed(mine, "b", ordering_key=other.encode()))
-    assert (got(first), got(second)) == (["a"], ["b"])
-    publish(client, *(keyed(None, "x", sequence_id=number) for number in range(40)))
-    assert 5 <= len(got(first)) <= 35
-    assert 5 <= len(got(second)) <= 35
-
-
-def test_a_batch_goes_whole_by_its_outer_key_and_costs_its_messages() -> None:
-    # covers KS-2, SUB-4
-    world, client, first, second = two()
-    key = keys_of(world, "c1", 1)[0]
-    publish(client, keyed(key, num_messages_in_batch=70), keyed(key, num_messages_in_batch=70), messages=70)
-    assert places(first) == [(1, 0), (1, 1)]
-    assert world.core.sessions[2].consumers[1].permits == -40
-    publish(client, keyed(key, "late"))
-    assert first.take_all() == second.take_all() == []
-    first.send(requests.flow(1, 41))
-    assert got(first) == ["late"]
-
-
-def test_a_slot_that_moves_waits_until_the_old_owner_acked() -> None:
-    # covers KS-10, KS-1
-    world = World()
-    client, first, second = world.connect(), world.connect(), world.connect()
-    client.open_producer()
-    join(first, "c1")
-    keys = ["key-1", "NONE_KEY"]  # both move to c2
-    publish(client, keyed(keys[0], "A1"), keyed("key-2", "mine"))
-    assert got(first) == ["A1", "mine"]
-    join(second, "c2")
-    assert [owner(world, key) for key in keys] == ["c2", "c2"]
-    publish(client, keyed(keys[0], "A2"), keyed(keys[1], "B1"), keyed(keys[0], "A3"))
-    assert got(second) == ["B1"]
-    assert first.take_all() == []
-    assert dispatcher(world).replay_count == 2
-    first.ack([Position(1, 1)])
-    assert second.take_all() == []
-    first.ack([Position(1, 0)])
-    assert got(second) == ["A2", "A3"]
-    assert dispatcher(world).replay_queues.drained == {world.core.sessions[2].consumers[1]: 1} | {
-        world.core.sessions[3].consumers[1]: 0
-    }
-
-
 def test_a_slot_that_comes_back_goes_on_at_once() -> None:
     # covers KS-10
     world = World()
@@ -85,20 +36,6 @@ def test_a_slot_that_comes_back_goes_on_at_once() -> None:
     assert second.take_all() == []
     second.close()
     assert got(first) == ["A2"]
-
-
-def test_what_a_consumer_leaves_behind_goes_to_the_new_owner_in_order() -> None:
-    # covers KS-10, SH-4, RC-1
-    world, client, first, second = two()
-    key = keys_of(world, "c2", 1)[0]
-    publish(client, *(keyed(key, str(number)) for number in range(4)))
-    assert got(second) == ["0", "1", "2", "3"]
-    second.ack([Position(1, 1)])
-    second.close()
-    publish(client, keyed(key, "4"))
-    deliveries = first.deliveries()
-    assert [each.entry_ids for each in deliveries] == [[0, 2, 3], [4]]
-    assert all(each.redelivery_counts is None for each in deliveries)
 
 
 def test_no_more_than_so_much_waits_for_a_slow_consumer() -> None:
@@ -117,19 +54,6 @@ def test_no_more_than_so_much_waits_for_a_slow_consumer() -> None:
     assert got(slow) == [str(number) for number in range(13)]
     slow.send(requests.flow(1, 100))
     assert got(slow) == [str(number) for number in range(13, 20)]
-
-
-def test_fixed_ranges_and_messages_that_nobody_covers() -> None:
-    # covers KS-7, KS-8
-    world = World()
-    client, first, second = world.connect(), world.connect(), world.connect()
-    client.open_producer()
-    join(first, "c1", ranges=[(0, 5_000)])
-    publish(client, keyed("Order-3459134", "6067"), keyed("key1", "293"), keyed("Order-3459134", "again"))
-    assert got(first) == ["293"]
-    join(second, "c2", ranges=[(5_001, 6_067)])
-    assert got(second) == ["6067", "again"]
-    assert dispatcher(world).selector.ranges_of(world.core.sessions[3].consumers[1]) == [(5_001, 6_067)]
 
 
 @pytest.mark.parametrize("first", [None, [(0, 10)]])
@@ -172,51 +96,6 @@ def test_ranges_that_are_taken_are_free_when_the_other_connection_is_dead() -> N
     assert [each.name for each in world.core.topics[TOPIC].subscriptions["s"].consumers] == ["c2"]
 
 
-@pytest.mark.parametrize(
-    ("ranges", "any_order", "text"),
-    [
-        (
-            [(0, 1)],
-            False,
-            "Active subscription key_shared mode of 'AUTO_SPLIT' is different than the connecting consumer's "
-            "key_shared mode 'STICKY'.",
-        ),
-        (
-            None,
-            True,
-            "Active subscription does not allow out of order delivery while the connecting consumer allows it.",
-        ),
-    ],
-)
-def test_all_consumers_want_the_same_mode(ranges: list[tuple[int, int]] | None, any_order: bool, text: str) -> None:
-    # covers SUB-2
-    world, client, _, _ = two()
-    client.send(subscribe("c3", 3, ranges, any_order=any_order))
-    refused = client.expect(BaseCommand.ERROR)
-    assert refused.error == ServerError.ConsumerBusy
-    assert refused.message == f"Subscription is of different type. {text}"
-    assert len(world.core.topics[TOPIC].subscriptions["s"].consumers) == 2
-
-
-def test_it_can_be_switched_off() -> None:
-    # covers KS-16
-    client = World(key_shared=False).connect()
-    client.send(subscribe("c1"))
-    refused = client.expect(BaseCommand.ERROR)
-    assert (refused.error, refused.message) == (
-        ServerError.NotAllowedError,
-        "Key_Shared subscription is disabled by broker.",
-    )
-
-
-def test_a_cumulative_ack_is_ignored() -> None:
-    # covers KS-12, ACK-2
-    world, client, first, _ = two()
-    publish(client, *(keyed(f"key-{number}") for number in range(10)))
-    first.ack([Position(1, 9)], cumulative=True)
-    assert world.core.topics[TOPIC].subscriptions["s"].backlog == 10
-
-
 def test_an_expired_blocker_frees_its_slot() -> None:
     # covers KS-15, TTL-1
     world = World(default_message_ttl_s=10)
@@ -229,20 +108,6 @@ def test_an_expired_blocker_frees_its_slot() -> None:
     publish(client, keyed("key-1", "A2", publish_time=START_MS + 8_000))
     assert second.take_all() == []
     world.advance(3_000)
-    assert got(second) == ["A2"]
-
-
-def test_skipping_the_blocker_frees_its_slot() -> None:
-    # covers KS-15
-    world = World()
-    client, first, second = world.connect(), world.connect(), world.connect()
-    client.open_producer()
-    join(first, "c1")
-    publish(client, keyed("key-1", "A1"))
-    join(second, "c2")
-    publish(client, keyed("key-1", "A2"))
-    subscription = world.core.topics[TOPIC].subscriptions["s"]
-    world.ask(lambda core: cursor_moves.skip(core, subscription, 1))
     assert got(second) == ["A2"]
 
 
