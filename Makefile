@@ -63,7 +63,7 @@ test-cluster:  ## Spark on clusters of its own and of Apache Pulsar, every way t
 	@.ci/setup maven
 	$(BIN)/python -m pytest tests/cluster $(if $(filter short,$(TESTS)),-m "not long")
 
-test-matrix: java  ## the wheel in environments of their own: Python 3.11 to 3.14, Spark 4.2 and newest, protobuf 4.25 to 7
+test-matrix: java  ## the wheel in environments of their own: Python 3.11 to 3.14, tests/spark on 4.0 to 4.3 (ROWS=short: what CI runs)
 	$(BIN)/python -m tests.matrix $(ROWS)
 
 crash-test: setup  ## N kills of a loaded broker (make crash-test N=200)

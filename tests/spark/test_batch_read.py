@@ -30,6 +30,7 @@ def test_the_columns_are_those_of_the_jvm_connector(flows: Flows) -> None:
     assert frame.count() == 1
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("producer", [UNBATCHED, BATCHED], ids=["unbatched", "batched"])
 def test_every_column_says_what_the_official_reader_says(flows: Flows, producer: dict[str, object]) -> None:
     # covers READ-3
@@ -138,6 +139,7 @@ def test_partitions_lists_and_patterns(flows: Flows) -> None:
     assert [bytes(row["value"]) for row in flows.batch(part).collect()] == whole
 
 
+@pytest.mark.versions
 def test_an_empty_topic_has_no_rows(flows: Flows) -> None:
     topic = flows.broker.topic("empty")
     flows.send(topic, [])

@@ -26,6 +26,7 @@ def copy(flows: Flows, frame: DataFrame, topic: str, checkpoint: str, **options:
     assert begin(flows, frame, checkpoint, topic, ONCE | options).awaitTermination(180)
 
 
+@pytest.mark.versions
 def test_a_micro_batch_that_runs_again_is_left_out(flows: Flows) -> None:
     # covers ONCE-1
     source, topic, checkpoint = flows.broker.topic("source", partitions=2), sink_topic(flows, 3), flows.checkpoint()

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from tests.brokers import Broker, topic_path
 from tests.eventually import eventually
 from tests.spark.flows import BATCHED, Flows, texts, values
+from tests.spark.versions import offset_of
 from tests.unit.wire.key_hashes import java_string_hash
 
 PARTITIONS = 8
@@ -135,8 +136,7 @@ def test_a_running_stream_is_told_of_its_keys(flows: Flows) -> None:
         flows.write(rows, topic, hashingScheme="Murmur3_32Hash")
         eventually(lambda wanted=f"{prefix}-key-7": wanted in found, 60)
     assert found == ["a-key-7", "b-key-7"]
-    progress = query.lastProgress.sources[0]
-    assert len(json.loads(progress.endOffset)["positions"]) == 4
+    assert len(offset_of(query.lastProgress.sources[0], "endOffset")["positions"]) == 4
 
 
 def test_only_the_entries_of_a_window_of_publish_times_are_read(flows: Flows) -> None:

@@ -124,6 +124,7 @@ TYPES = (
 )
 
 
+@pytest.mark.versions
 @pytest.mark.spark_alone
 @pytest.mark.parametrize("kind", ["AVRO", "JSON"])
 def test_rows_come_back_as_they_were(flows: Flows, kind: str) -> None:

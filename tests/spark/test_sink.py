@@ -296,6 +296,7 @@ def test_overwrite_and_wrong_columns_are_refused(flows: Flows) -> None:
         flows.write(frame, topic, startingOffsets="latest")
 
 
+@pytest.mark.versions
 def test_from_topic_to_topic_as_a_stream(flows: Flows) -> None:
     source, target, checkpoint = flows.broker.topic("from"), flows.broker.topic("to", partitions=2), flows.checkpoint()
     flows.send(source, texts(25), {"partition_key": "k", "properties": {"a": "b"}})

@@ -67,6 +67,7 @@ def read_all(query: StreamingQuery, count: int) -> None:
     eventually(lambda: sum(progress["numInputRows"] for progress in query.recentProgress) == count, 120)
 
 
+@pytest.mark.versions
 @pytest.mark.spark_alone
 @pytest.mark.parametrize(("most", "by_worker"), [("5000", False), ("0", True), ("29", True)])
 def test_a_small_micro_batch_needs_no_python_worker(flows: Flows, most: str, by_worker: bool) -> None:

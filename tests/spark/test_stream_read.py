@@ -16,6 +16,7 @@ import spark_pulsar
 from tests.eventually import eventually
 from tests.spark.flows import BATCHED, UNBATCHED, Collected, Flows, texts, values
 from tests.spark.test_data_loss import Run
+from tests.spark.versions import needs_spark
 
 
 def follow(flows: Flows, frame: DataFrame, checkpoint: str, sink: Any) -> StreamingQuery:
@@ -42,6 +43,7 @@ def test_rows_are_followed_as_they_come(flows: Flows) -> None:
     assert sink.all == texts(31)
 
 
+@pytest.mark.versions
 def test_a_stream_starts_at_latest_by_default(flows: Flows) -> None:
     # covers OFFSET-2
     topic = flows.broker.topic("latest")
@@ -78,6 +80,7 @@ def test_a_stream_that_starts_at_a_time_to_come_reads_what_comes_next(flows: Flo
     assert [values(batch) for batch in flows.drain(frame, checkpoint)] == [["after"]]
 
 
+@pytest.mark.versions
 def test_a_restart_goes_on_at_the_message(flows: Flows) -> None:
     # covers OFFSET-1
     topic, checkpoint = flows.broker.topic("restart"), flows.checkpoint()
@@ -151,6 +154,7 @@ def test_available_now_without_data(flows: Flows) -> None:
     assert [values(batch) for batch in flows.drain(flows.stream(topic), checkpoint)] == [texts(2)]
 
 
+@needs_spark("4.2", "SPARK-2")
 def test_available_now_ends_at_what_was_there(flows: Flows) -> None:
     # covers READ-1: data arriving meanwhile
     topic, checkpoint = flows.broker.topic("meanwhile"), flows.checkpoint()
@@ -171,6 +175,7 @@ def test_available_now_ends_at_what_was_there(flows: Flows) -> None:
     assert [value for batch in rest for value in values(batch)] == texts(6, 4)
 
 
+@needs_spark("4.2", "SPARK-2")
 @pytest.mark.parametrize("fail_on_data_loss", ["true", "false"])
 def test_available_now_with_a_topic_deleted_meanwhile(flows: Flows, fail_on_data_loss: str) -> None:
     # covers READ-1: a topic deleted meanwhile
@@ -225,6 +230,7 @@ def test_no_partition_gets_less_than_one_message(flows: Flows) -> None:
     assert [sum(column) for column in zip(*shares, strict=True)] == [40, 10, 1]
 
 
+@needs_spark("4.2", "SPARK-2")
 @pytest.mark.spark_alone
 def test_partitions_stay_together_whatever_the_sizes_of_their_batches(flows: Flows) -> None:
     # One of two equal partitions begins with small entries, as a producer's that starts slowly.
@@ -322,6 +328,7 @@ def test_a_named_subscription_follows_a_running_query(flows: Flows) -> None:
     eventually(lambda: wire.cursor_positions([topic], "live")[topic][:2] == end[:2], 120)
 
 
+@needs_spark("4.2", "SPARK-4")
 def test_progress_shows_newest_positions_and_lag(flows: Flows) -> None:
     # covers READ-4, READ-31
     topic = flows.broker.topic("progress")

@@ -79,6 +79,7 @@ def options_of(flows: Flows, topic: str, **more: str) -> Options:
     return parse_options(given | more).for_write(BATCH_WRITE)
 
 
+@pytest.mark.versions
 def test_micro_batches_are_copied(flows: Flows) -> None:
     # covers TXN-1
     source, topic, checkpoint = new_topic(flows, "source", 2), new_topic(flows, "sink", 3), flows.checkpoint()

@@ -69,20 +69,18 @@ def explain_progress(recent: Sequence[Event]) -> str:
 
 
 def _event(progress: Any) -> Event:
-    loaded: Event = progress if isinstance(progress, Mapping) else json.loads(progress.json)
+    # Its JSON first: as a mapping PySpark 4.0 and 4.1 have the offsets as Python prints them.
+    loaded: Event = json.loads(progress.json) if hasattr(progress, "json") else progress
     return loaded
 
 
 def _reported(source: Event) -> Mapping[str, Any] | None:
     """Returns what the source reported about its newest offsets; None where it is not ours. Spark 4.0 and 4.1 request
     no report, and the end of the micro-batch takes its place (SPARK-4)."""
-    latest = _json(source.get("latestOffset"))
-    if latest is None:
-        end = _json(source.get("endOffset"))
-        return end if end is not None and "version" in end and isinstance(end.get("positions"), Mapping) else None
-    if "lag" not in latest or not isinstance(latest.get("positions"), Mapping):
+    latest = _json(source.get("latestOffset")) or _json(source.get("endOffset"))
+    if latest is None or not isinstance(latest.get("positions"), Mapping):
         return None
-    return latest
+    return latest if "lag" in latest or "version" in latest else None
 
 
 def _json(value: Any) -> Mapping[str, Any] | None:

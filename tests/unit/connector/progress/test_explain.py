@@ -62,6 +62,22 @@ def test_a_spark_without_reports_of_the_newest_offset() -> None:
     assert told == f"{of} more was there {lag}"
 
 
+class PrintedProgress(dict[str, Any]):
+    """Progress as PySpark 4.0 has it: a mapping whose offsets are printed, beside its JSON."""
+
+    @property
+    def json(self) -> str:
+        return json.dumps(self["event"])
+
+
+def test_progress_of_an_older_pyspark_is_read_from_its_json() -> None:
+    # covers SPARK-4
+    end = {"version": 1, "positions": {TOPIC: "1:2:0"}}
+    query = Query()
+    query.recentProgress = (PrintedProgress(event=event({"latestOffset": end}), sources=[{"latestOffset": str(end)}]),)
+    assert explain(query).splitlines()[1].startswith(f"reads {TOPIC}: that was all there was when")
+
+
 def test_advice() -> None:
     # covers READ-32
     files = explain_progress([event(source(), walCommit=400, commitOffsets=300, triggerExecution=1_000)])
@@ -96,7 +112,7 @@ class Query:
     class Event:
         json = json.dumps(event(source()))
 
-    recentProgress = (Event(),)
+    recentProgress: tuple[Any, ...] = (Event(),)
 
     @staticmethod
     def exception() -> Exception:
