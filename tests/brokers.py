@@ -17,6 +17,8 @@ from typing import Any, Literal, Protocol
 
 import pulsar
 
+from tests.apache_pulsar.start import VERSIONS, chosen_version
+from tests.changes import Change
 from tests.raw import RawConnection
 
 Kind = Literal["ours", "apache-pulsar"]
@@ -57,6 +59,12 @@ class Broker:
         self.admin_url = admin_url
         self.process = process
         self._opened: list[Callable[[], Any]] = []
+
+    def has(self, change: Change) -> bool:
+        """Returns whether a change of a newer Apache Pulsar holds on this broker."""
+        if self.kind == "ours":
+            return change.ours
+        return VERSIONS.index(chosen_version()) >= VERSIONS.index(change.since)
 
     def topic(self, name: str = "t", partitions: int = 0) -> str:
         """A full topic name that nobody used before; created through REST when it is to have partitions."""

@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import citations, jvms
-from tests.apache_pulsar.start import CHOSEN_VERSION, VERSIONS, chosen_version
+from tests.apache_pulsar.start import CHOSEN_VERSION, VERSIONS, apache_pulsar, chosen_version
 from tests.brokers import RUNNING_APACHE_PULSAR, Broker
 from tests.scheduling import FilesByBroker, FilesInLanes
 
@@ -105,6 +105,7 @@ THROTTLING: dict[str, object] = {
     "dispatchThrottlingOnBatchMessageEnabled": True,
     "dispatchThrottlingOnNonBacklogConsumerEnabled": False,
     "managedLedgerCursorBackloggedThreshold": 10,
+    "cacheEvictionByExpectedReadCount": False,  # else nobody has a backlog: see changes.ALL_SPARED
     "maxPublishRatePerTopicInMessages": 500,
 }
 # Pulsar's keys, for both brokers: switches the other way round, each for a file or two.
@@ -268,8 +269,6 @@ def started(
                 del RUNNING[ours]
             assert not log.tells_of_a_failure(), f"the core failed during the tests:\n{ours.log}"
     else:
-        from tests.apache_pulsar.start import apache_pulsar
-
         real = apache_pulsar(data_dir, {key: str(value) for key, value in (conf or {}).items()}, headers)
         try:
             yield Broker("apache-pulsar", real.service_url, real.admin_url, real)

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests import changes
 from tests.architecture.sources import PACKAGE, ROOT, parsed, relative, tracked_files
 from tests.citations import COVERS, ID, covered_by_test, existing, may_name, named_in, named_where_rules_are
 
@@ -74,6 +75,17 @@ class Rule(NamedTuple):
     letter: str
     heading: str
     text: str
+
+
+CHANGES = {name: change for name, change in vars(changes).items() if isinstance(change, changes.Change)}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_the_row_of_a_rule_names_the_version_that_changed_it(name: str) -> None:
+    change = CHANGES[name]
+    (row,) = re.findall(rf"^\| {change.rule} \| (.*) \|$", RULES, re.MULTILINE)
+    assert change.since in row
+    assert ("mended" in row) == change.ours
 
 
 def family_of(head: str) -> str:

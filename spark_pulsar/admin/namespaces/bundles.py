@@ -74,6 +74,8 @@ def _unload(core: Core, call: Call) -> Steps[None]:
 
 
 def _clear_backlog(core: Core, call: Call) -> Steps[None]:
+    if "bundle" not in call.parts:
+        existing(core, call.namespace, "Namespace not found")
     subscription = call.parts.get("subscription")
     is_found = False
     for target in _named(core, call, subscription):

@@ -157,6 +157,7 @@ def _counted(scan: BacklogScan) -> dict[str, Any]:
     counted: dict[str, Any] = {
         "entries": scan.entries,
         "messages": scan.messages,
+        "markerMessages": 0,  # transactions leave none here
         "filterRejectedEntries": 0,
         "filterAcceptedEntries": scan.entries,
         "filterRescheduledEntries": 0,

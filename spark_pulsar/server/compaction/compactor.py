@@ -8,7 +8,7 @@ one at a time.
 A place is one number: that of the entry, counted from the first one that is compacted, and behind it the index in its
 batch plus 1, or 0 for the entry as a whole.
 
-A key's last message stays also when it is empty (Apache Pulsar 4.0.8 does the same: X16), but inside a batch it goes.
+A key's last message goes when it is empty: a tombstone, inside a batch and outside one (X16).
 Of a chunked message all chunks go or stay together. What cannot be read stays.
 """
 
@@ -28,7 +28,7 @@ from spark_pulsar.ledger.state.compaction import SOURCE
 from spark_pulsar.model.errors import CorruptMessage
 from spark_pulsar.wire.entries.batch_items import PORTION_ITEMS, key_of, pieces_left, portions_of
 from spark_pulsar.wire.entries.compacted import NO_BATCH, is_readable_batch, repack_batch, unpacked_payload
-from spark_pulsar.wire.entries.entry_bytes import metadata_of, text_of
+from spark_pulsar.wire.entries.entry_bytes import metadata_of, payload_bytes_of, text_of
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.turn.effects import CompactTopic
@@ -99,10 +99,10 @@ class Stopped(Exception):
     """The rest of a compaction is not wanted."""
 
 
-def is_tombstone(metadata: MessageMetadata) -> bool:
-    """Returns whether a message outside a batch deletes its key: its producer says that it has no bytes. The Java
-    client does, others leave the size out; of theirs the empty message stays, as in Apache Pulsar (X16)."""
-    return metadata.HasField("uncompressed_size") and metadata.uncompressed_size == 0
+def is_tombstone(metadata: MessageMetadata, payload_bytes: int) -> bool:
+    """Returns whether a message outside a batch deletes its key: it has no bytes, by what its producer says, as the
+    Java client does, or by its payload where the producer leaves the size out (X16)."""
+    return metadata.uncompressed_size == 0 if metadata.HasField("uncompressed_size") else payload_bytes == 0
 
 
 class Compactor:
@@ -209,7 +209,8 @@ class Compactor:
         elif metadata.encryption_keys and metadata.HasField("num_messages_in_batch"):
             self._keep(database, [entry.place])
         elif (key := key_of(metadata)) is not None:
-            self._put(database, key, _DELETED if is_tombstone(metadata) else entry.place)
+            payload_bytes = payload_bytes_of(entry.buffer, entry.start, entry.end)
+            self._put(database, key, _DELETED if is_tombstone(metadata, payload_bytes) else entry.place)
         elif self._keep_null_keys:
             self._keep(database, [entry.place])
 

@@ -1,6 +1,6 @@
 """Keys of Apache Pulsar's configuration that this broker knows by name only: they are accepted and have no effect.
 
-All that a broker of 4.0.8 has, and those of its bookies, its tokens and its past that stand in the same files.
+All that brokers of 4.0.8 and 4.2.4 have, and those of their bookies, tokens and past that stand in the same files.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ PULSAR_KEYS: Final = frozenset(
         r"\S+",
         """
         additionalServletDirectory additionalServlets additionalSystemCursorNames
-        aggregatePublisherStatsByProducerName allowAclChangesOnNonExistentTopics allowOverrideEntryFilters
-        autoSkipNonRecoverableData backlogQuotaDefaultLimitGB
-        bindAddresses bookkeeperClientAuthenticationParameters bookkeeperClientAuthenticationParametersName
+        aggregatePublisherStatsByProducerName allowAclChangesOnNonExistentTopics
+        allowedTopicPropertyKeysForMetrics allowOverrideEntryFilters authenticationRoleLoggingAnonymizer
+        autoSkipNonRecoverableData backlogQuotaDefaultLimitGB bindAddresses
+        bookkeeperClientAuthenticationParameters bookkeeperClientAuthenticationParametersName
         bookkeeperClientAuthenticationPlugin bookkeeperClientEnforceMinNumRacksPerWriteQuorum
         bookkeeperClientExposeStatsToPrometheus bookkeeperClientGetBookieInfoIntervalSeconds
         bookkeeperClientGetBookieInfoRetryIntervalSeconds bookkeeperClientHealthCheckEnabled
@@ -40,47 +41,49 @@ PULSAR_KEYS: Final = frozenset(
         brokerClientTlsTrustStorePassword brokerClientTlsTrustStoreType brokerClientTrustCertsFilePath
         brokerDeduplicationEntriesInterval brokerDeduplicationSnapshotFrequencyInSeconds
         brokerDeduplicationSnapshotIntervalSeconds brokerDeleteInactivePartitionedTopicMetadataEnabled
-        brokerEntryMetadataInterceptors brokerEntryPayloadProcessors brokerInterceptors brokerInterceptorsDirectory
-        brokerPublisherThrottlingTickTimeMillis
-        brokerServiceCompactionPhaseOneLoopTimeInSeconds brokerServicePurgeInactiveFrequencyInSeconds
-        brokerShutdownTimeoutMs cacheEvictionByMarkDeletedPosition
-        clientLibraryVersionCheckEnabled clusterMigrationAutoResourceCreation clusterMigrationCheckDurationSeconds
-        compactionServiceFactoryClassName configurationMetadataStoreUrl configurationMetadataSyncEventTopic
-        configurationStoreConfigPath configurationStoreServers createTopicToRemoteClusterForReplication
-        defaultNamespaceBundleSplitAlgorithm defaultNumberOfNamespaceBundles
-        delayedDeliveryFixedDelayDetectionLookahead delayedDeliveryMaxIndexesPerBucketSnapshotSegment
-        delayedDeliveryMaxNumBuckets delayedDeliveryMaxTimeStepPerBucketSnapshotSegmentSeconds
-        delayedDeliveryMinIndexCountPerBucket delayedDeliveryTrackerFactoryClassName disableHttpDebugMethods
+        brokerEntryMetadataInterceptors brokerEntryPayloadProcessors brokerInterceptors
+        brokerInterceptorsDirectory brokerPublisherThrottlingTickTimeMillis
+        brokerReplicationInactiveThresholdSeconds brokerServiceCompactionPhaseOneLoopTimeInSeconds
+        brokerServicePurgeInactiveFrequencyInSeconds brokerShutdownTimeoutMs cacheEvictionByExpectedReadCount
+        cacheEvictionByMarkDeletedPosition clientLibraryVersionCheckEnabled clusterMigrationAutoResourceCreation
+        clusterMigrationCheckDurationSeconds compactionServiceFactoryClassName configurationMetadataStoreUrl
+        configurationMetadataSyncEventTopic configurationStoreConfigPath configurationStoreServers
+        createTopicToRemoteClusterForReplication defaultNamespaceBundleSplitAlgorithm
+        defaultNumberOfNamespaceBundles delayedDeliveryFixedDelayDetectionLookahead
+        delayedDeliveryMaxIndexesPerBucketSnapshotSegment delayedDeliveryMaxNumBuckets
+        delayedDeliveryMaxTimeStepPerBucketSnapshotSegmentSeconds delayedDeliveryMinIndexCountPerBucket
+        delayedDeliveryTrackerFactoryClassName disableHttpDebugMethods
         dispatcherDispatchMessagesInSubscriptionThread dispatcherEntryFilterRescheduledMessageDelay
         dispatcherMaxReadBatchSize dispatcherMinReadBatchSize dispatcherPauseOnAckStatePersistentEnabled
         dispatcherReadFailureBackoffInitialTimeInMs dispatcherReadFailureBackoffMandatoryStopTimeInMs
         dispatcherReadFailureBackoffMaxTimeInMs dispatcherRetryBackoffInitialTimeInMs
         dispatcherRetryBackoffMaxTimeInMs dispatchRateLimiterFactoryClassName
         dispatchThrottlingForFilteredEntriesEnabled dispatchThrottlingRatePerReplicatorInByte
-        dispatchThrottlingRatePerReplicatorInMsg dispatchThrottlingRateRelativeToPublishRate enableBusyWait
-        enableNamespaceIsolationUpdateOnTime enablePackagesManagement enablePersistentTopics
-        enableReplicatedSubscriptions enableRunBookieAutoRecoveryTogether enableRunBookieTogether
-        entryFilterNames entryFiltersDirectory exposeBundlesMetricsInPrometheus
-        exposeConsumerLevelMetricsInPrometheus exposeManagedCursorMetricsInPrometheus
+        dispatchThrottlingRatePerReplicatorInMsg dispatchThrottlingRateRelativeToPublishRate
+        enableBrokerTopicListWatcher enableBusyWait enableNamespaceIsolationUpdateOnTime
+        enablePackagesManagement enablePersistentTopics enableReplicatedSubscriptions
+        enableRunBookieAutoRecoveryTogether enableRunBookieTogether entryFilterNames entryFiltersDirectory
+        exposeBundlesMetricsInPrometheus exposeConsumerLevelMetricsInPrometheus
+        exposeCustomTopicMetricLabelsEnabled exposeManagedCursorMetricsInPrometheus
         exposeManagedLedgerMetricsInPrometheus exposePreciseBacklogInPrometheus
         exposeProducerLevelMetricsInPrometheus exposePublisherStats exposeSubscriptionBacklogSizeInPrometheus
         exposeTopicLevelMetricsInPrometheus exposingBrokerEntryMetadataToClientEnabled failureDomainsEnabled
-        flowOrQpsDifferenceThresholdPercentage
-        functionsWorkerEnabled functionsWorkerEnablePackageManagement functionsWorkerServiceNarPackage
-        globalZookeeperServers haProxyProtocolEnabled healthCheckMetricsUpdateTimeInSeconds
-        httpMaxRequestSize httpRequestsFailOnUnknownPropertiesEnabled httpRequestsLimitEnabled
-        httpRequestsMaxPerSecond httpServerAcceptQueueSize httpServerGzipCompressionExcludedPaths
-        httpServerThreadPoolQueueSize inflightSaslContextExpiryMs
-        isDelayedDeliveryDeliverAtTimeStrict journalAdaptiveGroupWrites journalBufferedWritesThreshold
-        journalDirectories journalDirectory journalMaxBackups journalMaxGroupWaitMSec journalWriteData
-        jvmGCMetricsLoggerClassName keySharedUnblockingIntervalMs kinitCommand lazyCursorRecovery ledgerDirectories
-        loadBalancerAutoBundleSplitEnabled loadBalancerAutoUnloadSplitBundlesEnabled
-        loadBalancerAverageResourceUsageDifferenceThresholdPercentage loadBalancerAvgShedderHighThreshold
-        loadBalancerAvgShedderHitCountHighThreshold loadBalancerAvgShedderHitCountLowThreshold
-        loadBalancerAvgShedderLowThreshold loadBalancerBandwidthInResourceWeight
-        loadBalancerBandwidthOutResourceWeight loadBalancerBandwithInResourceWeight
-        loadBalancerBandwithOutResourceWeight loadBalancerBrokerComfortLoadLevelPercentage
-        loadBalancerBrokerLoadDataTTLInSeconds loadBalancerBrokerLoadTargetStd loadBalancerBrokerMaxTopics
+        flowOrQpsDifferenceThresholdPercentage functionsWorkerEnabled functionsWorkerEnablePackageManagement
+        functionsWorkerServiceNarPackage globalZookeeperServers haProxyProtocolEnabled
+        healthCheckMetricsUpdateTimeInSeconds httpMaxRequestSize httpRequestsFailOnUnknownPropertiesEnabled
+        httpRequestsLimitEnabled httpRequestsMaxPerSecond httpServerAcceptQueueSize
+        httpServerGzipCompressionExcludedPaths httpServerIdleTimeout httpServerThreadPoolQueueSize
+        inflightSaslContextExpiryMs isDelayedDeliveryDeliverAtTimeStrict journalAdaptiveGroupWrites
+        journalBufferedWritesThreshold journalDirectories journalDirectory journalMaxBackups
+        journalMaxGroupWaitMSec journalWriteData jvmGCMetricsLoggerClassName keySharedUnblockingIntervalMs
+        kinitCommand lazyCursorRecovery ledgerDirectories loadBalancerAutoBundleSplitEnabled
+        loadBalancerAutoUnloadSplitBundlesEnabled loadBalancerAverageResourceUsageDifferenceThresholdPercentage
+        loadBalancerAvgShedderHighThreshold loadBalancerAvgShedderHitCountHighThreshold
+        loadBalancerAvgShedderHitCountLowThreshold loadBalancerAvgShedderLowThreshold
+        loadBalancerBandwidthInResourceWeight loadBalancerBandwidthOutResourceWeight
+        loadBalancerBandwithInResourceWeight loadBalancerBandwithOutResourceWeight
+        loadBalancerBrokerComfortLoadLevelPercentage loadBalancerBrokerLoadDataTTLInSeconds
+        loadBalancerBrokerLoadTargetStd loadBalancerBrokerMaxTopics
         loadBalancerBrokerOverloadedThresholdPercentage loadBalancerBrokerThresholdShedderPercentage
         loadBalancerBrokerUnderloadedThresholdPercentage loadBalancerBundleUnloadMinThroughputThreshold
         loadBalancerCPUResourceWeight loadBalancerDebugModeEnabled loadBalancerDirectMemoryResourceWeight
@@ -89,29 +92,35 @@ PULSAR_KEYS: Final = frozenset(
         loadBalancerLoadPlacementStrategy loadBalancerLoadSheddingStrategy
         loadBalancerMaxNumberOfBrokerSheddingPerCycle loadBalancerMaxNumberOfBundlesInBundleLoadReport
         loadBalancerMaxNumberOfBundlesToSplitPerCycle loadBalancerMemoryResourceWeight
-        loadBalancerMsgRateDifferenceShedderThreshold loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold
-        loadBalancerMultiPhaseBundleUnload loadBalancerNamespaceBundleMaxBandwidthMbytes
-        loadBalancerNamespaceBundleMaxMsgRate loadBalancerNamespaceBundleMaxSessions
-        loadBalancerNamespaceBundleMaxTopics loadBalancerNamespaceBundleSplitConditionHitCountThreshold
-        loadBalancerNamespaceMaximumBundles loadBalancerOverrideBrokerNicSpeedGbps loadBalancerPlacementStrategy
+        loadBalancerMsgRateDifferenceShedderThreshold
+        loadBalancerMsgThroughputMultiplierDifferenceShedderThreshold loadBalancerMultiPhaseBundleUnload
+        loadBalancerNamespaceBundleMaxBandwidthMbytes loadBalancerNamespaceBundleMaxMsgRate
+        loadBalancerNamespaceBundleMaxSessions loadBalancerNamespaceBundleMaxTopics
+        loadBalancerNamespaceBundleSplitConditionHitCountThreshold loadBalancerNamespaceMaximumBundles
+        loadBalancerOverrideBrokerNics loadBalancerOverrideBrokerNicSpeedGbps loadBalancerPlacementStrategy
         loadBalancerReportUpdateMaxIntervalMinutes loadBalancerReportUpdateMinIntervalMillis
         loadBalancerReportUpdateThresholdPercentage loadBalancerResourceQuotaUpdateIntervalMinutes
         loadBalancerServiceUnitStateMaxConcurrentOverrides loadBalancerServiceUnitStateMonitorIntervalInSeconds
         loadBalancerServiceUnitStateTombstoneDelayTimeInSeconds loadBalancerServiceUnitTableViewSyncer
         loadBalancerSheddingBundlesWithPoliciesEnabled loadBalancerSheddingConditionHitCountThreshold
-        loadBalancerSheddingEnabled loadBalancerSheddingGracePeriodMinutes loadBalancerSheddingIntervalMinutes
+        loadBalancerSheddingEnabled loadBalancerSheddingExcludedNamespaces
+        loadBalancerSheddingGracePeriodMinutes loadBalancerSheddingIntervalMinutes
         loadBalancerSplitIntervalMinutes loadBalancerTransferEnabled loadBalanceSheddingDelayInSeconds
         loadManagerClassName loadManagerServiceUnitStateTableViewClassName lookupPropertyPrefix
-        lowerBoundarySheddingEnabled managedCursorInfoCompressionThresholdInBytes managedCursorInfoCompressionType
-        managedLedgerAddEntryTimeoutSeconds managedLedgerCacheCopyEntries managedLedgerCacheEvictionFrequency
+        lowerBoundarySheddingEnabled managedCursorInfoCompressionThresholdInBytes
+        managedCursorInfoCompressionType managedLedgerAddEntryTimeoutSeconds managedLedgerCacheCopyEntries
+        managedLedgerCacheEvictionExtendTTLOfEntriesWithRemainingExpectedReadsMaxTimes
+        managedLedgerCacheEvictionExtendTTLOfRecentlyAccessed managedLedgerCacheEvictionFrequency
         managedLedgerCacheEvictionIntervalMs managedLedgerCacheEvictionTimeThresholdMillis
-        managedLedgerCacheEvictionWatermark managedLedgerCursorMaxEntriesPerLedger
-        managedLedgerCursorPositionFlushSeconds
+        managedLedgerCacheEvictionWatermark
+        managedLedgerContinueCachingAddedEntriesAfterLastActiveCursorLeavesMillis
+        managedLedgerCursorMaxEntriesPerLedger managedLedgerCursorPositionFlushSeconds
         managedLedgerCursorResetLedgerCloseTimestampMaxClockSkewMillis managedLedgerCursorRolloverTimeInSeconds
         managedLedgerDataReadPriority managedLedgerDefaultAckQuorum managedLedgerDefaultEnsembleSize
-        managedLedgerDefaultMarkDeleteRateLimit managedLedgerDefaultWriteQuorum managedLedgerDigestType
-        managedLedgerForceRecovery managedLedgerInactiveOffloadedLedgerEvictionTimeSeconds
-        managedLedgerInfoCompressionThresholdInBytes managedLedgerInfoCompressionType managedLedgerMaxAckQuorum
+        managedLedgerDefaultMarkDeleteRateLimit managedLedgerDefaultWriteQuorum
+        managedLedgerDeleteMaxConcurrentRequests managedLedgerDigestType managedLedgerForceRecovery
+        managedLedgerInactiveOffloadedLedgerEvictionTimeSeconds managedLedgerInfoCompressionThresholdInBytes
+        managedLedgerInfoCompressionType managedLedgerMaxAckQuorum
         managedLedgerMaxBacklogBetweenCursorsForCaching managedLedgerMaxBatchDeletedIndexToPersist
         managedLedgerMaxEnsembleSize managedLedgerMaxReadsInFlightPermitsAcquireQueueSize
         managedLedgerMaxReadsInFlightPermitsAcquireTimeoutMillis managedLedgerMaxReadsInFlightSizeInMB
@@ -121,47 +130,52 @@ PULSAR_KEYS: Final = frozenset(
         managedLedgerMinimumBacklogEntriesForCaching managedLedgerNewEntriesCheckDelayInMillis
         managedLedgerNumSchedulerThreads managedLedgerOffloadAutoTriggerSizeThresholdBytes
         managedLedgerOffloadDeletionLagMs managedLedgerOffloadDriver managedLedgerOffloadMaxThreads
-        managedLedgerOffloadPrefetchRounds managedLedgerOffloadReadThreads managedLedgerOffloadThresholdInSeconds
-        managedLedgerPassword managedLedgerPersistIndividualAckAsLongArray
-        managedLedgerPrometheusStatsLatencyRolloverSeconds managedLedgerReadEntryTimeoutSeconds
-        managedLedgerStatsPeriodSeconds managedLedgerStorageClassName managedLedgerTraceTaskExecution
-        managedLedgerUnackedRangesOpenCacheSetEnabled maxConcurrentHttpRequests
+        managedLedgerOffloadPrefetchRounds managedLedgerOffloadReadThreads
+        managedLedgerOffloadThresholdInSeconds managedLedgerPassword
+        managedLedgerPersistIndividualAckAsLongArray managedLedgerPrometheusStatsLatencyRolloverSeconds
+        managedLedgerReadEntryTimeoutSeconds managedLedgerStatsPeriodSeconds managedLedgerStorageClassName
+        managedLedgerTraceTaskExecution managedLedgerUnackedRangesOpenCacheSetEnabled maxConcurrentHttpRequests
         maxConcurrentLookupRequest maxConcurrentNonPersistentMessagePerConnection maxConcurrentTopicLoadRequest
         maxConsumerMetadataSize maxHttpServerConnections maxInflightSaslContext maxNamespacesPerTenant
-        maxSecondsToClearTopicNameCache maxTenants maxUnloadBundleNumPerShedding maxUnloadPercentage
-        messageExpiryCheckIntervalInMinutes messagingProtocols metadataStoreAllowReadOnlyOperations
-        metadataStoreBatchingEnabled metadataStoreBatchingMaxDelayMillis metadataStoreBatchingMaxOperations
-        metadataStoreBatchingMaxSizeKb metadataStoreCacheExpirySeconds metadataStoreConfigPath
-        metadataStoreOperationTimeoutSeconds metadataStoreSessionTimeoutMillis metadataStoreUrl
-        metadataSyncEventTopic metricsBufferResponse metricsServletTimeoutMs minUnloadMessage
-        minUnloadMessageThroughput namespaceBundleUnloadingTimeoutMs narExtractionDirectory nettyMaxFrameSizeBytes
-        numAcceptorThreads numCacheExecutorThreadPoolSize numExecutorThreadPoolSize numHttpServerThreads
-        numIOThreads numOrderedExecutorThreads numTransactionReplayThreadPoolSize
-        numWorkerThreadsForNonPersistentTopic offloadersDirectory openIDCacheSize
-        packagesManagementLedgerRootPath
-        packagesManagementStorageProvider packagesReplicas persistentUnackedRangesWithMultipleEntriesEnabled
-        preciseDispatcherFlowControl preciseTimeBasedBacklogQuotaCheck preciseTopicPublishRateLimiterEnable
-        preferLaterVersions protocolHandlerDirectory pulsarChannelPauseReceivingCooldownMs
+        maxSecondsToClearTopicNameCache maxTenants maxTopicListInFlightDirectMemSizeMB
+        maxTopicListInFlightDirectMemSizePermitsAcquireQueueSize
+        maxTopicListInFlightDirectMemSizePermitsAcquireTimeoutMillis maxTopicListInFlightHeapMemSizeMB
+        maxTopicListInFlightHeapMemSizePermitsAcquireQueueSize
+        maxTopicListInFlightHeapMemSizePermitsAcquireTimeoutMillis maxUnloadBundleNumPerShedding
+        maxUnloadPercentage messageExpiryCheckIntervalInMinutes messagingProtocols
+        metadataStoreAllowReadOnlyOperations metadataStoreBatchingEnabled metadataStoreBatchingMaxDelayMillis
+        metadataStoreBatchingMaxOperations metadataStoreBatchingMaxSizeKb metadataStoreCacheExpirySeconds
+        metadataStoreConfigPath metadataStoreOperationTimeoutSeconds metadataStoreSerDesThreads
+        metadataStoreSessionTimeoutMillis metadataStoreUrl metadataSyncEventTopic metricsBufferResponse
+        metricsServletTimeoutMs minUnloadMessage minUnloadMessageThroughput namespaceBundleUnloadingTimeoutMs
+        narExtractionDirectory nettyMaxFrameSizeBytes numAcceptorThreads numCacheExecutorThreadPoolSize
+        numExecutorThreadPoolSize numHttpServerThreads numIOThreads numOrderedExecutorThreads
+        numTransactionReplayThreadPoolSize numWorkerThreadsForNonPersistentTopic offloadersDirectory
+        openIDCacheSize packagesManagementLedgerRootPath packagesManagementStorageProvider packagesReplicas
+        persistentUnackedRangesWithMultipleEntriesEnabled preciseDispatcherFlowControl
+        preciseTimeBasedBacklogQuotaCheck preciseTopicPublishRateLimiterEnable preferLaterVersions
+        protocolHandlerDirectory pulsarChannelPauseReceivingCooldownMs
         pulsarChannelPauseReceivingCooldownRateLimitPeriodMs pulsarChannelPauseReceivingCooldownRateLimitPermits
         pulsarChannelPauseReceivingRequestsIfUnwritable pulsarChannelWriteBufferHighWaterMark
-        pulsarChannelWriteBufferLowWaterMark replicatedSubscriptionsSnapshotFrequencyMillis
-        replicatedSubscriptionsSnapshotMaxCachedPerSubscription replicatedSubscriptionsSnapshotTimeoutSeconds
-        replicationConnectionsPerBroker replicationMetricsEnabled replicationPolicyCheckDurationSeconds
-        replicationProducerQueueSize replicationStartAt replicationTlsEnabled replicatorPrefix
-        resourceUsageTransportClassName resourceUsageTransportPublishIntervalInSecs saslJaasClientAllowedIds
-        saslJaasServerRoleTokenSignerSecretPath saslJaasServerSectionName schemaLedgerForceRecovery
-        schemaRegistryCompatibilityCheckers schemaRegistryStorageClassName skipBrokerShutdownOnOOM
-        splitTopicAndPartitionLabelInPrometheus sslFactoryPlugin sslFactoryPluginParams
-        statsUpdateInitialDelayInSecs statusFilePath strictBookieAffinityEnabled strictlyVerifySubscriptionName
-        strictTopicNameEnabled subscriptionBacklogScanMaxEntries subscriptionBacklogScanMaxTimeMs
-        subscriptionExpiryCheckIntervalInMinutes subscriptionRedeliveryTrackerEnabled
-        subscriptionSharedUseClassicPersistentImplementation supportedNamespaceBundleSplitAlgorithms
-        systemTopicEnabled systemTopicSchemaCompatibilityStrategy tlsEnabled tlsEnabledWithKeyStore
-        tlsHostnameVerificationEnabled tlsKeyStore tlsKeyStorePassword tlsKeyStoreType tlsProvider
-        tlsTrustStore tlsTrustStorePassword tlsTrustStoreType
-        topicBundleAssignmentStrategy
-        topicFactoryClassName topicFencingTimeoutSeconds topicLevelPoliciesEnabled topicLoadTimeoutSeconds
-        topicNameCacheMaxCapacity topicOrderedExecutorThreadNum topicPoliciesServiceClassName
+        pulsarChannelWriteBufferLowWaterMark pulsarResourcesExtendedClassName
+        replicatedSubscriptionsSnapshotFrequencyMillis replicatedSubscriptionsSnapshotMaxCachedPerSubscription
+        replicatedSubscriptionsSnapshotTimeoutSeconds replicationConnectionsPerBroker replicationMetricsEnabled
+        replicationPolicyCheckDurationSeconds replicationProducerQueueSize replicationStartAt
+        replicationTlsEnabled replicatorPrefix resourceUsageTransportClassName
+        resourceUsageTransportPublishIntervalInSecs saslJaasClientAllowedIds
+        saslJaasServerRoleTokenSignerSecretPath saslJaasServerSectionName schemaJsonAllowLegacyJacksonFormat
+        schemaLedgerForceRecovery schemaRegistryCompatibilityCheckers schemaRegistryStorageClassName
+        skipBrokerShutdownOnOOM splitTopicAndPartitionLabelInPrometheus sslFactoryPlugin sslFactoryPluginParams
+        statsUpdateInitialDelayInSecs statusFilePath strictAuthMethod strictBookieAffinityEnabled
+        strictlyVerifySubscriptionName strictTopicNameEnabled subscriptionBacklogScanMaxEntries
+        subscriptionBacklogScanMaxTimeMs subscriptionExpiryCheckIntervalInMinutes
+        subscriptionRedeliveryTrackerEnabled subscriptionSharedUseClassicPersistentImplementation
+        supportedNamespaceBundleSplitAlgorithms systemTopicEnabled systemTopicSchemaCompatibilityStrategy
+        tlsEnabled tlsEnabledWithKeyStore tlsHostnameVerificationEnabled tlsKeyStore tlsKeyStorePassword
+        tlsKeyStoreType tlsProvider tlsTrustStore tlsTrustStorePassword tlsTrustStoreType
+        topicBundleAssignmentStrategy topicFactoryClassName topicFencingTimeoutSeconds topicLevelPoliciesEnabled
+        topicLoadTimeoutSeconds topicNameCacheMaxCapacity topicOrderedExecutorThreadNum
+        topicPoliciesCacheInitTimeoutSeconds topicPoliciesServiceClassName topicPolicyListenerReplayEnabled
         topicPublisherThrottlingTickTimeMillis topicsPatternRegexImplementation
         transactionBufferClientMaxConcurrentRequests transactionBufferClientOperationTimeoutInMills
         transactionBufferProviderClassName transactionBufferSegmentedSnapshotEnabled
@@ -171,13 +185,13 @@ PULSAR_KEYS: Final = frozenset(
         transactionLogBatchedWriteMaxSize transactionMetadataStoreProviderClassName
         transactionPendingAckBatchedWriteEnabled transactionPendingAckBatchedWriteMaxDelayInMillis
         transactionPendingAckBatchedWriteMaxRecords transactionPendingAckBatchedWriteMaxSize
-        transactionPendingAckLogIndexMinLag transactionPendingAckStoreProviderClassName triggerOffloadOnTopicLoad
-        unblockStuckSubscriptionEnabled useSeparateThreadPoolForProtocolHandlers webServiceHaProxyProtocolEnabled
-        webServiceLogDetailedAddresses webServiceTlsProvider webServiceTrustXForwardedFor
-        webSocketConnectionsPerBroker webSocketNumIoThreads webSocketNumServiceThreads
-        webSocketPulsarClientMemoryLimitInMB
-        zooKeeperAllowReadOnlyOperations zooKeeperCacheExpirySeconds zooKeeperOperationTimeoutSeconds
-        zookeeperServers zookeeperSessionExpiredPolicy zooKeeperSessionTimeoutMillis
+        transactionPendingAckLogIndexMinLag transactionPendingAckStoreProviderClassName
+        triggerOffloadOnTopicLoad unblockStuckSubscriptionEnabled useSeparateThreadPoolForProtocolHandlers
+        webServiceHaProxyProtocolEnabled webServiceLogDetailedAddresses webServiceTlsProvider
+        webServiceTrustXForwardedFor webSocketConnectionsPerBroker webSocketNumIoThreads
+        webSocketNumServiceThreads webSocketPulsarClientMemoryLimitInMB zooKeeperAllowReadOnlyOperations
+        zooKeeperCacheExpirySeconds zooKeeperOperationTimeoutSeconds zookeeperServers
+        zookeeperSessionExpiredPolicy zooKeeperSessionTimeoutMillis
         """,
     )
 )

@@ -126,6 +126,11 @@ def metadata_of(buffer: bytes, start: int, end: int) -> MessageMetadata:
     return metadata
 
 
+def payload_bytes_of(buffer: bytes, start: int, end: int) -> int:
+    """Returns the size of a stored entry's payload. CorruptMessage when its metadata have no end in it."""
+    return end - _sized(buffer, _skip_checksum(buffer, start, end), end, "metadata")
+
+
 def publish_time_of(buffer: bytes, start: int, end: int) -> int:
     """Returns the publish time in ms of a stored entry, without reading the rest of it; CorruptMessage when it has
     none.

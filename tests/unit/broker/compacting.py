@@ -15,7 +15,7 @@ from tests.unit.broker.world import TOPIC, Client, World, positions_of
 _LARGEST_BATCH = 5
 
 
-def keyed(key: str | None, value: str = "", **fields: Any) -> bytes:
+def keyed(key: str | None, value: str = "v", **fields: Any) -> bytes:
     """An entry of one message; with `fields` of its metadata."""
     metadata = MessageMetadata(producer_name="p", sequence_id=0, publish_time=1, **fields)
     if key is not None:

@@ -120,7 +120,7 @@ def expected_of(entries: list[bytes], keep_null_keys: bool) -> tuple[Contents, i
         if opened is None:
             messages += max(1, metadata.num_messages_in_batch)
             if metadata.HasField("partition_key"):
-                is_tombstone = metadata.HasField("uncompressed_size") and not metadata.uncompressed_size
+                is_tombstone = not parse_entry(entry).payload
                 last[metadata.partition_key.encode()] = None if is_tombstone else (entry_id, WHOLE)
             elif keep_null_keys or metadata.encryption_keys:
                 kept.add((entry_id, WHOLE))
