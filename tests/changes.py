@@ -31,7 +31,9 @@ EMPTY_IS_TOMBSTONE = Change("CMP-C1", ours=True)
 MISSING_NAMESPACE = Change("ADM-64", ours=True)
 """Clearing the backlog of a namespace that does not exist is 404."""
 EMPTY_IS_200 = Change("ADM-50")
-"""Policies that are not set are answered 200 with no content, not 204."""
+"""Bookie affinity that is not set is answered 200 with no content, not 204."""
+OF_GROUPS = Change("ADM-57")
+"""Groups of namespaces that are not set are answered 200 with no content, and an empty one has another text."""
 QUOTA_OF_ANY_BUNDLE = Change("ADM-6")
 """Resource quotas of namespaces that do not exist are those of the default."""
 HEALTH_OF_ANY_TOPIC = Change("ADM-7")

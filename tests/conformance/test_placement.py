@@ -153,14 +153,15 @@ def test_brokers_of_isolation_policies(broker: Broker) -> None:
 def test_anti_affinity_groups(broker: Broker) -> None:
     # covers ADM-57
     group, tenants = fresh("g"), [fresh("t"), fresh("u")]
-    unset = (200 if broker.has(changes.EMPTY_IS_200) else 204, "")
+    noun = "Anti-affinity group" if broker.has(changes.OF_GROUPS) else "antiAffinityGroup"
+    unset = (200 if broker.has(changes.OF_GROUPS) else 204, "")
     for tenant in tenants:
         body = {"allowedClusters": ["standalone"], "adminRoles": []}
         assert broker.rest("PUT", f"/admin/v2/tenants/{tenant}", body)[0] == 204
         assert broker.rest("PUT", f"/admin/v2/namespaces/{tenant}/n")[0] == 204
         path = f"/admin/v2/namespaces/{tenant}/n/antiAffinity"
         assert broker.rest("GET", path) == unset
-        assert reason(broker.rest("POST", path)) == (412, "antiAffinityGroup can't be empty")
+        assert reason(broker.rest("POST", path)) == (412, f"{noun} can't be empty")
         as_admin_sends_it = {"Content-Type": "application/json"}
         request = Request(f"{broker.admin_url}{path}", group.encode(), as_admin_sends_it, method="POST")
         with urlopen(request, timeout=30) as answer:
