@@ -53,8 +53,7 @@ test-apache-pulsar:  ## the conformance and Spark suites on a real Apache Pulsar
 	@.ci/setup maven
 	$(BIN)/python -m pytest -m "not long" -n 3 --dist loadfile --no-loadscope-reorder $(if $(filter tests,$(TESTS)),$(SUITES_OF_APACHE_PULSAR),$(TESTS)) --broker=apache-pulsar
 
-test-clients: export APACHE_PULSAR_VERSION := $(VERSION)
-test-clients:  ## Apache's own pulsar-admin, Go and Java clients on our broker and on a real Apache Pulsar (VERSION=4.2.4)
+test-clients:  ## Apache's own pulsar-admin, Go and Java clients on our broker and on a real Apache Pulsar
 	@.ci/setup maven go
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/clients
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/clients --broker=apache-pulsar

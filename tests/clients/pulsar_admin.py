@@ -1,4 +1,4 @@
-"""Apache's own `pulsar-admin` of this run's version, unmodified: many commands in one Java process, by its shell."""
+"""Apache's own `pulsar-admin` 4.0.8, unmodified: many commands in one Java process, by the shell that it comes with."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.apache_pulsar.start import CACHE, chosen_version, resolved_class_path
+from tests.apache_pulsar.start import CACHE, VERSIONS, resolved_class_path
 
 HERE = Path(__file__).resolve().parent
 TIMEOUT_S = 240
@@ -30,7 +30,7 @@ def run(admin_url: str, commands: Iterable[str], scratch: Path, more: str = "") 
     conf, script = scratch / "client.conf", scratch / "commands"
     conf.write_text(f"webServiceUrl={admin_url}\n{more}")
     script.write_text("".join(f"admin {command}\n" for command in commands))
-    remembered_in = CACHE / f"{chosen_version()}-client-tools.classpath"
+    remembered_in = CACHE / f"{VERSIONS[0]}-client-tools.classpath"
     tools = resolved_class_path("the command line tools of Apache Pulsar", HERE / "pom.xml", remembered_in)
     java = ["java", "-XX:TieredStopAtLevel=1", f"-Duser.home={scratch}", "-classpath", tools]
     shell = ["org.apache.pulsar.shell.PulsarShell", "--config", str(conf), "--filename", str(script), "--no-progress"]
