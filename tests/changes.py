@@ -1,7 +1,7 @@
 """Changes between Apache Pulsar 4.0.8 and newer versions that tests see: one table, by rule of docs/rules.md.
 
-Our broker follows 4.0.8, unless a newer version mended a fault of it: then it follows that one (`ours`). A test asks
-the broker for what holds there: `404 if broker.has(changes.NO_FIRST_PATHS) else 200`. The row of each rule names the
+Our broker follows 4.0.8, unless a newer version mended a fault of it: then it follows that one (`ours`). A test
+checks what the broker has: `404 if broker.has(changes.NO_FIRST_PATHS) else 200`. The row of each rule names the
 version and the change; `tests/architecture/test_rules.py` proves that it does.
 """
 
