@@ -174,7 +174,7 @@ def _read_pkcs12(data: bytes, password: str) -> Contents:
 
     store = pkcs12.load_pkcs12(data, password.encode() if password else None)
     der = serialization.Encoding.DER
-    others = tuple(each.certificate.public_bytes(der) for each in store.additional_certs)
+    others = tuple(certificate.certificate.public_bytes(der) for certificate in store.additional_certs)
     if store.key is None or store.cert is None:
         return Contents(others if store.cert is None else (store.cert.certificate.public_bytes(der), *others), ())
     key = store.key.private_bytes(der, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())

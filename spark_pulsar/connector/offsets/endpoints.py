@@ -38,12 +38,12 @@ def starting_positions(
     unnamed = _retry_letters_unnamed(topics, options, start) if isinstance(start, Mapping) else []
     named = [topic for topic in topics if topic not in unnamed]
     if options.starting_time is not None:
-        found = _at_time(client, named, options.starting_time, "startingTime")
+        positions = _at_time(client, named, options.starting_time, "startingTime")
         if options.starting_offsets_by_timestamp_strategy == ERROR:
-            _check_later_messages(client, found)
+            _check_later_messages(client, positions)
     else:
-        found = _resolve(client, named, options.starting_offsets or default, "startingOffsets", default)
-    return found | dict.fromkeys(unnamed, EARLIEST)
+        positions = _resolve(client, named, options.starting_offsets or default, "startingOffsets", default)
+    return positions | dict.fromkeys(unnamed, EARLIEST)
 
 
 def _retry_letters_unnamed(topics: Sequence[str], options: Options, named: Collection[str]) -> list[str]:
@@ -80,12 +80,12 @@ def _at_time(client: PulsarClient, topics: Sequence[str], time: Time, option: st
         times = time
     else:
         times = dict.fromkeys(topics, time)
-    found: dict[str, ReadPosition] = {}
+    by_topic: dict[str, ReadPosition] = {}
     for publish_time_ms in set(times.values()):
         at_once = [topic for topic in topics if times[topic] == publish_time_ms]
         positions = client.positions_at_time(at_once, publish_time_ms)
-        found.update((topic, ReadPosition.of(position)) for topic, position in positions.items())
-    return found
+        by_topic.update((topic, ReadPosition.of(position)) for topic, position in positions.items())
+    return by_topic
 
 
 def _check_later_messages(client: PulsarClient, starts: Mapping[str, ReadPosition]) -> None:

@@ -45,11 +45,11 @@ def parse_options(raw: Mapping[str, str]) -> Options:
     values = _values_by_name(raw)
     service_url = read_service_url(values)
     security = read_security(values, service_url)
-    found = {field: read(values, row.name, row.read, row.value) for field, row in BY_FIELD.items()}
+    parsed = {field: read(values, row.name, row.read, row.value) for field, row in BY_FIELD.items()}
     return Options(
         service_url=service_url,
         security=security,
-        **found | _other_defaults(found, values),
+        **parsed | _other_defaults(parsed, values),
         given=frozenset(values),
         lenient={name: values.spelling(name) for name in (values.lenient | OF_STREAMNATIVE) & values.keys()},
         without_effect=values.without_effect,
@@ -69,14 +69,14 @@ def report_without_effect(options: Options) -> None:
         LOG.warning("%s", line)
 
 
-def _other_defaults(found: Mapping[str, Any], values: Mapping[str, str]) -> dict[str, Any]:
-    """Returns the defaults that depend on other options, of what is not given."""
+def _other_defaults(parsed: Mapping[str, Any], values: Mapping[str, str]) -> dict[str, Any]:
+    """Returns the defaults, of options that are not given, that depend on others."""
     other: dict[str, Any] = {}
-    if found["subscription_name"] is None:
-        other["subscription_name"] = found["predefined_subscription"]
+    if parsed["subscription_name"] is None:
+        other["subscription_name"] = parsed["predefined_subscription"]
     if {"minPartitions", "maxRecordsPerPartition"} & values.keys():
         other["small_batch_max_messages"] = 0
-    if found["delivery_guarantee"] != AT_LEAST_ONCE:
+    if parsed["delivery_guarantee"] != AT_LEAST_ONCE:
         other |= {"batching_max_messages": 10_000, "batching_max_bytes": 1024 * 1024}
     return {field: value for field, value in other.items() if BY_FIELD[field].name not in values}
 
