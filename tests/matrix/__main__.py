@@ -26,6 +26,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.apache_pulsar.start import VERSIONS as APACHE_PULSARS
 from tests.matrix.table import VERSIONS, table_line, write_table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,6 +69,10 @@ ROWS = (
     Row("spark-4.1", "3.11", "all", ("pyspark==4.1.*", *_OLDEST), _SPARK_SUITE),
     Row("spark-4.2", "3.11", "all", ("pyspark==4.2.*",), _SPARK_SUITE),
     Row("spark-4.3", "3.11", "all", ("pyspark==4.3.*",), _SPARK_SUITE),
+    *(
+        Row(f"pulsar-{version}", "3.11", "all", ("pyspark==4.3.*",), ("tests/security", *_SPARK_SUITE), version)
+        for version in APACHE_PULSARS
+    ),
     Row("spark-4.0-short", "3.11", "all", ("pyspark==4.0.*", *_OLDEST), _SHORT),
     Row("spark-4.1-short", "3.11", "all", ("pyspark==4.1.*", *_OLDEST), _SHORT),
 )
