@@ -169,7 +169,7 @@ class Flows(AbstractContextManager["Flows"]):
         (SPARK-2), as often as there is one more."""
         writer = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True)
         planned = -1
-        while planned < (planned := len(list(Path(checkpoint, "offsets").glob("[0-9]*")))):
+        while planned < (planned := len(list(Path(checkpoint).glob("[co]*s/[0-9]*")))):  # of commits and offsets
             assert self.start(writer).awaitTermination(180)
             if SPARK >= (4, 2):
                 break

@@ -32,11 +32,22 @@ def new_topic(flows: Flows, namespace: str, name: str = "sink", partitions: int 
 
 def begin(flows: Flows, frame: DataFrame, checkpoint: str, topic: str | None, options: Mapping[str, Any]) -> Any:
     """Starts to write all that there is as a stream; `topic` is None for rows that name theirs."""
+    return flows.start(
+        _writer(flows, frame, topic, options).option("checkpointLocation", checkpoint).trigger(availableNow=True)
+    )
+
+
+def write_all(flows: Flows, frame: DataFrame, checkpoint: str, topic: str | None, options: Mapping[str, Any]) -> None:
+    """Writes all that there is as a stream, in as many runs as this Spark needs (SPARK-2)."""
+    flows.run(_writer(flows, frame, topic, options), checkpoint)
+
+
+def _writer(flows: Flows, frame: DataFrame, topic: str | None, options: Mapping[str, Any]) -> Any:
     writer = frame.writeStream.format("pulsar").option("service.url", flows.broker.service_url)
     writer = writer if topic is None else writer.option("topic", topic)
     for name, value in options.items():
         writer = writer.option(name, value)
-    return flows.start(writer.option("checkpointLocation", checkpoint).trigger(availableNow=True))
+    return writer
 
 
 def in_foreach_batch(
@@ -49,8 +60,7 @@ def in_foreach_batch(
             for name in names:
                 flows.write(batch, topic, **options, **({"producerName": name} if name else {}))
 
-        writer = frame.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
-        assert flows.start(writer.trigger(availableNow=True)).awaitTermination(180)
+        flows.run(frame.writeStream.foreachBatch(write), checkpoint)
 
     return run
 

@@ -10,7 +10,7 @@ from pyspark.errors import AnalysisException, PythonException, StreamingQueryExc
 from pyspark.sql import DataFrame
 
 from tests.spark.flows import BATCHED, Flows, texts
-from tests.spark.once import begin, counted, in_foreach_batch, lose_last, new_topic, uncommit
+from tests.spark.once import counted, in_foreach_batch, lose_last, new_topic, uncommit, write_all
 
 NAMESPACE = "public/once"
 ONCE = {"deliveryGuarantee": "effectively-once"}
@@ -23,7 +23,7 @@ def sink_topic(flows: Flows, partitions: int = 0) -> str:
 
 def copy(flows: Flows, frame: DataFrame, topic: str, checkpoint: str, **options: Any) -> None:
     """Writes all that there is as a stream."""
-    assert begin(flows, frame, checkpoint, topic, ONCE | options).awaitTermination(180)
+    write_all(flows, frame, checkpoint, topic, ONCE | options)
 
 
 @pytest.mark.versions

@@ -304,8 +304,7 @@ def test_from_topic_to_topic_as_a_stream(flows: Flows) -> None:
 
     def run() -> None:
         writer = frame.writeStream.format("pulsar").option("service.url", flows.broker.service_url)
-        writer = writer.option("topic", target).option("checkpointLocation", checkpoint).queryName("copy")
-        assert flows.start(writer.trigger(availableNow=True)).awaitTermination(120)
+        flows.run(writer.option("topic", target).queryName("copy"), checkpoint)
 
     run()
     flows.send(source, texts(5, 25), {"partition_key": "k"})

@@ -54,7 +54,7 @@ def begin(flows: Flows, frame: DataFrame, checkpoint: str, topic: str | None = N
 
 def copy(flows: Flows, frame: DataFrame, checkpoint: str, topic: str | None = None, **options: Any) -> None:
     """Writes all that there is as a stream."""
-    assert begin(flows, frame, checkpoint, topic, **options).awaitTermination(180)
+    once.write_all(flows, frame, checkpoint, topic, TRANSACTIONAL | options)
 
 
 def rows_of(payloads: Sequence[str]) -> Iterator[pa.RecordBatch]:
