@@ -22,6 +22,7 @@ from spark_pulsar.connector.schemas.decoding.messages import MessageDecoder
 from spark_pulsar.connector.schemas.definition import Definition
 from spark_pulsar.connector.schemas.deriving.avro_definition import derive_record
 from spark_pulsar.connector.schemas.deriving.row_schema import derive_row_schema
+from spark_pulsar.connector.schemas.evolution import Evolution
 from spark_pulsar.connector.schemas.types.columns import value_columns
 from spark_pulsar.model.schemas import Schema, SchemaType
 
@@ -68,18 +69,28 @@ def rate(decode: Callable[[], Any], rounds: int) -> float:
     return ROWS / best
 
 
-def measure(kind: SchemaType, data: bytes, payloads: list[bytes], rounds: int) -> float:
+RESCUE = Evolution("topic", "rescue", True, lambda: None)
+
+
+def measure(
+    kind: SchemaType, data: bytes, payloads: list[bytes], rounds: int, evolution: Evolution | None = None
+) -> float:
     """Rows a second that a task decodes."""
     definition = Definition(Schema(kind, data))
     batches = [pa.array(payloads[i : i + BATCH], pa.binary()) for i in range(0, ROWS, BATCH)]
     versions = pa.array([-1] * BATCH, pa.int64())
-    decoder = MessageDecoder(definition, value_columns(definition), lambda _: None)
+    decoder = MessageDecoder(definition, value_columns(definition), lambda _: None, evolution=evolution)
 
     def all_of_them() -> None:
         for batch in batches:
             assert not decoder.decode(batch, None, versions).errors
 
     return rate(all_of_them, rounds)
+
+
+def with_new_field(texts: list[bytes]) -> list[bytes]:
+    """Returns objects of which every tenth has a field that the schema does not name."""
+    return [text if i % 10 else text[:-1] + b', "gate": "A1"}' for i, text in enumerate(texts)]
 
 
 def encoding(rounds: int) -> dict[str, float]:
@@ -127,6 +138,14 @@ def main() -> None:
     )
     for kind, definition, payloads in cases:
         print(f"{kind.name:>10}: {measure(kind, definition, payloads, given.rounds):>14,.0f} rows/s of one core")
+    rescued = (
+        (SchemaType.AVRO, avro, ""),
+        (SchemaType.JSON, texts, ""),
+        (SchemaType.JSON, with_new_field(texts), ", a new field in every tenth"),
+    )
+    for kind, payloads, traffic in rescued:
+        rows_a_second = measure(kind, data, payloads, given.rounds, RESCUE)
+        print(f"{kind.name:>10}: {rows_a_second:>14,.0f} rows/s of one core, schemaEvolutionMode rescue{traffic}")
     for name, rows_a_second in encoding(given.rounds).items():
         print(f"{name:>10}: {rows_a_second:>14,.0f} rows/s of one core, encoded")
     if given.against:

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 
 def register(spark: SparkSession) -> None:
-    """Makes the formats `pulsar` and `pulsar-py` known to this session, where Spark has not discovered them by itself.
+    """Makes the formats `pulsar` and `pulsar-py` known to this session, where Spark has not discovered them by itself;
+    one of Spark Connect, too (READ-45).
 
     Needed with `spark-submit --py-files`, or when another `pyspark_*` module on the path fails to import. `pulsar-py`
     stays ours where a JVM connector of the name `pulsar` is on the class path, which Spark prefers. Raises

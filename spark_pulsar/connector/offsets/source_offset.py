@@ -1,6 +1,7 @@
 """Offsets: where a query stands in every topic partition (OFFSET-1).
 
-Positions are those of `positions`, so the end of one micro-batch is the start of the next.
+Positions are those of `positions`, so the end of one micro-batch is the start of the next. An offset names its topics
+in full and depends on no other source of the query, which may get a place elsewhere in it (READ-46).
 
 In a checkpoint an offset is a JSON object whose keys are always in the same order, because Spark compares offsets as
 text:

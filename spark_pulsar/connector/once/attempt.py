@@ -21,6 +21,10 @@ _RUN_ID: Final = "spark.jobGroup.id"
 _MASTER: Final = "spark.master"
 _MAX_FAILURES: Final = "spark.task.maxFailures"
 _DEFAULT_MAX_FAILURES: Final = 4
+_IN_FOREACH_BATCH: Final = (
+    "inside foreachBatch, write in the thread that Spark calls; over Spark Connect, where Spark names no micro-batch "
+    "to such a write, write the stream by writeStream, or, for effectively-once, give the rows a __sequenceId"
+)
 _LOCAL: Final = re.compile(r"local(?:\[[^,\]]*(?:,\s*(\d+)\s*)?\])?")
 
 
@@ -191,13 +195,13 @@ def _named(context: TaskContext, options: Options, job_id: str | None, *, has_se
         if name is not None and guarantee == TRANSACTIONAL:
             raise _refused(
                 "producerName distinguishes the writes inside foreachBatch: a batch job is one transaction each time, "
-                "leave it out; inside foreachBatch, write in the thread that Spark calls",
+                f"leave it out; {_IN_FOREACH_BATCH}",
                 guarantee,
             )
         if name is not None and not has_sequence_ids:
             raise _refused(
                 "a batch write with producerName needs the column __sequenceId, for rows that are new have the places "
-                "of rows that are written; inside foreachBatch, write in the thread that Spark calls",
+                f"of rows that are written; {_IN_FOREACH_BATCH}",
                 guarantee,
             )
         return name or f"{DEFAULT_PRODUCER_NAME}-{job_id}", 0

@@ -1,4 +1,5 @@
-"""Starts and ends of a read in options: words, positions and publish times, for all partitions or by name."""
+"""Starts and ends of a read in options: words, positions and publish times, for all partitions or by name. The end of
+one read as the start of another leaves out no message and repeats none (READ-47)."""
 
 from __future__ import annotations
 

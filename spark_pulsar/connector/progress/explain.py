@@ -68,10 +68,16 @@ def explain_progress(recent: Sequence[Event]) -> str:
     return "\n".join(lines)
 
 
+_SUMS: Final = ("numInputRows", "inputRowsPerSecond", "processedRowsPerSecond")
+
+
 def _event(progress: Any) -> Event:
+    """Returns a progress event as a mapping. That of Spark Connect leaves the sums over the sources out (READ-45)."""
     # Its JSON first: as a mapping PySpark 4.0 and 4.1 have the offsets as Python prints them.
     loaded: Event = json.loads(progress.json) if hasattr(progress, "json") else progress
-    return loaded
+    sources = loaded.get("sources") or ()
+    sums = {name: sum(source.get(name) or 0 for source in sources) for name in _SUMS if loaded.get(name) is None}
+    return {**loaded, **sums}
 
 
 def _reported(source: Event) -> Mapping[str, Any] | None:

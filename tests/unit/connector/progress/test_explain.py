@@ -123,3 +123,15 @@ def test_the_state_of_the_query_comes_first() -> None:
     # covers READ-32
     assert explain(Query()).splitlines()[0] == "some-id has failed: first line"
     assert len(explain(Query()).splitlines()) == 3
+
+
+def test_events_of_spark_connect_have_their_rows_at_the_sources() -> None:
+    # covers READ-45
+    sums = {"numInputRows": None, "processedRowsPerSecond": None}
+    sources = [source() | {"numInputRows": rows, "processedRowsPerSecond": 10.0} for rows in (2, 3)]
+
+    class Query:
+        id, name, isActive = "some-id", "q", True
+        recentProgress = (event(*sources) | sums,)
+
+    assert ": 5 rows, 20 rows/s; a micro-batch takes 400 ms" in explain(Query())
