@@ -6,7 +6,7 @@ Theory of operation. A read takes four steps, each a folder or two:
 2. `positions` says what a position means: the *next* message to read, exact inside a batch, ends exclusive. `offsets`
    holds the start and the end of a read in every partition: the offset in a checkpoint, words and times and a
    subscription's cursor resolved. `planning` turns two offsets into ranges, one for each task, cuts a range for several
-   tasks, and leaves out partitions that cannot hold a key that is wanted. `admission` decides how far a limited
+   tasks, and leaves out partitions that cannot hold a key that is wanted. `read_limits` decides how far a limited
    micro-batch goes, by messages that are counted ahead. What they decide is decided by pure functions.
 3. `micro_batches` plans the offsets of a streaming query, call by call of Spark, and moves the cursor of a named
    subscription; `progress` reports the unread messages. A batch read is planned once (`planning/batch_read`).
@@ -16,9 +16,9 @@ Theory of operation. A read takes four steps, each a folder or two:
 `data_loss` decides whether a read may have a hole.
 
 `writing` takes Arrow record batches: it chooses the partition of each row as the official clients do, encodes whole
-batches with kernels, and waits for every receipt from the client's publishers. `once` names rows, so that an attempt
-of a task leaves out those that an earlier one has written. `schemas` decodes and encodes by the schema of the topic;
-`letters` turns rows into retry letters and dead letters, and back.
+batches with kernels, and waits for every receipt from the client's publishers. `effectively_once` names rows, so that
+an attempt of a task leaves out those that an earlier one has written. `schemas` decodes and encodes by the schema of
+the topic; `letters` turns rows into retry letters and dead letters, and back.
 
 `source` holds Spark's classes and nothing else; `discovery` is the module Spark finds by itself as `pyspark_pulsar`.
 

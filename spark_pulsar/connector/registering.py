@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
-from spark_pulsar.connector.shipping import shipped_archive
+from spark_pulsar.connector.shipped_package import shipped_archive
 from spark_pulsar.connector.worker_python import check, check_own_versions, check_spark
 
 if TYPE_CHECKING:

@@ -23,16 +23,16 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
+from spark_pulsar.connector.effectively_once.sequence_ids import SEQUENCE_ID
 from spark_pulsar.connector.entry_points import entry_point, entry_points
 from spark_pulsar.connector.errors import OptionError, SchemaError
 from spark_pulsar.connector.offsets.source_offset import SourceOffset
-from spark_pulsar.connector.once.sequence_ids import SEQUENCE_ID
 from spark_pulsar.connector.options.options import Options
 from spark_pulsar.connector.options.parsing import parse_options, report_without_effect
 from spark_pulsar.connector.options.table import BATCH_READ, BATCH_WRITE, STREAM_READ, STREAM_WRITE
 from spark_pulsar.connector.planning.ranges import TopicRange
 from spark_pulsar.connector.reading.projection import Projection, is_plain, projection_of, read_schema
-from spark_pulsar.connector.shipping import loader, shipped_archive
+from spark_pulsar.connector.shipped_package import loader, shipped_archive
 from spark_pulsar.connector.spark_versions import StreamArrowWriter, StreamReader, is_nothing
 from spark_pulsar.connector.worker_python import check_own_packages
 from spark_pulsar.connector.writing.job import (

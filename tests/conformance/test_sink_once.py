@@ -14,10 +14,10 @@ import pytest
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.connections.config import ClientConfig
 from spark_pulsar.client.errors import OperationTimeout, SequenceIdForgotten
+from spark_pulsar.connector.effectively_once.attempt import TaskAttempt
+from spark_pulsar.connector.effectively_once.checked_sequence_ids import place_of
+from spark_pulsar.connector.effectively_once.outcomes import TaskOutcome
 from spark_pulsar.connector.errors import DeliveryGuaranteeError, OptionError, SchemaError
-from spark_pulsar.connector.once.attempt import TaskAttempt
-from spark_pulsar.connector.once.outcomes import TaskOutcome
-from spark_pulsar.connector.once.running_ids import place_of
 from spark_pulsar.connector.options.parsing import parse_options
 from spark_pulsar.connector.options.table import BATCH_READ, STREAM_WRITE
 from spark_pulsar.connector.planning.batch_read import plan_batch

@@ -16,8 +16,8 @@ from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.clock import monotonic_ms
 from spark_pulsar.client.connections.config import ClientConfig
 from spark_pulsar.client.errors import MessageTooLarge
-from spark_pulsar.connector.once.attempt import TaskAttempt
-from spark_pulsar.connector.once.outcomes import TaskOutcome
+from spark_pulsar.connector.effectively_once.attempt import TaskAttempt
+from spark_pulsar.connector.effectively_once.outcomes import TaskOutcome
 from spark_pulsar.connector.options.parsing import parse_options
 from spark_pulsar.connector.options.table import STREAM_WRITE
 from spark_pulsar.connector.writing import topic_limits

@@ -13,12 +13,12 @@ import pytest
 
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.errors import OperationTimeout
+from spark_pulsar.connector.effectively_once.attempt import TaskAttempt
+from spark_pulsar.connector.effectively_once.checked_sequence_ids import place_of
+from spark_pulsar.connector.effectively_once.micro_batch import check_micro_batch
+from spark_pulsar.connector.effectively_once.outcomes import TaskOutcome
+from spark_pulsar.connector.effectively_once.resuming import EARLIER_ROWS_OF_A_BATCH
 from spark_pulsar.connector.errors import DeliveryGuaranteeError
-from spark_pulsar.connector.once.attempt import TaskAttempt
-from spark_pulsar.connector.once.micro_batch import check_micro_batch
-from spark_pulsar.connector.once.outcomes import TaskOutcome
-from spark_pulsar.connector.once.resuming import EARLIER_ROWS_OF_A_BATCH
-from spark_pulsar.connector.once.running_ids import place_of
 from spark_pulsar.connector.options.parsing import parse_options
 from spark_pulsar.connector.options.table import STREAM_WRITE
 from spark_pulsar.connector.writing import task_writing as writing

@@ -12,8 +12,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_pulsar.connector.admission.admission import Ahead, Counting, CountMore, Limits, admit, has_at_least, share
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition
+from spark_pulsar.connector.read_limits.admission import Ahead, Counting, CountMore, Limits, admit, has_at_least, share
 
 backlogs = st.dictionaries(st.text(max_size=3), st.integers(0, 2**40), max_size=12)
 

@@ -11,8 +11,6 @@ import pytest
 
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.connections.config import ClientConfig
-from spark_pulsar.connector.admission.admission import Limits
-from spark_pulsar.connector.admission.lookahead import LookAhead
 from spark_pulsar.connector.errors import DataLossError, UnreadableMessageError
 from spark_pulsar.connector.micro_batches.offset_planner import OffsetPlanner
 from spark_pulsar.connector.offsets.source_offset import SourceOffset
@@ -22,6 +20,8 @@ from spark_pulsar.connector.options.table import BATCH_READ
 from spark_pulsar.connector.planning.batch_read import plan_batch
 from spark_pulsar.connector.planning.ranges import TopicRange
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition
+from spark_pulsar.connector.read_limits.admission import Limits
+from spark_pulsar.connector.read_limits.lookahead import LookAhead
 from spark_pulsar.connector.reading.projection import Projection
 from spark_pulsar.connector.reading.range_reading import read_range
 from spark_pulsar.model.errors import ConsumerBusy, TopicNotFound

@@ -17,9 +17,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.connector.effectively_once.attempt import TaskAttempt
+from spark_pulsar.connector.effectively_once.outcomes import TaskOutcome
 from spark_pulsar.connector.errors import DeliveryGuaranteeError
-from spark_pulsar.connector.once.attempt import TaskAttempt
-from spark_pulsar.connector.once.outcomes import TaskOutcome
 from spark_pulsar.connector.options.options import Options
 from spark_pulsar.connector.options.parsing import parse_options
 from spark_pulsar.connector.options.table import BATCH_WRITE

@@ -13,13 +13,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.connector.admission.admission import MOST_FOLLOWED, Limits, counted_extents
 from spark_pulsar.connector.data_loss import report_losses
 from spark_pulsar.connector.letters.delays import DelayedLetters
-from spark_pulsar.connector.micro_batches.continuity import Continuity, replaced_text
 from spark_pulsar.connector.micro_batches.planned_batch import PlannedBatch, existing, has_news
 from spark_pulsar.connector.micro_batches.polling import Polling, TriggerDelay
 from spark_pulsar.connector.micro_batches.query_subscription import QuerySubscription
+from spark_pulsar.connector.micro_batches.topic_continuity import Continuity, replaced_text
 from spark_pulsar.connector.offsets.endpoints import end_positions, end_positions_of_each, starting_positions
 from spark_pulsar.connector.offsets.source_offset import SourceOffset, check_known_start, recorded_start
 from spark_pulsar.connector.offsets.subscription_start import cursor_positions, subscribe
@@ -33,14 +32,15 @@ from spark_pulsar.connector.planning.splitting import cut_points, may_be_cut, pa
 from spark_pulsar.connector.planning.topic_partitions import check_found, find_partitions, when_they_exist
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition
 from spark_pulsar.connector.progress.lag import Lag
+from spark_pulsar.connector.read_limits.admission import MOST_FOLLOWED, Limits, counted_extents
 from spark_pulsar.model.errors import TopicNotFound
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from spark_pulsar.client.reading.attached_consumers import InitialPosition
-    from spark_pulsar.connector.admission.lookahead import LookAhead
     from spark_pulsar.connector.micro_batches.small_batches import SmallBatches
+    from spark_pulsar.connector.read_limits.lookahead import LookAhead
 
 LOG: Final = logging.getLogger("spark_pulsar")
 
@@ -351,7 +351,7 @@ class OffsetPlanner:
     def _open_look_ahead(self) -> LookAhead:
         if self._look_ahead is None:
             # The kernels cost a second of start-up and 100 MB: a batch read plans without them.
-            from spark_pulsar.connector.admission.lookahead import LookAhead
+            from spark_pulsar.connector.read_limits.lookahead import LookAhead
 
             self._look_ahead = LookAhead(
                 self._client, self._options.operation_timeout_ms, keeps_entries=self._small_batches is not None

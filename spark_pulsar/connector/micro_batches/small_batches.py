@@ -21,7 +21,7 @@ from spark_pulsar.model.errors import PulsarError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from spark_pulsar.connector.admission.lookahead import LookAhead
+    from spark_pulsar.connector.read_limits.lookahead import LookAhead
 
 LOG: Final = logging.getLogger("spark_pulsar")
 

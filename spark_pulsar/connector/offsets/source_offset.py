@@ -10,7 +10,7 @@ text:
      "positions": {"persistent://public/default/t-partition-0": "12:34:0", …},
      "newest": {…},             the ends that were known, of the partitions where something was left unread
      "first": {…},              the first entries of the micro-batch that ends here, where its start does not say them
-     "seen": {topic: "12:33:1790000000000:1a2b3c4d", …}  fingerprints of entries before the positions, see `evidence`
+     "seen": {topic: "12:33:1790000000000:1a2b3c4d", …}  fingerprints of entries before them: `entry_evidence`
      "replaced": [topic, …],    partitions with other messages under the ids of those that were read; read anew
      "subscription": "name",    the subscription that every partition had when the offset was made
      "initial": {…},            the positions at which the query began; only in the offset of its first micro-batch
@@ -48,7 +48,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from spark_pulsar.connector.errors import OffsetError
-from spark_pulsar.connector.offsets.evidence import fingerprint_text, parse_fingerprint
+from spark_pulsar.connector.offsets.entry_evidence import fingerprint_text, parse_fingerprint
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition, parse_position
 from spark_pulsar.connector.serialized_ids import position_read_up_to
 from spark_pulsar.model.fingerprints import Fingerprint

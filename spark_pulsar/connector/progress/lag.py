@@ -14,9 +14,9 @@ from spark_pulsar.client.clock import wall_ms
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition, entries_between
 
 if TYPE_CHECKING:
-    from spark_pulsar.connector.admission.counting import PartitionLookAhead
-    from spark_pulsar.connector.admission.lookahead import LookAhead
     from spark_pulsar.connector.letters.delays import DelayedLetters
+    from spark_pulsar.connector.read_limits.counting import PartitionLookAhead
+    from spark_pulsar.connector.read_limits.lookahead import LookAhead
 
 MOST_PARTITIONS: Final = 50
 """Partitions that are reported one by one: those with the most messages. Progress is kept, and copied, by Spark."""

@@ -14,7 +14,7 @@ from spark_pulsar.connector.options.options import Options
 from spark_pulsar.connector.options.timeouts import naming
 from spark_pulsar.connector.planning.topic_partitions import topics_of_pattern
 from spark_pulsar.connector.schemas.definition import Definition
-from spark_pulsar.connector.schemas.uniting import Contradiction, united, with_fields
+from spark_pulsar.connector.schemas.united_definition import Contradiction, united, with_fields
 from spark_pulsar.connector.worker_clients import own_client
 from spark_pulsar.model import avro
 from spark_pulsar.model.names import TopicName

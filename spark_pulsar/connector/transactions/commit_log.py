@@ -26,10 +26,10 @@ from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.connections.retry import Backoff
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.publishing.publisher import Publisher
+from spark_pulsar.connector.effectively_once.log_topics import log_subscription, log_topic, messages_from
+from spark_pulsar.connector.effectively_once.outcomes import Totals
+from spark_pulsar.connector.effectively_once.producer_roster import PRODUCERS
 from spark_pulsar.connector.errors import DeliveryGuaranteeError
-from spark_pulsar.connector.once.log_topics import log_subscription, log_topic, messages_from
-from spark_pulsar.connector.once.outcomes import Totals
-from spark_pulsar.connector.once.roster import PRODUCERS
 from spark_pulsar.connector.options.options import TRANSACTIONAL, Options
 from spark_pulsar.connector.options.timeouts import naming
 from spark_pulsar.connector.transactions.results import LogPlace, TaskResult
@@ -47,7 +47,7 @@ from spark_pulsar.model.positions.ids import MessageId, Position, TransactionId
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 
 if TYPE_CHECKING:
-    from spark_pulsar.connector.once.attempt import TaskAttempt
+    from spark_pulsar.connector.effectively_once.attempt import TaskAttempt
 
 PREFIX: Final = "__spark_pulsar_transactions-"
 """Begin of the local name of a log's topic, which topic lists and patterns leave out."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from spark_pulsar.connector.once.outcomes import TaskOutcome, Totals
+from spark_pulsar.connector.effectively_once.outcomes import TaskOutcome, Totals
 from spark_pulsar.model.positions.ids import TransactionId
 
 

@@ -7,10 +7,10 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from spark_pulsar.connector.effectively_once.attempt import TaskAttempt, TaskContext, attempt_of
+from spark_pulsar.connector.effectively_once.outcomes import TaskOutcome
+from spark_pulsar.connector.effectively_once.sequence_ids import SEQUENCE_ID
 from spark_pulsar.connector.errors import OptionError
-from spark_pulsar.connector.once.attempt import TaskAttempt, TaskContext, attempt_of
-from spark_pulsar.connector.once.outcomes import TaskOutcome
-from spark_pulsar.connector.once.sequence_ids import SEQUENCE_ID
 from spark_pulsar.connector.options.options import (
     AT_LEAST_ONCE,
     AUTO_PRODUCE_BYTES,
@@ -147,7 +147,7 @@ def open_transaction_of(options: Options) -> TransactionId | None:
 def commit_writes(options: Options, writes: Sequence[TaskWrite]) -> None:
     """Commits the transaction, if there is one; else every row is stored already, and the micro-batch is checked."""
     if options.delivery_guarantee == EFFECTIVELY_ONCE:
-        from spark_pulsar.connector.once.micro_batch import check_micro_batch
+        from spark_pulsar.connector.effectively_once.micro_batch import check_micro_batch
         from spark_pulsar.connector.worker_clients import client_for
 
         outcomes = [write.outcome for write in writes if write.outcome is not None]

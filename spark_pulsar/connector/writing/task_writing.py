@@ -3,7 +3,7 @@
 Rows are routed column-wise: keys are hashed by a kernel, rows of one partition are encoded together, and one object
 exists for each batch on the wire. Small record batches are gathered first, so that a topic with many partitions still
 gets full batches. A task returns when the broker has acknowledged every row. A task that is run again writes again (at
-least once), unless it is an attempt whose rows have names (`once`).
+least once), unless it is an attempt whose rows have names (`effectively_once`).
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.connector.effectively_once.ordering import in_order
 from spark_pulsar.connector.errors import OptionError
-from spark_pulsar.connector.once.ordering import in_order
 from spark_pulsar.connector.options.options import Options
 from spark_pulsar.connector.options.timeouts import naming
-from spark_pulsar.connector.writing.side_by_side import open_each
+from spark_pulsar.connector.writing.parallel_opening import open_each
 from spark_pulsar.connector.writing.topic_writer import TopicWriter
 from spark_pulsar.model.errors import InvalidTopicName
 from spark_pulsar.model.names import TopicName
@@ -24,7 +24,7 @@ from spark_pulsar.model.names import TopicName
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from spark_pulsar.connector.once.outcomes import TaskOutcome
+    from spark_pulsar.connector.effectively_once.outcomes import TaskOutcome
     from spark_pulsar.connector.schemas.deriving.row_schema import RowSchema
 
 GATHER_ROWS: Final = 20_000

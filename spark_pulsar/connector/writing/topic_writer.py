@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, Final
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.clock import wall_ms
 from spark_pulsar.client.publishing.publisher import Publisher
+from spark_pulsar.connector.effectively_once.outcomes import TaskOutcome
+from spark_pulsar.connector.effectively_once.resuming import Resuming, refusing_removed_producers
+from spark_pulsar.connector.effectively_once.sequence_ids import SEQUENCE_ID, SequenceIds
 from spark_pulsar.connector.errors import SchemaError
-from spark_pulsar.connector.once.outcomes import TaskOutcome
-from spark_pulsar.connector.once.resuming import Resuming, refusing_removed_producers
-from spark_pulsar.connector.once.sequence_ids import SEQUENCE_ID, SequenceIds
 from spark_pulsar.connector.options.options import KEY_BASED, Options
 from spark_pulsar.connector.schemas.deriving.registration import agreed_schema, refused
 from spark_pulsar.connector.session_zone import as_instants
 from spark_pulsar.connector.transactions.transaction import add_partitions
 from spark_pulsar.connector.writing.encoded_values import KnownVersions, RowVersions, topic_schema
 from spark_pulsar.connector.writing.entry_sender import EntrySender
+from spark_pulsar.connector.writing.parallel_opening import open_each
 from spark_pulsar.connector.writing.routing import KeylessRouter, grouped_by_key
-from spark_pulsar.connector.writing.side_by_side import open_each
 from spark_pulsar.connector.writing.struct_values import struct_to_json
 from spark_pulsar.connector.writing.topic_limits import TopicPolicies, policies_of
 from spark_pulsar.model.errors import IncompatibleSchema

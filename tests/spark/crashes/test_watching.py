@@ -9,7 +9,7 @@ import pytest
 import spark_pulsar
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.connections.config import ClientConfig
-from spark_pulsar.connector.once.running_ids import Place
+from spark_pulsar.connector.effectively_once.checked_sequence_ids import Place
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests.brokers import Broker
 from tests.eventually import eventually

@@ -7,7 +7,7 @@ from collections import Counter
 
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.connections.config import ClientConfig
-from spark_pulsar.connector.once.running_ids import place_of
+from spark_pulsar.connector.effectively_once.checked_sequence_ids import place_of
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.positions.ids import MessageId
 from spark_pulsar.wire.entries.entry_bytes import parse_entry

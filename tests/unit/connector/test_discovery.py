@@ -22,7 +22,7 @@ def test_importing_the_shims_imports_nothing_heavy() -> None:
 
 def test_pure_modules_need_neither_spark_nor_arrow_nor_a_client() -> None:
     modules = (
-        *("options.parsing", "offsets.source_offset", "admission.admission", "planning.ranges", "planning.splitting"),
+        *("options.parsing", "offsets.source_offset", "read_limits.admission", "planning.ranges", "planning.splitting"),
         *("reading.projection", "writing.columns", "writing.routing", "writing.struct_values"),
     )
     imports = ", ".join(f"spark_pulsar.connector.{module}" for module in modules)

@@ -22,7 +22,7 @@ from spark_pulsar.connector.schemas.evolution import Evolution
 from spark_pulsar.connector.schemas.payloads.decoder import Decoder, UndecodablePayload, add_errors, decode_rows
 from spark_pulsar.connector.schemas.payloads.rescued import NothingRescued, joined_texts
 from spark_pulsar.connector.schemas.types.columns import KEY, VALUE, is_record
-from spark_pulsar.connector.schemas.uniting import primitive_of_both
+from spark_pulsar.connector.schemas.united_definition import primitive_of_both
 from spark_pulsar.model.schemas import SchemaType
 
 Writers = Callable[[int], Definition | None]

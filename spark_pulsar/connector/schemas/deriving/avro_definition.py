@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from spark_pulsar.connector.errors import SchemaError
-from spark_pulsar.connector.schemas.extending import TOP_LEVEL_RECORD
+from spark_pulsar.connector.schemas.extended_definition import TOP_LEVEL_RECORD
 
 AvroType = str | dict[str, Any] | list[Any]
 """An Avro type as its JSON is."""

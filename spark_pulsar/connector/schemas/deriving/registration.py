@@ -22,9 +22,9 @@ from typing import Final
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.connector.errors import SchemaError
 from spark_pulsar.connector.schemas.definition import Definition
-from spark_pulsar.connector.schemas.deriving.fit import differences
+from spark_pulsar.connector.schemas.deriving.definition_differences import differences
 from spark_pulsar.connector.schemas.deriving.row_schema import RECORDS, RowSchema
-from spark_pulsar.connector.schemas.extending import MissingFields, extended
+from spark_pulsar.connector.schemas.extended_definition import MissingFields, extended
 from spark_pulsar.model.errors import IncompatibleSchema, PulsarError, TopicNotFound
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.schemas import Compatibility, Schema

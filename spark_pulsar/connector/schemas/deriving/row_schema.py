@@ -18,7 +18,7 @@ from spark_pulsar.connector.options.decode_mode import BASE64, TEXT
 from spark_pulsar.connector.options.options import AUTO_PRODUCE_BYTES, NO_SCHEMA, Options
 from spark_pulsar.connector.schemas.definition import KEY_VALUE_ENCODING, KeyValueEncoding
 from spark_pulsar.connector.schemas.deriving.avro_definition import derive_record
-from spark_pulsar.connector.schemas.linked import linked_text
+from spark_pulsar.connector.schemas.linked_definition import linked_text
 from spark_pulsar.model.schemas import Schema, SchemaType, join_key_and_value
 
 if TYPE_CHECKING:

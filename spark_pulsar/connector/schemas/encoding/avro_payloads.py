@@ -1,7 +1,7 @@
 """Rows encoded as Avro, column by column: sizes of all rows first, then the bytes, without a Python object for a row.
 
 The definition decides: order of fields, order of union branches, logical types. It is the one derived from the
-DataFrame, or the topic's where that takes the rows. Definitions are linked (`schemas.linked`).
+DataFrame, or the topic's where that takes the rows. Definitions are linked (`linked_definition`).
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from spark_pulsar.connector.schemas.encoding.columns import (
     offsets_of,
     refuse_nulls,
 )
-from spark_pulsar.connector.schemas.encoding.filling import avro_of_field, repeated
-from spark_pulsar.connector.schemas.extending import column_of
-from spark_pulsar.connector.schemas.linked import kind_of
+from spark_pulsar.connector.schemas.encoding.missing_fields import avro_of_field, repeated
+from spark_pulsar.connector.schemas.extended_definition import column_of
+from spark_pulsar.connector.schemas.linked_definition import kind_of
 from spark_pulsar.wire.columns.entries import ByteArray, IntArray
 from spark_pulsar.wire.columns.flat import NO_BYTES, FlatBytes, flat_bytes, validity
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_pulsar.connector.errors import SchemaError
-from spark_pulsar.connector.schemas.extending import branch_of, decimal_digits, members_of
-from spark_pulsar.connector.schemas.linked import FULL_NAME, kind_of
+from spark_pulsar.connector.schemas.extended_definition import branch_of, decimal_digits, members_of
+from spark_pulsar.connector.schemas.linked_definition import FULL_NAME, kind_of
 from spark_pulsar.wire.columns.entries import IntArray
 
 _MOST_SYMBOLS: Final = 20

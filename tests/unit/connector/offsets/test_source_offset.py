@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from spark_pulsar.connector.errors import OffsetError
-from spark_pulsar.connector.offsets.evidence import last_before
+from spark_pulsar.connector.offsets.entry_evidence import last_before
 from spark_pulsar.connector.offsets.source_offset import SourceOffset, recorded_start
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition, entries_between, parse_position
 from spark_pulsar.model.fingerprints import Fingerprint

@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 
 from spark_pulsar.client.connections.demultiplexer import next_id
-from spark_pulsar.connector.admission.counting import Counted
 from spark_pulsar.connector.positions import ReadPosition
+from spark_pulsar.connector.read_limits.counting import Counted
 from spark_pulsar.model.fingerprints import Fingerprint
 from spark_pulsar.model.positions.ids import MessageId
 from spark_pulsar.wire.columns.entries import inspect_block

@@ -22,7 +22,7 @@ from spark_pulsar.connector.schemas.decoding.avro.library_schemas import default
 from spark_pulsar.connector.schemas.decoding.avro.matching import put_narrow_first
 from spark_pulsar.connector.schemas.decoding.avro.name_resolution import resolve_names
 from spark_pulsar.connector.schemas.decoding.avro.opaque_values import PYTHON_TYPES, bytes_of, text_of
-from spark_pulsar.connector.schemas.linked import linked, unlinked
+from spark_pulsar.connector.schemas.linked_definition import linked, unlinked
 from spark_pulsar.connector.schemas.payloads.decoder import UndecodablePayload
 from spark_pulsar.connector.schemas.payloads.record_types import RecordType
 from spark_pulsar.connector.schemas.types.arrow_types import RAW

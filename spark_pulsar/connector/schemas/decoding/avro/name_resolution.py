@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from spark_pulsar.connector.schemas.definition import Definition
-from spark_pulsar.connector.schemas.linked import FULL_NAME, linked_text, unlinked
+from spark_pulsar.connector.schemas.linked_definition import FULL_NAME, linked_text, unlinked
 from spark_pulsar.connector.schemas.types.arrow_types import logical_name
 from spark_pulsar.model.avro import NO_DEFAULT, AvroField, AvroType
 

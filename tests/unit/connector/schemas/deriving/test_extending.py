@@ -23,8 +23,8 @@ from spark_pulsar.connector.schemas.deriving.row_schema import derive_row_schema
 from spark_pulsar.connector.schemas.encoding.avro_payloads import encode_avro
 from spark_pulsar.connector.schemas.encoding.columns import binary_array
 from spark_pulsar.connector.schemas.encoding.json_payloads import JsonForm, encode_json
-from spark_pulsar.connector.schemas.extending import MissingFields, extended
-from spark_pulsar.connector.schemas.linked import linked
+from spark_pulsar.connector.schemas.extended_definition import MissingFields, extended
+from spark_pulsar.connector.schemas.linked_definition import linked
 from spark_pulsar.model import avro
 from spark_pulsar.model.schemas import Schema, SchemaType, join_key_and_value
 from tests.clients.recorded_schemas import DEFAULT, RECORDED, enum, fixed, items, record, values

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from pyspark import cloudpickle
 
-from spark_pulsar.connector.shipping import shipped_archive
+from spark_pulsar.connector.shipped_package import shipped_archive
 from spark_pulsar.connector.source import PulsarDataSource
 
 ROOT = Path(__file__).parents[3]

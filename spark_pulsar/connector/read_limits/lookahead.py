@@ -18,11 +18,11 @@ from typing import Final
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import OperationTimeout
-from spark_pulsar.connector.admission.admission import MOST_FOLLOWED, Wanted
-from spark_pulsar.connector.admission.counting import ArrivedRange, PartitionLookAhead, queued_bytes
-from spark_pulsar.connector.admission.gathering import Gathering
 from spark_pulsar.connector.planning.ranges import TopicRange
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition
+from spark_pulsar.connector.read_limits.admission import MOST_FOLLOWED, Wanted
+from spark_pulsar.connector.read_limits.counting import ArrivedRange, PartitionLookAhead, queued_bytes
+from spark_pulsar.connector.read_limits.gathering import Gathering
 from spark_pulsar.model.errors import PulsarError, TopicNotFound
 
 LOG: Final = logging.getLogger("spark_pulsar")

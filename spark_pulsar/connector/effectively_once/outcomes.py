@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from spark_pulsar.connector.once.attempt import TaskAttempt
+from spark_pulsar.connector.effectively_once.attempt import TaskAttempt
 
 
 class Totals(NamedTuple):

@@ -6,8 +6,8 @@ things only together with an answer to a message, and with the rows:
 
 - A producer that is known has written up to that id. The last of those rows is sent again, and answered as a duplicate
   when it, and so all before, is on disk: an Apache Pulsar returns ids whose messages are still being written.
-- The id holds count and checksum of the rows (`running_ids`). The task computes both anew: where they are others, the
-  rows are not those that were written, and the task ends with an error (ONCE-10).
+- The id holds count and checksum of the rows (`checked_sequence_ids`). The task computes both anew: where they are
+  others, the rows are not those that were written, and the task ends with an error (ONCE-10).
 - An unknown producer is new, or the topic does not de-duplicate; the broker's answer is the same. The task sends the
   first row and creates the producer again: a topic that de-duplicates knows its id.
 
@@ -25,18 +25,18 @@ from typing import TYPE_CHECKING, Any, Final
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.errors import OperationTimeout, SequenceIdForgotten
 from spark_pulsar.client.publishing.publisher import Publisher
+from spark_pulsar.connector.effectively_once.attempt import TaskAttempt
+from spark_pulsar.connector.effectively_once.checked_sequence_ids import RunningIds, counts_of
+from spark_pulsar.connector.effectively_once.outcomes import TaskOutcome, TaskProducer
+from spark_pulsar.connector.effectively_once.producer_roster import Roster
+from spark_pulsar.connector.effectively_once.row_sequence_ids import NamedIds
 from spark_pulsar.connector.errors import DeliveryGuaranteeError
-from spark_pulsar.connector.once.attempt import TaskAttempt
-from spark_pulsar.connector.once.named_ids import NamedIds
-from spark_pulsar.connector.once.outcomes import TaskOutcome, TaskProducer
-from spark_pulsar.connector.once.roster import Roster
-from spark_pulsar.connector.once.running_ids import RunningIds, counts_of
 from spark_pulsar.connector.options.options import AT_LEAST_ONCE, Options
 from spark_pulsar.model.errors import ProducerBusy
 from spark_pulsar.model.names import TopicName
 
 if TYPE_CHECKING:
-    from spark_pulsar.connector.once.sequence_ids import Ids
+    from spark_pulsar.connector.effectively_once.sequence_ids import Ids
     from spark_pulsar.wire.columns.hashes import RowGroups
 
 EARLIER_ROWS_OF_A_BATCH: Final = 1 << 32

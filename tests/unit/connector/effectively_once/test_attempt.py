@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_pulsar.connector.effectively_once.attempt import TaskAttempt, attempt_of
+from spark_pulsar.connector.effectively_once.checked_sequence_ids import Place
+from spark_pulsar.connector.effectively_once.sequence_ids import SequenceIds
 from spark_pulsar.connector.errors import DeliveryGuaranteeError
-from spark_pulsar.connector.once.attempt import TaskAttempt, attempt_of
-from spark_pulsar.connector.once.running_ids import Place
-from spark_pulsar.connector.once.sequence_ids import SequenceIds
 from spark_pulsar.connector.options.options import Options
 from spark_pulsar.connector.options.parsing import parse_options
 from spark_pulsar.model.positions.ids import TransactionId

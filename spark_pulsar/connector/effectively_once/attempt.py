@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
+from spark_pulsar.connector.effectively_once.checked_sequence_ids import NUMBER_BITS, place_of
 from spark_pulsar.connector.errors import DeliveryGuaranteeError
-from spark_pulsar.connector.once.running_ids import NUMBER_BITS, place_of
 from spark_pulsar.connector.options.options import DEFAULT_PRODUCER_NAME, EFFECTIVELY_ONCE, TRANSACTIONAL, Options
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from collections.abc import Container
 from typing import Any, Final
 
 from spark_pulsar.connector.errors import SchemaError
-from spark_pulsar.connector.schemas.linked import (
+from spark_pulsar.connector.schemas.linked_definition import (
     FULL_NAME,
     attribute,
     kind_of,

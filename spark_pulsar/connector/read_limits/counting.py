@@ -17,9 +17,9 @@ import numpy.typing as npt
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.reading.fetch import Fetch
-from spark_pulsar.connector.admission.admission import Ahead, Wanted
 from spark_pulsar.connector.planning.ranges import TopicRange
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition
+from spark_pulsar.connector.read_limits.admission import Ahead, Wanted
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.fingerprints import Fingerprint
 from spark_pulsar.model.positions.ids import MessageId

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.connector.schemas.deriving.fit import differences
-from spark_pulsar.connector.schemas.extending import fits
+from spark_pulsar.connector.schemas.deriving.definition_differences import differences
+from spark_pulsar.connector.schemas.extended_definition import fits
 from spark_pulsar.model import avro
 from spark_pulsar.model.schemas import Compatibility
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from spark_pulsar.connector.admission.admission import (
+from spark_pulsar.connector.positions import EARLIEST, ReadPosition
+from spark_pulsar.connector.read_limits.admission import (
     Ahead,
     Counting,
     CountMore,
@@ -16,7 +17,6 @@ from spark_pulsar.connector.admission.admission import (
     has_at_least,
     share,
 )
-from spark_pulsar.connector.positions import EARLIEST, ReadPosition
 
 
 def test_everything_fits() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_pulsar.connector.admission.admission import Ahead, Limits, earliest
+from spark_pulsar.connector.read_limits.admission import Ahead, Limits, earliest
 
 
 def ahead(*entries: tuple[int, int], is_all: bool = True) -> Ahead:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from spark_pulsar.connector.once.outcomes import SkippedIds, TaskOutcome
+from spark_pulsar.connector.effectively_once.outcomes import SkippedIds, TaskOutcome
 
 if TYPE_CHECKING:
-    from spark_pulsar.connector.once.attempt import TaskAttempt
-    from spark_pulsar.connector.once.sequence_ids import Ids
+    from spark_pulsar.connector.effectively_once.attempt import TaskAttempt
+    from spark_pulsar.connector.effectively_once.sequence_ids import Ids
     from spark_pulsar.wire.columns.hashes import RowGroups
 
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from spark_pulsar.connector.effectively_once.sequence_ids import SEQUENCE_ID
 from spark_pulsar.connector.errors import DeliveryGuaranteeError
-from spark_pulsar.connector.once.sequence_ids import SEQUENCE_ID
 
 if TYPE_CHECKING:
     import pyarrow as pa

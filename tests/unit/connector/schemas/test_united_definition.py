@@ -14,7 +14,7 @@ from spark_pulsar.connector.schemas.decoding.messages import MessageDecoder
 from spark_pulsar.connector.schemas.definition import Definition
 from spark_pulsar.connector.schemas.types.columns import value_columns
 from spark_pulsar.connector.schemas.types.spark_types import spark_name
-from spark_pulsar.connector.schemas.uniting import Contradiction, united
+from spark_pulsar.connector.schemas.united_definition import Contradiction, united
 from spark_pulsar.model.schemas import Schema, SchemaType, join_key_and_value
 from tests.clients.recorded_schemas import RECORDED, enum, fixed, items, record
 

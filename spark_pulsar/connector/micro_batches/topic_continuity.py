@@ -20,7 +20,7 @@ from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.clock import monotonic_ms
 from spark_pulsar.client.errors import OperationTimeout
 from spark_pulsar.connector.micro_batches.query_subscription import QuerySubscription
-from spark_pulsar.connector.offsets.evidence import description, last_before
+from spark_pulsar.connector.offsets.entry_evidence import description, last_before
 from spark_pulsar.connector.offsets.source_offset import SourceOffset
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition
 from spark_pulsar.model.errors import PulsarError, TopicNotFound
@@ -28,7 +28,7 @@ from spark_pulsar.model.fingerprints import Fingerprint
 from spark_pulsar.model.positions.ids import MessageId
 
 if TYPE_CHECKING:
-    from spark_pulsar.connector.admission.lookahead import LookAhead
+    from spark_pulsar.connector.read_limits.lookahead import LookAhead
 
 LOG: Final = logging.getLogger("spark_pulsar")
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_pulsar.connector.effectively_once import checked_sequence_ids
+from spark_pulsar.connector.effectively_once.checked_sequence_ids import RunningIds, place_of
 from spark_pulsar.connector.errors import DeliveryGuaranteeError
-from spark_pulsar.connector.once import running_ids
-from spark_pulsar.connector.once.running_ids import RunningIds, place_of
 from spark_pulsar.wire.columns.encode import MessageColumns, message_columns
 from spark_pulsar.wire.columns.hashes import group_rows, text_keys
 from spark_pulsar.wire.columns.kernels.content_kernels import content_hashes
@@ -59,7 +59,7 @@ def test_every_change_of_rows_changes_the_last_id() -> None:
 
 def test_rows_that_cannot_be_counted_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     # covers ONCE-10
-    monkeypatch.setattr(running_ids, "MOST_ROWS", 3)
+    monkeypatch.setattr(checked_sequence_ids, "MOST_ROWS", 3)
     ids = RunningIds(0, ["a", "b"])
     ids.of_rows(np.arange(4), group_rows([0, 1, 1, 1], 2))
     with pytest.raises(DeliveryGuaranteeError, match=r"more than 3 rows for b in one micro-batch.*minPartitions"):

@@ -9,10 +9,10 @@ from typing import Final
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import OperationTimeout
-from spark_pulsar.connector.admission.admission import Counting, CountMore, Limits, Wanted, admit, has_at_least
-from spark_pulsar.connector.admission.counting import NOTHING_AHEAD, PartitionLookAhead
 from spark_pulsar.connector.offsets.endpoints import end_positions_of_each
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition
+from spark_pulsar.connector.read_limits.admission import Counting, CountMore, Limits, Wanted, admit, has_at_least
+from spark_pulsar.connector.read_limits.counting import NOTHING_AHEAD, PartitionLookAhead
 from spark_pulsar.model.errors import TopicNotFound
 
 _REQUEST_AFTER_MS: Final = 1_000

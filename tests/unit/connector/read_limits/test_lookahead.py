@@ -11,10 +11,10 @@ import pytest
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.connections.config import ClientConfig
 from spark_pulsar.client.errors import OperationTimeout
-from spark_pulsar.connector.admission.admission import Limits
-from spark_pulsar.connector.admission.counting import Counted
-from spark_pulsar.connector.admission.lookahead import LookAhead
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition
+from spark_pulsar.connector.read_limits.admission import Limits
+from spark_pulsar.connector.read_limits.counting import Counted
+from spark_pulsar.connector.read_limits.lookahead import LookAhead
 from spark_pulsar.model.positions.ids import MessageId
 from spark_pulsar.wire.protocol.commands import success
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand

@@ -22,7 +22,7 @@ from spark_pulsar.connector.errors import DeliveryGuaranteeError
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from spark_pulsar.connector.once.sequence_ids import Ids
+    from spark_pulsar.connector.effectively_once.sequence_ids import Ids
     from spark_pulsar.wire.columns.hashes import RowGroups
 
 NUMBER_BITS: Final = 16

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from spark_pulsar.connector.errors import SchemaError
 from spark_pulsar.connector.schemas.definition import Definition
-from spark_pulsar.connector.schemas.linked import (
+from spark_pulsar.connector.schemas.linked_definition import (
     FULL_NAME,
     attribute,
     kind_of,

@@ -13,8 +13,8 @@ import numpy as np
 
 from spark_pulsar.connector.errors import SchemaError
 from spark_pulsar.connector.options.decode_mode import BASE64
-from spark_pulsar.connector.schemas.extending import decimal_digits
-from spark_pulsar.connector.schemas.linked import kind_of
+from spark_pulsar.connector.schemas.extended_definition import decimal_digits
+from spark_pulsar.connector.schemas.linked_definition import kind_of
 from spark_pulsar.wire.columns.flat import NO_BYTES, FlatBytes
 
 _INVALID: Final = (TypeError, ValueError, KeyError, AttributeError, struct.error, UnicodeError, RecursionError)

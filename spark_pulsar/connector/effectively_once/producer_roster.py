@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.errors import OperationTimeout
-from spark_pulsar.connector.once.log_topics import log_subscription, log_topic, messages_from
-from spark_pulsar.connector.once.outcomes import TaskProducer
+from spark_pulsar.connector.effectively_once.log_topics import log_subscription, log_topic, messages_from
+from spark_pulsar.connector.effectively_once.outcomes import TaskProducer
 from spark_pulsar.connector.options.options import Options
 from spark_pulsar.connector.options.timeouts import naming
 from spark_pulsar.model.errors import PulsarError, TopicNotFound
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 
 if TYPE_CHECKING:
-    from spark_pulsar.connector.once.attempt import TaskAttempt
+    from spark_pulsar.connector.effectively_once.attempt import TaskAttempt
 
 LOG: Final = logging.getLogger("spark_pulsar")
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from spark_pulsar.connector.writing.side_by_side import OPENED_AT_ONCE, open_each
+from spark_pulsar.connector.writing.parallel_opening import OPENED_AT_ONCE, open_each
 
 
 class Openings:
