@@ -13,6 +13,8 @@ from spark_pulsar.wire.protocol import ack_sets
 
 _NAME_TAKEN: Final = "subscription with the same name already exists"
 """Part of the answer to a reader under the name of a durable subscription, of all brokers."""
+_BEHIND_THE_CURSOR: Final = "already mark-deleted position"
+"""Part of the answer of Apache Pulsar 5.0 to an acknowledgement of what is acknowledged; 4.0 and 4.2 accept it."""
 
 
 class Cursors:
@@ -79,17 +81,25 @@ class Cursors:
     ) -> PipelinedRequest[None]:
         """Acknowledges everything before `position`; `batch_size` of its entry counts when it is inside a batch.
 
-        An acknowledgement cannot move a cursor backwards: a position before the cursor changes nothing.
+        An acknowledgement cannot move a cursor backwards: a position before the cursor changes nothing (OFFSET-12).
         """
         consumer = yield from self._attach(topic, subscription, "earliest", deadline)
         if not is_beginning(position):
-            yield from consumer.or_abandon(consumer.acknowledge_through(*_last_done(position, batch_size)))
+            yield from consumer.or_abandon(_acknowledge_through(consumer, *_last_done(position, batch_size)))
         yield from consumer.detach()
 
     def unsubscribe(self, topic: str, subscription: str, force: bool, deadline: Deadline) -> PipelinedRequest[None]:
         """Deletes the subscription; nothing happens to the topic."""
         consumer = yield from self._attach(topic, subscription, "latest", deadline)
         yield from consumer.or_abandon(consumer.unsubscribe(force))
+
+
+def _acknowledge_through(consumer: Attachment, position: Position, ack_set: int | None) -> PipelinedRequest[None]:
+    try:
+        yield from consumer.acknowledge_through(position, ack_set)
+    except PulsarError as error:
+        if _BEHIND_THE_CURSOR not in str(error):
+            raise
 
 
 def _last_done(position: MessageId, batch_size: int) -> tuple[Position, int | None]:
