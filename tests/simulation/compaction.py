@@ -1,7 +1,8 @@
 """Compaction in a world: the real `Compactor`, a step at a time, and what must be left according to the account.
 
-The account has its own idea of a compacted view: up to the horizon the last message of each key, and what has no key as
-the configuration says. Batches that can be read lose those of their messages that are not left; others stay.
+The account has its own idea of a compacted view: up to the horizon the last message of each key, if it has a value, and
+what has no key as the configuration says. Batches that can be read lose those of their messages that are not left;
+others stay.
 """
 
 from __future__ import annotations
@@ -56,9 +57,20 @@ def left(before: dict[Place, Sent], more: dict[Place, Sent], *, keeps_unkeyed: b
             batch = _batch_left(place, sent, last, keeps_unkeyed=keeps_unkeyed)
             if batch is not None:
                 found[place] = batch
-        elif last[sent.key] == (place, -1) if sent.key is not None else sent.count > 1 or keeps_unkeyed:
+        elif sent.key is None:
+            if sent.count > 1 or keeps_unkeyed:
+                found[place] = sent
+        elif last[sent.key] == (place, -1) and not _is_tombstone(sent):
             found[place] = sent
     return found
+
+
+def _is_tombstone(sent: Sent) -> bool:
+    """Whether an entry that is no batch has no value, by what its producer says, or else by its bytes."""
+    metadata = metadata_of(sent.entry, 0, len(sent.entry))
+    if metadata.HasField("uncompressed_size"):
+        return metadata.uncompressed_size == 0
+    return sent.entry == build_entry(metadata, b"")
 
 
 def _batch_left(place: Place, sent: Sent, last: dict[str, _Last], *, keeps_unkeyed: bool) -> Sent | None:

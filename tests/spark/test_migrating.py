@@ -257,9 +257,9 @@ def test_all_options_of_the_page_of_databricks(databricks: Databricks, kind: str
     batches = [values(batch) for batch in flows.drain(frame, flows.checkpoint())]
     assert sorted(row for batch in batches for row in batch) == sorted([*texts(20), *texts(10, 50)])
     assert len(batches) > 2
-    readers = flows.subscriptions(topic) - {f"tracked-{kind}"}
-    assert readers < flows.subscriptions(topic)
-    assert all(name.startswith("spark-") for name in readers)
+    subscriptions = flows.subscriptions(topic)  # readers come and go
+    assert f"tracked-{kind}" in subscriptions
+    assert all(name.startswith("spark-") for name in subscriptions - {f"tracked-{kind}"})
     line = log.line_of(other)
     for name in ("endingTime", "pulsar.admin.authPluginClassName", "pulsar.admin.authParams"):
         assert f" {name} (" in line

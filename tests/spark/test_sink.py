@@ -292,8 +292,8 @@ def test_overwrite_and_wrong_columns_are_refused(flows: Flows) -> None:
         flows.write(frame)
     with pytest.raises(AnalysisException, match="did you mean compressionType"):
         flows.write(frame, topic, compressionTyp="LZ4")
-    with pytest.raises(AnalysisException, match="startingOffsets is for batch read"):
-        flows.write(frame, topic, startingOffsets="latest")
+    with pytest.raises(AnalysisException, match="minPartitions is for batch read"):
+        flows.write(frame, topic, minPartitions="4")
 
 
 @pytest.mark.versions

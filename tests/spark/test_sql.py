@@ -59,9 +59,7 @@ def test_a_view_reads_and_another_one_is_inserted_into(flows: Flows, names: Name
         f"SELECT CAST(value AS string) v, CAST(__key AS string) k, __topic t FROM {view} ORDER BY v, k"
     ).collect()
     assert [(row.v, row.k, row.t) for row in found] == [("a", "k", topic), ("a", "k", topic), ("b", None, topic)]
-    with pytest.raises(
-        AnalysisException, match="failOnDataLoss is for batch read and stream read only, not for batch write"
-    ):
+    with pytest.raises(AnalysisException, match="__messageId and __publishTime cannot be written"):
         sql(f"INSERT INTO {view} SELECT * FROM {view}")
     with pytest.raises(AnalysisException, match=r"cannot be overwritten: use .*in SQL INSERT INTO"):
         sql(f"INSERT OVERWRITE {target} VALUES ('c', 'k')")

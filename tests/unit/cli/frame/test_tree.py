@@ -95,6 +95,7 @@ def test_ctrl_c_while_something_is_asked_for() -> None:
         "import os, signal\n"
         "from spark_pulsar.cli.main import app\n"
         "from spark_pulsar.cli.messages import produce\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a job in the background ignores it
         "produce.produce = lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)\n"
         "app(['produce', 't', '-m', 'x'])\n"
     )
