@@ -1,4 +1,4 @@
-"""Backlogs over REST: their size from a message on, and a check of all quotas (ST-6, BQ-3)."""
+"""Backlogs over REST: their size from a message on, and a check of all quotas (BAT-3, ST-6, BQ-3)."""
 
 from __future__ import annotations
 

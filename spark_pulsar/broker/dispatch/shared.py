@@ -1,4 +1,4 @@
-"""Dispatcher of Shared subscriptions: entries go to consumers in turns (SH-1 ... SH-3)."""
+"""Dispatcher of Shared subscriptions: entries go to consumers in turns (SH-1 ... SH-3, SUB-9)."""
 
 from __future__ import annotations
 

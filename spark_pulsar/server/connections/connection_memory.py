@@ -1,4 +1,5 @@
-"""Memory of connections: one budget for the unfinished frames and the unread output of all of them together.
+"""Memory of connections: one budget for the unfinished frames and the unread output of all of them together
+(SEC-30).
 
 Frames. A connection whose frame is unfinished holds its beginning. Up to half of the budget is promised to whole
 frames; three quarters, when they are small. A frame that does not fit waits: its connection is not read until another

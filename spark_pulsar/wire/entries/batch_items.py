@@ -1,4 +1,4 @@
-"""The messages inside a batch, read many at a time: keys and places, without an object for each (CMP-C3).
+"""The messages inside a batch, read many at a time: keys and places, without an object for each (BAT-1, CMP-C3).
 
     size SingleMessageMetadata payload | size SingleMessageMetadata payload | …
 

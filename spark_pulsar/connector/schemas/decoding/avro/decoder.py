@@ -1,4 +1,4 @@
-"""Payloads of AVRO schemas: decoded with the schema that they were written with, resolved to the reader's."""
+"""Payloads of AVRO schemas: decoded with their writer's schema, resolved to the reader's (SCHEMA-19)."""
 
 from __future__ import annotations
 
