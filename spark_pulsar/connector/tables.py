@@ -49,8 +49,8 @@ def read_batches(
     is on the topics when the read begins is read: several partitions by at most so many `threads`, each in order. Holds
     a few batches of each thread in memory (TABLE-4). Raises the connector's errors (TABLE-3).
     """
-    read = _options(service_url, topic, options).for_read(BATCH_READ)
-    yield from _limited(_batches(read, _projection(read, columns), threads), limit)
+    read, projection = _planned(service_url, topic, columns, options)
+    yield from _limited(_batches(read, projection, threads), limit)
 
 
 @entry_point
@@ -67,8 +67,7 @@ def read_table(
     that has the columns (TABLE-1)."""
     import pyarrow as pa
 
-    read = _options(service_url, topic, options).for_read(BATCH_READ)
-    projection = _projection(read, columns)
+    read, projection = _planned(service_url, topic, columns, options)
     batches = list(_limited(_batches(read, projection, threads), limit))
     return pa.Table.from_batches(batches, None if batches else _arrow_schema(projection))
 
@@ -112,11 +111,17 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def _planned(
+    service_url: str, topic: str | None, columns: Iterable[str] | None, options: Mapping[str, object]
+) -> tuple[Options, Projection]:
+    read = _options(service_url, topic, options).for_read(BATCH_READ)
+    return read, _projection(read, columns)
+
+
 def _projection(options: Options, columns: Iterable[str] | None) -> Projection:
     from spark_pulsar.connector.schemas.lookup import definition_of_read
     from spark_pulsar.connector.schemas.types.spark_schema import of_fields
 
-    options.check_topics_to_read()
     wanted = None if columns is None else list(columns)
     try:
         definition = definition_of_read(options, wanted)

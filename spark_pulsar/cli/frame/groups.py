@@ -58,12 +58,10 @@ class OneLineErrors(TyperGroup):
                 raise
             sys.stderr.write(f"spark-pulsar: {installation}\n")
             sys.exit(1)
-        except LostOutput as error:
-            sys.stderr.write(f"spark-pulsar: standard output takes no more: {error.strerror}\n")
+        except (LostOutput, BrokenPipeError) as error:
+            if isinstance(error, LostOutput):
+                sys.stderr.write(f"spark-pulsar: standard output takes no more: {error.strerror}\n")
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for the flush at the interpreter's end
-            sys.exit(1)
-        except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             sys.exit(1)
         except PulsarError as error:
             sys.stderr.write(f"spark-pulsar: {error}\n")

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from .spark_types import json_field
+from .spark_types import JSON_NAMES, json_field
 
-_SHORT_NAMES: Final = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
+_DDL_NAMES: Final = {json_name: name for name, json_name in JSON_NAMES.items()}
 
 
 class SparkType:
@@ -76,7 +76,7 @@ class SparkSchema(SparkType):
 def spark_type(json: Any) -> SparkType:
     """Makes the type that a value of `DataType.jsonValue()` describes."""
     if isinstance(json, str):
-        return SparkType(_SHORT_NAMES.get(json, json))
+        return SparkType(_DDL_NAMES.get(json, json))
     return {"struct": SparkSchema, "array": SparkArray, "map": SparkMap}[json["type"]](json)
 
 

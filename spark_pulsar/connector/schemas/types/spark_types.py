@@ -32,11 +32,11 @@ _NAMES: Final[dict[Any, str]] = {
 }
 
 _OF_NAME: Final = {name: kind for kind, name in _NAMES.items()}
-_JSON_NAMES: Final = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}
+JSON_NAMES: Final = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}
 """Types whose names in JSON are others than in `simpleString()`."""
 
 _NAMED: Final[dict[str, Any]] = {
-    **{name: _JSON_NAMES.get(name, name) for name in ("binary", "string", "int", "bigint", "timestamp")},
+    **{name: JSON_NAMES.get(name, name) for name in ("binary", "string", "int", "bigint", "timestamp")},
     MAP_TYPE: {"type": "map", "keyType": "string", "valueType": "string", "valueContainsNull": True},
 }
 """Types of the connector's own columns. In JSON `timestamp` is one with a time zone, whatever the session's
@@ -80,7 +80,7 @@ def _json_type(kind: Any) -> Any:
     if pa.types.is_list(kind):
         return {"type": "array", "elementType": _json_type(kind.value_type), "containsNull": True}
     name = spark_name(kind)
-    return _JSON_NAMES.get(name, name)
+    return JSON_NAMES.get(name, name)
 
 
 def requested_type(spark_type: Any, kind: Any, path: str) -> Any:
