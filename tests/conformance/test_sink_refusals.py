@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pyarrow as pa
@@ -208,9 +209,15 @@ def test_a_topic_that_accepts_no_more_in_the_middle(broker: Broker, cause: str) 
                 end()
             yield pa.RecordBatch.from_pydict({"value": [f"{number:06}" + "y" * 100_000]})
 
+    # Apache Pulsar 4.0.8 at times keeps a topic that is terminated while it stores entries fenced until someone unloads
+    # it: the publisher tries again and again, and gets the reason then.
+    unload = Timer(5.0, lambda: broker.rest("PUT", f"{topic_path(topic)}/unload"))
     started = monotonic_ms()
+    if broker.kind == "apache-pulsar":
+        unload.start()
     with pytest.raises(TopicTerminated if cause == "terminated" else MetadataError, match=r"(?i)terminated|encrypt"):
         write(broker, topic, batches())
+    unload.cancel()
     with pytest.raises(PulsarError, match=r"(?i)terminated|encrypt"):
         write(broker, topic, rows(1))
     assert monotonic_ms() - started < 25_000
