@@ -2,7 +2,7 @@
 """The connector under load, on our broker, alone or beside a real Apache Pulsar in the same run.
 
     python benchmarks/spark.py [--against apache-pulsar] [--only NAME ...] [--rows N] [--rounds N] [--data DIR]
-                               [--spark-avro spark-avro_2.13-VERSION.jar]
+                               [--spark-avro spark-avro_2.13-VERSION.jar] [--json FILE]
     python benchmarks/spark.py --latency [--idle] [--against kafka] [--rounds N] [--data DIR]
     python benchmarks/spark.py --against kafka [--schemas] [--only NAME ...] [--rows N] [--rounds N]
                                [--conf KEY=VALUE ...] [--data DIR]
@@ -17,6 +17,7 @@ ratios are between neighbours; the figure is the median of the rounds after the 
     source value      only the column `value`                                      rows/s
     prebuilt          the same rows as Arrow batches made beforehand, into `noop`  rows/s (what Spark itself can take)
     sink batch        `spark.range` → value and key → a topic                      rows/s
+    sink stream       the same rows from `rate-micro-batch`, as one micro-batch      rows/s
     sink avro         the same with a record of six columns, `schemaType` AVRO     rows/s
     sink json         the same with `schemaType` JSON                              rows/s
     sink to_avro      the same record by Spark's `to_avro`, written as bytes       rows/s (with --spark-avro)
@@ -54,6 +55,7 @@ from load.spark_avro import spark_avro_jar
 from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.avro.functions import to_avro
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.streaming import DataStreamWriter
 from rich.console import Console
 from rich.table import Table
 
@@ -188,15 +190,17 @@ class Bench:
     def source_stream(self) -> float:
         reader = self.spark.readStream.format("pulsar").option("service.url", self.peer.service_url)
         frame = reader.option("topics", ",".join(self.topics)).option("startingOffsets", "earliest").load()
+        return self._run_once(frame.writeStream.format("noop"))
+
+    def _run_once(self, writer: DataStreamWriter) -> float:
+        """Rows a second of a query that ends after `rows` rows: of its micro-batches alone, not of its start."""
         checkpoint = str(self.directory / f"checkpoint-{next(_numbers)}")
-        query = (
-            frame.writeStream.format("noop").option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
-        )
+        query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
         query.awaitTermination()
         done = [progress for progress in query.recentProgress if progress["numInputRows"]]
         rows = sum(progress["numInputRows"] for progress in done)
         if rows != self.rows:
-            raise AssertionError(f"{rows} rows read of {self.rows}")
+            raise AssertionError(f"{rows} rows of {self.rows}")
         return rows * 1000 / sum(progress["durationMs"]["triggerExecution"] for progress in done)
 
     def prebuilt(self) -> float:
@@ -224,6 +228,15 @@ class Bench:
             f"lpad(string(id), {VALUE_BYTES}, 'x') AS value", "concat('key-', id % 1000) AS __key"
         )
         return timed(self.rows, lambda: self.write(frame, self._new_topic()))
+
+    def sink_stream(self) -> float:
+        source = self.spark.readStream.format("rate-micro-batch").option("rowsPerBatch", self.rows)
+        frame = source.option("numPartitions", 2).load()
+        frame = frame.selectExpr(
+            f"lpad(string(value), {VALUE_BYTES}, 'x') AS value", "concat('key-', value % 1000) AS __key"
+        )
+        writer = frame.writeStream.format("pulsar").option("service.url", self.peer.service_url)
+        return self._run_once(writer.option("topic", self._new_topic()))
 
     def _records(self) -> DataFrame:
         return self.spark.range(0, self.rows, 1, 2).selectExpr(*RECORD)
@@ -294,6 +307,7 @@ WORKLOADS: dict[str, Callable[[Bench], float]] = {
     "source value": Bench.source_value,
     "prebuilt": Bench.prebuilt,
     "sink batch": Bench.sink_batch,
+    "sink stream": Bench.sink_stream,
     "sink avro": Bench.sink_avro,
     "sink json": Bench.sink_json,
     "sink to_avro": Bench.sink_to_avro,
@@ -420,6 +434,7 @@ def main() -> int:
     parser.add_argument("--warm-ups", type=int, default=3, help="the JVM compiles while it runs")
     parser.add_argument("--partitions", type=int, default=2, help="topics that the source reads, one task each")
     parser.add_argument("--data", type=Path, default=Path("data"), help="directory on the disk to use")
+    parser.add_argument("--json", type=Path, help="file for the medians: broker, workload, rows a second")
     args = parser.parse_args()
     small = args.latency or args.idle
     beside_kafka = args.against == KAFKA
@@ -448,6 +463,8 @@ def main() -> int:
         if args.spark_avro is None:
             wanted = [name for name in wanted if name != "sink to_avro"]
         results = measure(console, benches, wanted, args)
+        if args.json:
+            args.json.write_text(json.dumps(results))
         return 0 if report(console, results, args.partitions) else 1
 
 

@@ -55,7 +55,7 @@ class Row:
 
 
 _OLDEST = ("numpy==1.26.*", "pyarrow==15.0.*", "protobuf==4.25.*", "pandas==2.*")
-_SPARK_SUITE = ("tests/spark", "-m", "not long", "-n", "2", "--dist", "loadfile")
+_SPARK_SUITE = ("tests/spark", "tests/security", "-m", "not long", "-n", "2", "--dist", "loadfile")
 _SHORT = ("tests/spark", "-m", "versions")
 
 ROWS = (
@@ -70,7 +70,7 @@ ROWS = (
     Row("spark-4.2", "3.11", "all", ("pyspark==4.2.*",), _SPARK_SUITE),
     Row("spark-4.3", "3.11", "all", ("pyspark==4.3.*",), _SPARK_SUITE),
     *(
-        Row(f"pulsar-{version}", "3.11", "all", ("pyspark==4.3.*",), ("tests/security", *_SPARK_SUITE), version)
+        Row(f"pulsar-{version}", "3.11", "all", ("pyspark==4.3.*",), _SPARK_SUITE, version)
         for version in APACHE_PULSARS
     ),
     Row("spark-4.0-short", "3.11", "all", ("pyspark==4.0.*", *_OLDEST), _SHORT),
