@@ -28,7 +28,7 @@ from spark_pulsar.connector.schemas.types.columns import value_columns
 from spark_pulsar.model.schemas import Schema, SchemaType, join_key_and_value
 from spark_pulsar.wire.columns.encode import encode_batches, message_columns
 from spark_pulsar.wire.columns.entries import Entries
-from spark_pulsar.wire.columns.hashes import text_keys
+from spark_pulsar.wire.columns.key_hashes import text_keys
 from spark_pulsar.wire.columns.records import RecordDecoder
 from spark_pulsar.wire.entries.compression import compress
 from spark_pulsar.wire.pulsar_api_pb2 import LZ4, MessageMetadata

@@ -20,8 +20,8 @@ import pyarrow as pa
 
 from spark_pulsar.wire.columns.encode import MessageColumns, encode_batches, message_columns
 from spark_pulsar.wire.columns.entries import Entries, inspect_entries
-from spark_pulsar.wire.columns.hashes import group_rows, hash_keys, partition_of, text_keys
 from spark_pulsar.wire.columns.kernels.compiler import COMPILED
+from spark_pulsar.wire.columns.key_hashes import group_rows, hash_keys, partition_of, text_keys
 from spark_pulsar.wire.columns.records import RECORD_COLUMNS, RecordDecoder
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 

@@ -7,7 +7,7 @@ from typing import Any
 import pulsar
 import pytest
 
-from spark_pulsar.wire.keys.hashes import murmur3_32, range_hash
+from spark_pulsar.wire.keys.murmur3 import murmur3_32, range_hash
 from tests.brokers import Broker, topic_path
 from tests.conformance.exchange import expect_nothing, receive, send_all, texts
 from tests.eventually import eventually

@@ -22,7 +22,7 @@ from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.broker.turn.events import WritingResumed
 from spark_pulsar.model.positions.ids import EARLIEST, Position
-from spark_pulsar.wire.keys.hashes import murmur3_32
+from spark_pulsar.wire.keys.murmur3 import murmur3_32
 from tests.property.lives import SLICES, Eater, Life
 from tests.unit.broker.world import TOPIC
 

@@ -19,7 +19,7 @@ from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies import policy_table
 from spark_pulsar.model.positions.ids import EARLIEST, Position
 from spark_pulsar.wire.entries.entry_bytes import build_entry
-from spark_pulsar.wire.keys.hashes import STICKY_HASHES
+from spark_pulsar.wire.keys.murmur3 import STICKY_HASHES
 from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.protocol.frames import payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, MessageMetadata, ServerError

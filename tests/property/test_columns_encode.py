@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from spark_pulsar.wire.columns.encode import encode_batches, message_columns
 from spark_pulsar.wire.columns.entries import EntrySlice
-from spark_pulsar.wire.columns.hashes import group_rows, text_keys
 from spark_pulsar.wire.columns.kernels.compiler import COMPILED
+from spark_pulsar.wire.columns.key_hashes import group_rows, text_keys
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata, SingleMessageMetadata
 from tests.unit.wire.columns.decode import decode_entries
 

@@ -18,7 +18,7 @@ from pyspark.errors import AnalysisException, PySparkException, PythonException,
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_pulsar.wire.keys.hashes import murmur3_32
+from spark_pulsar.wire.keys.murmur3 import murmur3_32
 from tests.spark.flows import Flows, texts
 from tests.unit.wire.key_hashes import boost_hash, java_string_hash
 

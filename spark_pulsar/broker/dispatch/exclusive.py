@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from spark_pulsar.broker.message_lifetime.ttl import fresh_part
 from spark_pulsar.model.positions.ids import Position
-from spark_pulsar.wire.keys.hashes import range_hash
+from spark_pulsar.wire.keys.murmur3 import range_hash
 from spark_pulsar.wire.keys.sticky_hashes import StickyHashes
 
 from .base import Dispatcher, fit

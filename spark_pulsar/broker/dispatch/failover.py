@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort_right
 from typing import TYPE_CHECKING, Final
 
-from spark_pulsar.wire.keys.hashes import MASK, murmur3_32
+from spark_pulsar.wire.keys.murmur3 import MASK, murmur3_32
 from spark_pulsar.wire.protocol import commands
 
 from .compacted import CompactedDispatcher

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_pulsar.broker.policies.effective import PolicyBook
+from spark_pulsar.broker.policies.inheritance import PolicyBook
 from spark_pulsar.broker.turn.effects import CloseSession, SendCommand
 from spark_pulsar.broker.turn.turn import Turn
 from spark_pulsar.wire.protocol import commands

@@ -2,7 +2,7 @@
 
 A namespace's policies are one JSON object with Apache Pulsar's members (`retention_policies`,
 `message_ttl_in_seconds`, ...); a topic's are another with the same members, stored under the topic's name without
-partition. `effective` remembers them merged.
+partition. `inheritance` remembers them merged.
 """
 
 from __future__ import annotations

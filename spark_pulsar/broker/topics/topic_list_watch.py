@@ -16,7 +16,6 @@ from spark_pulsar.broker.entities.features import TopicListWatcher
 from spark_pulsar.broker.entities.sliced_requests import NO_SESSION
 from spark_pulsar.model.errors import InvalidTopicName, NotAllowed
 from spark_pulsar.model.names import PERSISTENT, split_namespace
-from spark_pulsar.wire.keys.hashes import hash_of_sorted
 from spark_pulsar.wire.protocol import commands
 from spark_pulsar.wire.pulsar_api_pb2 import CommandWatchTopicList, CommandWatchTopicListClose
 
@@ -73,7 +72,7 @@ class WatchedList:
             if not self.missed:
                 return
         self._apply_missed()
-        self.hash = hash_of_sorted(self.names)
+        self.hash = topic_lists.hash_of_sorted(self.names)
 
     def _apply_missed(self) -> None:
         missed, self.missed = self.missed, {}

@@ -3,11 +3,12 @@ their answer. Each step yields its cost; topics that are created or deleted mean
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from crc32c import crc32c
+
 from spark_pulsar.model.names import is_hidden
-from spark_pulsar.wire.keys.hashes import TopicsHash
 from spark_pulsar.wire.protocol import commands
 
 if TYPE_CHECKING:
@@ -80,3 +81,34 @@ def fill(field: object, names: Sequence[str]) -> Generator[int, None, None]:
     for at in range(0, len(names), count):
         field.extend(names[at : at + count])  # type: ignore[attr-defined]
         yield STEP_COST
+
+
+def topics_hash(topics: Iterable[str]) -> str:
+    """Hashes a list of topic names, as GET_TOPICS_OF_NAMESPACE and watchers compare it (A20)."""
+    return hash_of_sorted(sorted(topics))
+
+
+def hash_of_sorted(topics: list[str]) -> str:
+    """Hashes topic names that are in order already; see `topics_hash`."""
+    return crc32c(",".join(topics).encode()).to_bytes(4, "little").hex()
+
+
+class TopicsHash:
+    """A hash of topic names that come piece by piece, in order; see `topics_hash`."""
+
+    __slots__ = ("_crc", "_is_empty")
+
+    def __init__(self) -> None:
+        self._crc = 0
+        self._is_empty = True
+
+    def add(self, topics: list[str]) -> None:
+        """Adds the next names."""
+        if topics:
+            text = ",".join(topics) if self._is_empty else f",{','.join(topics)}"
+            self._crc = crc32c(text.encode(), self._crc)
+            self._is_empty = False
+
+    def text(self) -> str:
+        """Returns the hash of all names so far."""
+        return self._crc.to_bytes(4, "little").hex()

@@ -19,7 +19,7 @@ from spark_pulsar.client.errors import ClientClosed, ConnectionLost, EndNotReach
 from spark_pulsar.client.lookup import TopicDirectory
 from spark_pulsar.client.reader_types import holds_back, is_refused_type
 from spark_pulsar.client.reading.attached_consumers import last_message_id, reader_name
-from spark_pulsar.client.reading.delivery_proof import HeldBack
+from spark_pulsar.client.reading.held_back_messages import HeldBack
 from spark_pulsar.client.reading.inbox import Inbox, SharedInbox
 from spark_pulsar.client.reading.permits import Permits
 from spark_pulsar.model.errors import NotAllowed, PulsarError

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from spark_pulsar.connector.effectively_once.sequence_ids import Ids
-    from spark_pulsar.wire.columns.hashes import RowGroups
+    from spark_pulsar.wire.columns.key_hashes import RowGroups
 
 NUMBER_BITS: Final = 16
 _COUNT_BITS: Final = 28

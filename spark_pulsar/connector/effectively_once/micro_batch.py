@@ -15,9 +15,9 @@ from typing import Final
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.connector.effectively_once.attempt import TaskAttempt
 from spark_pulsar.connector.effectively_once.checked_sequence_ids import NUMBER_BITS, place_of
+from spark_pulsar.connector.effectively_once.named_sequence_ids import ids_do_not_grow
 from spark_pulsar.connector.effectively_once.outcomes import TaskOutcome, TaskProducer
 from spark_pulsar.connector.effectively_once.producer_roster import Roster
-from spark_pulsar.connector.effectively_once.row_sequence_ids import ids_do_not_grow
 from spark_pulsar.connector.options.options import Options
 from spark_pulsar.model.errors import TopicNotFound
 

@@ -27,9 +27,9 @@ from spark_pulsar.client.errors import OperationTimeout, SequenceIdForgotten
 from spark_pulsar.client.publishing.publisher import Publisher
 from spark_pulsar.connector.effectively_once.attempt import TaskAttempt
 from spark_pulsar.connector.effectively_once.checked_sequence_ids import RunningIds, counts_of
+from spark_pulsar.connector.effectively_once.named_sequence_ids import NamedIds
 from spark_pulsar.connector.effectively_once.outcomes import TaskOutcome, TaskProducer
 from spark_pulsar.connector.effectively_once.producer_roster import Roster
-from spark_pulsar.connector.effectively_once.row_sequence_ids import NamedIds
 from spark_pulsar.connector.errors import DeliveryGuaranteeError
 from spark_pulsar.connector.options.options import AT_LEAST_ONCE, Options
 from spark_pulsar.model.errors import ProducerBusy
@@ -37,7 +37,7 @@ from spark_pulsar.model.names import TopicName
 
 if TYPE_CHECKING:
     from spark_pulsar.connector.effectively_once.sequence_ids import Ids
-    from spark_pulsar.wire.columns.hashes import RowGroups
+    from spark_pulsar.wire.columns.key_hashes import RowGroups
 
 EARLIER_ROWS_OF_A_BATCH: Final = 1 << 32
 """Sequence ids of one micro-batch in earlier versions of the connector, which kept a count of rows and no checksum."""
@@ -253,7 +253,7 @@ def _selected(groups: RowGroups, ids: Ids, of_group: Ids, places: Ids) -> tuple[
     """Returns the rows at some places of the groups, and their ids."""
     import numpy as np
 
-    from spark_pulsar.wire.columns.hashes import RowGroups
+    from spark_pulsar.wire.columns.key_hashes import RowGroups
 
     counts = np.bincount(of_group[places], minlength=len(groups))
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])

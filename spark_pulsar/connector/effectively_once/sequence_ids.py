@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from spark_pulsar.wire.columns.hashes import RowGroups
+    from spark_pulsar.wire.columns.key_hashes import RowGroups
 
     Ids = npt.NDArray[np.int64]
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.connector.errors import OffsetError
-from spark_pulsar.connector.options.endpoints import Endpoint, SomePositions, Time
+from spark_pulsar.connector.options.offsets import Endpoint, SomePositions, Time
 from spark_pulsar.connector.options.options import ERROR, LATEST, Options
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition, parse_position
 from spark_pulsar.model.errors import TopicNotFound

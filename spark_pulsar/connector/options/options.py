@@ -41,9 +41,9 @@ from spark_pulsar.connector.options.encryption import (
     private_key_files,
     public_key_files,
 )
-from spark_pulsar.connector.options.endpoints import Endpoint, Time, ending_endpoint, endpoint, publish_time
 from spark_pulsar.connector.options.java_settings import PRODUCER, READER
 from spark_pulsar.connector.options.keys import Keys, read_keys
+from spark_pulsar.connector.options.offsets import Endpoint, Time, ending_endpoint, endpoint, publish_time
 from spark_pulsar.connector.options.security import ROWS, SecurityOptions
 from spark_pulsar.connector.options.subscriptions import prefix, subscription
 from spark_pulsar.connector.options.table import (

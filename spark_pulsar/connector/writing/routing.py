@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from spark_pulsar.wire.columns.encode import MessageColumns
     from spark_pulsar.wire.columns.flat import FlatBytes
-    from spark_pulsar.wire.columns.hashes import RowGroups
+    from spark_pulsar.wire.columns.key_hashes import RowGroups
 
 ROUND_ROBIN: Final = "RoundRobinPartition"
 
@@ -52,7 +52,7 @@ def grouped_by_key(columns: MessageColumns, groups: RowGroups) -> tuple[RowGroup
     """
     import numpy as np
 
-    from spark_pulsar.wire.columns.hashes import RowGroups
+    from spark_pulsar.wire.columns.key_hashes import RowGroups
 
     rows, offsets = groups.rows, groups.offsets
     keys, key_count = _numbered(columns.keys, len(columns))

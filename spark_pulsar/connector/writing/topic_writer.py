@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from spark_pulsar.connector.schemas.deriving.row_schema import RowSchema
     from spark_pulsar.model.schemas import Schema
     from spark_pulsar.wire.columns.encode import MessageColumns
-    from spark_pulsar.wire.columns.hashes import RowGroups
+    from spark_pulsar.wire.columns.key_hashes import RowGroups
 
 
 PENDING_BYTES: Final = 64 * 1024 * 1024
@@ -94,7 +94,7 @@ class TopicWriter:
         """Encodes and sends rows; returns when everything is on its way, which may wait for earlier receipts."""
         from spark_pulsar.wire.columns.encode import message_columns
         from spark_pulsar.wire.columns.flat import NO_BYTES
-        from spark_pulsar.wire.columns.hashes import group_rows, text_keys
+        from spark_pulsar.wire.columns.key_hashes import group_rows, text_keys
 
         key = _column(table, "__key")
         if self.schema is None:
@@ -157,7 +157,7 @@ class TopicWriter:
         SINK-10)."""
         import numpy as np
 
-        from spark_pulsar.wire.columns.hashes import partition_of
+        from spark_pulsar.wire.columns.key_hashes import partition_of
 
         count = len(self._partitions)
         if count == 1 or keys is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spark_pulsar.wire.keys.hashes import MASK, murmur3_32
+from spark_pulsar.wire.keys.murmur3 import MASK, murmur3_32
 
 HASHING_SCHEMES: Final = {"JavaStringHash": 0, "Murmur3_32Hash": 1}
 ROUTING_MODES: Final = {"SinglePartition": 0, "RoundRobinPartition": 1, "CustomPartition": 2}

@@ -20,10 +20,10 @@ from spark_pulsar.wire.columns.flat import (
     flat_bytes,
     flat_properties,
 )
-from spark_pulsar.wire.columns.hashes import RowGroups, TextKeys, one_group
 from spark_pulsar.wire.columns.kernels import layout
 from spark_pulsar.wire.columns.kernels.content_kernels import content_hashes
 from spark_pulsar.wire.columns.kernels.encode_kernels import cut_batches, metadata_sizes, write_batches
+from spark_pulsar.wire.columns.key_hashes import RowGroups, TextKeys, one_group
 
 if TYPE_CHECKING:
     from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata

@@ -16,7 +16,7 @@ from operator import gt
 from struct import Struct
 from typing import Final
 
-from spark_pulsar.wire.keys.hashes import murmur3_32
+from spark_pulsar.wire.keys.murmur3 import murmur3_32
 from spark_pulsar.wire.keys.sticky_keys import MAX_SEQUENCE_BYTES, is_plain, sticky_key
 
 _SIZE: Final = Struct(">I")

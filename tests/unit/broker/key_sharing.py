@@ -7,7 +7,7 @@ from typing import Any
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.model.positions.ids import Position
 from spark_pulsar.wire.entries.entry_bytes import build_entry, parse_entry
-from spark_pulsar.wire.keys.hashes import murmur3_32
+from spark_pulsar.wire.keys.murmur3 import murmur3_32
 from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, MessageMetadata
 from tests.unit.broker.world import START_MS, TOPIC, Client, World, positions_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spark_pulsar.wire.keys.hashes import MASK
+from spark_pulsar.wire.keys.murmur3 import MASK
 
 _U32: Final = (1 << 32) - 1
 _U64: Final = (1 << 64) - 1

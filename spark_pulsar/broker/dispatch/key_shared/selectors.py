@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from spark_pulsar.model.errors import ConsumerAssignFailed
-from spark_pulsar.wire.keys.hashes import STICKY_HASHES, murmur3_32, range_hash, ring_hash
+from spark_pulsar.wire.keys.murmur3 import STICKY_HASHES, murmur3_32, range_hash, ring_hash
 from spark_pulsar.wire.keys.sticky_hashes import StickyHashes
 
 if TYPE_CHECKING:

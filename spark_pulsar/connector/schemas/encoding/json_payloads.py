@@ -39,7 +39,7 @@ from spark_pulsar.connector.schemas.linked_definition import kind_of
 from spark_pulsar.connector.session_zone import as_instants, as_local_times
 from spark_pulsar.wire.columns.entries import ByteArray, IntArray
 from spark_pulsar.wire.columns.flat import NO_BYTES, FlatBytes, flat_bytes, validity
-from spark_pulsar.wire.columns.hashes import text_keys
+from spark_pulsar.wire.columns.key_hashes import text_keys
 
 _NOT_FINITE: Final = {b"nan": b'"NaN"', b"inf": b'"Infinity"', b"-inf": b'"-Infinity"'}
 _BRACKETS: Final = {"array": (ord("["), ord("]")), "map": (ord("{"), ord("}"))}

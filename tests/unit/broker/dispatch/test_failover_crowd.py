@@ -14,7 +14,7 @@ from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.entities.subscription import Subscription
 from spark_pulsar.ledger.state.topics import PartitionedTopicSet
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.wire.keys.hashes import MASK, murmur3_32
+from spark_pulsar.wire.keys.murmur3 import MASK, murmur3_32
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
 from tests.unit.broker.world import TOPIC, World
 

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 from spark_pulsar.broker.topics import lifecycle
+from spark_pulsar.broker.topics.topic_lists import topics_hash
 from spark_pulsar.broker.turn.events import EntriesLost, Requested
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.wire.keys.hashes import topics_hash
 from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandGetTopicsOfNamespace, ServerError
 from tests.unit.broker.world import TOPIC, Client, World, entry

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from spark_pulsar.broker.entities import sliced_requests
 from spark_pulsar.broker.topics import lifecycle, topic_lists
+from spark_pulsar.broker.topics.topic_lists import topics_hash
 from spark_pulsar.broker.topics.topic_patterns import TopicPattern
-from spark_pulsar.wire.keys.hashes import topics_hash
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from tests.unit.broker.topics.test_topic_list_watch import START, make, named, news, unwatch, watch, watched
 from tests.unit.broker.world import QUIET, Client, World

@@ -10,9 +10,9 @@ import pyarrow.compute
 import pytest
 
 from spark_pulsar.broker.topics import lifecycle, topic_list_watch, topic_patterns, watched_creation
+from spark_pulsar.broker.topics.topic_lists import topics_hash
 from spark_pulsar.broker.topics.topic_patterns import InvalidPattern, TopicPattern
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.wire.keys.hashes import topics_hash
 from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ServerError
 from tests.unit.broker.world import QUIET, Client, World

@@ -6,9 +6,9 @@ import pytest
 
 from spark_pulsar.broker.entities import sliced_requests
 from spark_pulsar.broker.topics import lifecycle, topic_lists
+from spark_pulsar.broker.topics.topic_lists import TopicsHash, hash_of_sorted, topics_hash
 from spark_pulsar.broker.turn.events import WritingResumed
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.wire.keys.hashes import TopicsHash, hash_of_sorted, topics_hash
 from spark_pulsar.wire.protocol import commands, requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from tests.unit.broker.topics.test_topic_list_watch import START, make, named, watch
@@ -165,3 +165,11 @@ def test_a_hash_of_pieces_is_that_of_the_whole() -> None:
             pieces.add(names[at : at + size])
         assert pieces.text() == hash_of_sorted(names)
     assert TopicsHash().text() == hash_of_sorted([])
+
+
+def test_topics_hash() -> None:
+    # covers A20
+    a, b = "persistent://public/default/a", "persistent://public/default/b"
+    assert topics_hash([]) == "00000000"
+    assert topics_hash([a]) == "e4a876e3"
+    assert topics_hash([a, b]) == topics_hash([b, a]) == "c7559e98"

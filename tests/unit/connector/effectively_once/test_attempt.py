@@ -13,7 +13,7 @@ from spark_pulsar.connector.errors import DeliveryGuaranteeError
 from spark_pulsar.connector.options.options import Options
 from spark_pulsar.connector.options.parsing import parse_options
 from spark_pulsar.model.positions.ids import TransactionId
-from spark_pulsar.wire.columns.hashes import group_rows
+from spark_pulsar.wire.columns.key_hashes import group_rows
 
 STREAM = {"sql.streaming.queryId": "query", "streaming.sql.batchId": "7", "spark.jobGroup.id": "run"}
 

@@ -12,8 +12,8 @@ from spark_pulsar.connector.effectively_once import checked_sequence_ids
 from spark_pulsar.connector.effectively_once.checked_sequence_ids import RunningIds, place_of
 from spark_pulsar.connector.errors import DeliveryGuaranteeError
 from spark_pulsar.wire.columns.encode import MessageColumns, message_columns
-from spark_pulsar.wire.columns.hashes import group_rows, text_keys
 from spark_pulsar.wire.columns.kernels.content_kernels import content_hashes
+from spark_pulsar.wire.columns.key_hashes import group_rows, text_keys
 
 HASHES = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2**63 - 1)), min_size=1, max_size=60)
 

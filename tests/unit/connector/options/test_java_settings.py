@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from spark_pulsar.connector.errors import OptionError
-from spark_pulsar.connector.options.endpoints import SomePositions
 from spark_pulsar.connector.options.java_settings import JAVA_SETTINGS, PREFIXES, names_below
+from spark_pulsar.connector.options.offsets import SomePositions
 from spark_pulsar.connector.options.options import OPTIONS, Options
 from spark_pulsar.connector.options.parsing import parse_options
 from spark_pulsar.connector.options.table import BATCH_READ, BATCH_WRITE, STREAM_READ, STREAM_WRITE, UNSUPPORTED

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_pulsar.connector.options.keys import MOST_KEYS, Keys, read_keys
-from spark_pulsar.wire.keys.hashes import murmur3_32
+from spark_pulsar.wire.keys.murmur3 import murmur3_32
 from tests.unit.wire import key_hashes
 
 

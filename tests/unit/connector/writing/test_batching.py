@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from spark_pulsar.connector.writing.routing import grouped_by_key
 from spark_pulsar.wire.columns.encode import encode_batches, message_columns
-from spark_pulsar.wire.columns.hashes import group_rows, text_keys
+from spark_pulsar.wire.columns.key_hashes import group_rows, text_keys
 
 KEYS = st.one_of(st.none(), st.sampled_from(["", "a", "b", "c"]))
 ROWS = st.lists(st.tuples(st.integers(0, 2), KEYS, KEYS), max_size=40)

@@ -13,13 +13,13 @@ from spark_pulsar.wire.columns.kernels import compiler, machine_code
 
 ROOT = Path(__file__).parents[4]
 
-# Encodes and decodes one made-up table with everything in it, and prints a digest of the rows and of the hashes.
+# Encodes and decodes one made-up table with everything in it, and prints a digest of the rows and of the key_hashes.
 SAMPLE = """
 import hashlib, sys
 {before}
 import pyarrow as pa
 from random import Random
-from spark_pulsar.wire.columns import encode, entries, hashes
+from spark_pulsar.wire.columns import encode, entries, key_hashes
 from spark_pulsar.wire.columns.kernels.compiler import COMPILED
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests.unit.wire.columns import decode, forge
@@ -40,15 +40,15 @@ texts = pa.array([None if key is None else key.hex() + "é𝄞" for key in table
 seen = [part if isinstance(part, str) else decode.decode_entries(part).to_pylist() for part in parts]
 seen += [batch.to_pylist() for batch in decode.record_batches(good, "t", max_rows=7)]
 for column in (table.column("key"), texts):
-    keys = hashes.text_keys(column)
+    keys = key_hashes.text_keys(column)
     seen += [hashes.partition_of(keys, 4, scheme).tolist() for scheme in ("JavaStringHash", "Murmur3_32Hash")]
-    partitions = hashes.partition_of(keys, 4)
+    partitions = key_hashes.partition_of(keys, 4)
     partitions[partitions < 0] = 2
     columns = encode.message_columns(
         table.column("value"), keys=keys, ordering_keys=table.column("key"),
         properties=table.column("properties"), event_times=table.column("event_time"),
     )
-    groups = hashes.group_rows(partitions, 4)
+    groups = key_hashes.group_rows(partitions, 4)
     seen += [bytes(batch.payload) for batch in encode.encode_batches(columns, groups=groups, max_messages=5)]
 print(COMPILED, len(table), hashlib.sha256(repr(seen).encode()).hexdigest())
 """

@@ -10,7 +10,7 @@ import pytest
 from spark_pulsar.wire.columns.encode import EncodedBatches, encode_batches, message_columns
 from spark_pulsar.wire.columns.entries import EntrySlice
 from spark_pulsar.wire.columns.flat import event_times_ms
-from spark_pulsar.wire.columns.hashes import RowGroups, group_rows, text_keys
+from spark_pulsar.wire.columns.key_hashes import RowGroups, group_rows, text_keys
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests.unit.wire.columns.decode import decode_entries
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_pulsar.wire.entries.entry_bytes import build_entry
-from spark_pulsar.wire.keys.hashes import murmur3_32, range_hash, ring_hash
+from spark_pulsar.wire.keys.murmur3 import murmur3_32, range_hash, ring_hash
 from spark_pulsar.wire.keys.sticky_hashes import StickyHashes
 from spark_pulsar.wire.keys.sticky_keys import NONE_KEY, _parsed_key, sticky_key
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata

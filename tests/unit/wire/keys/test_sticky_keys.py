@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from spark_pulsar.wire.entries.entry_bytes import build_entry
 from spark_pulsar.wire.keys import sticky_keys
-from spark_pulsar.wire.keys.hashes import murmur3_32, range_hash
+from spark_pulsar.wire.keys.murmur3 import murmur3_32, range_hash
 from spark_pulsar.wire.keys.sticky_hashes import StickyHashes
 from spark_pulsar.wire.keys.sticky_keys import sticky_key
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from spark_pulsar.broker.dispatch.key_shared import selectors
 from spark_pulsar.broker.dispatch.key_shared.selectors import ConsistentHashSelector, StickySelector
 from spark_pulsar.model.errors import ConsumerAssignFailed
-from spark_pulsar.wire.keys.hashes import murmur3_32, ring_hash
+from spark_pulsar.wire.keys.murmur3 import murmur3_32, ring_hash
 
 
 @dataclass(eq=False)

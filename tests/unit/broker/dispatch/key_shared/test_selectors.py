@@ -15,7 +15,7 @@ from spark_pulsar.broker.dispatch.key_shared.selectors import (
     StickySelector,
 )
 from spark_pulsar.model.errors import ConsumerAssignFailed
-from spark_pulsar.wire.keys.hashes import murmur3_32
+from spark_pulsar.wire.keys.murmur3 import murmur3_32
 
 
 @dataclass(eq=False)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from crc32c import crc32c
 
-from spark_pulsar.wire.keys import hashes
-from spark_pulsar.wire.keys.hashes import MASK, topics_hash
+from spark_pulsar.wire.keys import murmur3
+from spark_pulsar.wire.keys.murmur3 import MASK
 from tests.unit.wire import key_hashes
 from tests.unit.wire.key_hashes import partition_of
 
@@ -71,24 +71,24 @@ def test_java_hashes_the_two_halves_of_a_surrogate_pair() -> None:
 
 @pytest.mark.parametrize(("key", "raw", "masked", "partition", "range_mod", "ring"), MURMUR)
 def test_murmur(key: str, raw: int, masked: int, partition: int, range_mod: int, ring: int) -> None:
-    found = hashes.murmur3_32(key.encode())
+    found = murmur3.murmur3_32(key.encode())
     assert found == masked == raw & MASK
     assert partition_of(found, 4) == partition
-    assert hashes.range_hash(found) == (range_mod or 1)
-    assert hashes.ring_hash(found) == ring
+    assert murmur3.range_hash(found) == (range_mod or 1)
+    assert murmur3.ring_hash(found) == ring
 
 
 @pytest.mark.parametrize(("name", "points"), [("c1", [34662, 61273, 23534]), ("c2", [18701, 2959, 61677])])
 def test_points_on_the_ring_of_consistent_hashing(name: str, points: list[int]) -> None:
     # 6.5, 4.x: name NUL nameIndex NUL i
-    found = [hashes.ring_hash(hashes.murmur3_32(f"{name}\x000\x00{i}".encode())) for i in range(3)]
+    found = [murmur3.ring_hash(murmur3.murmur3_32(f"{name}\x000\x00{i}".encode())) for i in range(3)]
     assert found == points
 
 
 def test_sticky_hashes_are_never_zero() -> None:
-    assert hashes.range_hash(65536) == hashes.range_hash(0) == 1
-    assert hashes.range_hash(65535) == hashes.ring_hash(65534) == 65535
-    assert hashes.ring_hash(65535) == 1
+    assert murmur3.range_hash(65536) == murmur3.range_hash(0) == 1
+    assert murmur3.range_hash(65535) == murmur3.ring_hash(65534) == 65535
+    assert murmur3.ring_hash(65535) == 1
 
 
 @pytest.mark.parametrize(("key", "whole", "masked", "mod_3", "mod_4", "mod_997"), BOOST)
@@ -103,11 +103,3 @@ def test_check_value_of_crc32c() -> None:
     # covers PR-12
     assert crc32c(b"123456789") == 0xE3069283
     assert crc32c(b"") == 0
-
-
-def test_topics_hash() -> None:
-    # covers A20
-    a, b = "persistent://public/default/a", "persistent://public/default/b"
-    assert topics_hash([]) == "00000000"
-    assert topics_hash([a]) == "e4a876e3"
-    assert topics_hash([a, b]) == topics_hash([b, a]) == "c7559e98"

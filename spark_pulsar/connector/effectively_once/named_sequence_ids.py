@@ -10,7 +10,7 @@ from spark_pulsar.connector.effectively_once.outcomes import SkippedIds, TaskOut
 if TYPE_CHECKING:
     from spark_pulsar.connector.effectively_once.attempt import TaskAttempt
     from spark_pulsar.connector.effectively_once.sequence_ids import Ids
-    from spark_pulsar.wire.columns.hashes import RowGroups
+    from spark_pulsar.wire.columns.key_hashes import RowGroups
 
 
 class NamedIds:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_pulsar.wire.columns.hashes import group_rows, hash_keys, one_group, partition_of, text_keys
+from spark_pulsar.wire.columns.key_hashes import group_rows, hash_keys, one_group, partition_of, text_keys
 from tests.unit.wire.key_hashes import boost_hash
 
 JAVA = {  # key: (masked hash, mod 4)
