@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Final
 
 from spark_pulsar.broker.configuration.keys import Key
-from spark_pulsar.server.config.reading import KEYS
+from spark_pulsar.server.configuration.reading import KEYS
 
 from .markdown import table
 

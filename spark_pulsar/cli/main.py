@@ -14,7 +14,7 @@ from spark_pulsar.cli.messages import commands as messages
 from spark_pulsar.cli.output.formats import Output, show
 from spark_pulsar.cli.topics import commands as topics
 from spark_pulsar.cli.values import LogLevel
-from spark_pulsar.server.config.settings import ServerConfig
+from spark_pulsar.server.configuration.server_config import ServerConfig
 
 _KEYS = {name: key for name, (_, key) in keys_of(ServerConfig).items()}
 

@@ -41,7 +41,7 @@ from .security.tls import TlsContexts, TlsSettings
 if TYPE_CHECKING:
     from spark_pulsar.ledger.state.durable_state import DurableState
     from spark_pulsar.ledger.storage import StorageFailed
-    from spark_pulsar.server.config.settings import ServerConfig
+    from spark_pulsar.server.configuration.server_config import ServerConfig
 
     from .security.http import HttpAuthenticator
     from .security.providers import Providers

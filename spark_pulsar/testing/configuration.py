@@ -7,8 +7,8 @@ from difflib import get_close_matches
 from pathlib import PurePath
 
 from spark_pulsar.broker.configuration.keys import setting_text, shown
-from spark_pulsar.server.config.pulsar_keys import PULSAR_KEYS
-from spark_pulsar.server.config.reading import KEYS, InvalidConfiguration, load_config
+from spark_pulsar.server.configuration.pulsar_keys import PULSAR_KEYS
+from spark_pulsar.server.configuration.reading import KEYS, InvalidConfiguration, load_config
 
 
 def properties(conf: Mapping[str, object], base: Mapping[str, str]) -> str:

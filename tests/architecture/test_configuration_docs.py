@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from spark_pulsar.server.config.reading import KEYS
+from spark_pulsar.server.configuration.reading import KEYS
 from tests.architecture.sources import ROOT
 from tests.architecture.test_rules import RULES, rows_of
 

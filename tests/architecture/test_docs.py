@@ -10,7 +10,7 @@ from pathlib import Path
 from docs_tables import pages as made_pages
 
 from spark_pulsar.connector.options.options import OPTIONS
-from spark_pulsar.server.config.reading import KEYS
+from spark_pulsar.server.configuration.reading import KEYS
 from tests.architecture.sources import (
     PACKAGE,
     ROOT,

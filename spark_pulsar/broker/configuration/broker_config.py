@@ -1,6 +1,7 @@
 """Configuration of the deterministic core: limits, defaults and switches, and the keys of `broker.conf` that set them.
 
-`server.config` reads the file. Each key is one field: name, reader, default in the key's unit, rule ids, and meaning.
+`server.configuration` reads the file. Each key is one field: name, reader, default in the key's unit, rule ids, and
+meaning.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from spark_pulsar.model.extras import require
-from spark_pulsar.server.config.reading import KEYS, InvalidConfiguration, load_config
+from spark_pulsar.server.configuration.reading import KEYS, InvalidConfiguration, load_config
 
 
 def run_broker(conf: Path | None, overrides: Mapping[str, object], with_parent: bool, log_level: str = "info") -> int:

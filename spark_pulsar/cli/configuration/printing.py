@@ -9,7 +9,7 @@ import typer
 
 from spark_pulsar.broker.configuration.keys import shown
 from spark_pulsar.cli.output.formats import Format, show
-from spark_pulsar.server.config.reading import KEYS, InvalidConfiguration, load_config, settings_of
+from spark_pulsar.server.configuration.reading import KEYS, InvalidConfiguration, load_config, settings_of
 
 
 def print_configuration(conf: Path | None, output: Format | None = None) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from spark_pulsar.client.clock import wall_ms
-from spark_pulsar.server.config.reading import InvalidConfiguration
+from spark_pulsar.server.configuration.reading import InvalidConfiguration
 
 SECRET_KEY_BYTES: Final = {"HS256": 32, "HS384": 48, "HS512": 64}
 """Length of a new secret key; a longer one serves too."""

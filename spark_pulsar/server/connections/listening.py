@@ -12,7 +12,7 @@ from spark_pulsar.server.sockets import is_loopback, listen, port_of, url_host
 if TYPE_CHECKING:
     import socket
 
-    from spark_pulsar.server.config.settings import ServerConfig
+    from spark_pulsar.server.configuration.server_config import ServerConfig
 
 _LOG = logging.getLogger("spark_pulsar.server")
 

@@ -16,7 +16,7 @@ from passlib.context import CryptContext
 from passlib.hash import apr_md5_crypt, bcrypt, des_crypt
 
 from spark_pulsar.model.errors import AuthenticationError
-from spark_pulsar.server.config.reading import InvalidConfiguration
+from spark_pulsar.server.configuration.reading import InvalidConfiguration
 
 from .provider import Authenticated
 from .watched_file import WatchedFile, path_of_url
@@ -24,7 +24,7 @@ from .watched_file import WatchedFile, path_of_url
 if TYPE_CHECKING:
     from typing import Self
 
-    from spark_pulsar.server.config.settings import ServerConfig
+    from spark_pulsar.server.configuration.server_config import ServerConfig
 
     from .provider import Credentials
 

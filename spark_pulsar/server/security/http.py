@@ -18,7 +18,7 @@ from .provider import AUTHENTICATED, CLIENT_CERTIFICATE, ON_GONE, Credentials, V
 if TYPE_CHECKING:
     from starlette.requests import HTTPConnection, Request
 
-    from spark_pulsar.server.config.settings import ServerConfig
+    from spark_pulsar.server.configuration.server_config import ServerConfig
 
     from .providers import Providers
 

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from spark_pulsar.model.errors import AuthenticationError
-from spark_pulsar.server.config.reading import InvalidConfiguration
+from spark_pulsar.server.configuration.reading import InvalidConfiguration
 
 from .openid_keys import IssuerKeys, SigningKey
 from .provider import Authenticated
@@ -19,7 +19,7 @@ from .provider import Authenticated
 if TYPE_CHECKING:
     from typing import Self
 
-    from spark_pulsar.server.config.settings import ServerConfig
+    from spark_pulsar.server.configuration.server_config import ServerConfig
 
     from .provider import Credentials
 

@@ -21,12 +21,12 @@ from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from spark_pulsar.model.errors import AuthenticationError
-from spark_pulsar.server.config.reading import InvalidConfiguration
+from spark_pulsar.server.configuration.reading import InvalidConfiguration
 
 from .watched_file import WatchedFile, path_of_url
 
 if TYPE_CHECKING:
-    from spark_pulsar.server.config.settings import ServerConfig
+    from spark_pulsar.server.configuration.server_config import ServerConfig
 
 WELL_KNOWN_PATH: Final = "/.well-known/openid-configuration"
 MAX_ANSWER_BYTES: Final = 1024 * 1024

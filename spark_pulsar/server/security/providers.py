@@ -10,13 +10,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.model.errors import AuthenticationError
-from spark_pulsar.server.config.reading import InvalidConfiguration
+from spark_pulsar.server.configuration.reading import InvalidConfiguration
 
 from .check_queue import Check, CheckQueue
 from .provider import Authenticated, AuthenticationProvider, Credentials
 
 if TYPE_CHECKING:
-    from spark_pulsar.server.config.settings import ServerConfig
+    from spark_pulsar.server.configuration.server_config import ServerConfig
 
 MAX_CREDENTIALS_BYTES: Final = 16 * 1024
 """Most bytes of credentials: as many as a first frame may have, and the headers of a request."""

@@ -15,7 +15,7 @@ from .provider import Authenticated
 if TYPE_CHECKING:
     from typing import Self
 
-    from spark_pulsar.server.config.settings import ServerConfig
+    from spark_pulsar.server.configuration.server_config import ServerConfig
 
     from .provider import Credentials
 

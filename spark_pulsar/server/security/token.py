@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.serialization import load_der_public_key, load_pem_public_key
 
 from spark_pulsar.model.errors import AuthenticationError
-from spark_pulsar.server.config.reading import InvalidConfiguration
+from spark_pulsar.server.configuration.reading import InvalidConfiguration
 
 from .provider import Authenticated
 from .watched_file import path_of_url
@@ -30,7 +30,7 @@ from .watched_file import path_of_url
 if TYPE_CHECKING:
     from typing import Self
 
-    from spark_pulsar.server.config.settings import ServerConfig
+    from spark_pulsar.server.configuration.server_config import ServerConfig
 
     from .provider import Credentials
 

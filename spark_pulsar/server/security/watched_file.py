@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from spark_pulsar.server.config.reading import InvalidConfiguration
+from spark_pulsar.server.configuration.reading import InvalidConfiguration
 
 _Stamp = tuple[int, int, int, int]
 """Times, size and inode of a file: other ones when it was changed."""

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from docs_tables.configuration import broker_conf
 
-from spark_pulsar.server.config.reading import KEYS, load_config, parse_properties
+from spark_pulsar.server.configuration.reading import KEYS, load_config, parse_properties
 
 CONF = Path(__file__).resolve().parents[3] / "conf"
 

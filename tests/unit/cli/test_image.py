@@ -16,7 +16,7 @@ from pathlib import Path
 import pulsar
 import pytest
 
-from spark_pulsar.server.config.reading import parse_properties
+from spark_pulsar.server.configuration.reading import parse_properties
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCKERFILE = (ROOT / "conf" / "Dockerfile").read_text()

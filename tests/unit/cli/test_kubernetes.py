@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from spark_pulsar import broker_process
 from spark_pulsar.cli.main import app
-from spark_pulsar.server.config.reading import KEYS, parse_properties
+from spark_pulsar.server.configuration.reading import KEYS, parse_properties
 
 ROOT = Path(__file__).resolve().parents[3]
 OBJECTS: dict[tuple[str, str], dict[str, Any]] = {

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from spark_pulsar.server.config.reading import load_config
+from spark_pulsar.server.configuration.reading import load_config
 from spark_pulsar.server.connections.listening import Listening
 
 FREE: dict[str, object] = {"brokerServicePort": 0, "webServicePort": 0}

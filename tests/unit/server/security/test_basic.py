@@ -11,8 +11,8 @@ from passlib.hash import apr_md5_crypt, bcrypt, des_crypt, sha512_crypt
 
 from spark_pulsar.broker.configuration.broker_config import BrokerConfig
 from spark_pulsar.model.errors import AuthenticationError
-from spark_pulsar.server.config.reading import InvalidConfiguration
-from spark_pulsar.server.config.settings import ServerConfig
+from spark_pulsar.server.configuration.reading import InvalidConfiguration
+from spark_pulsar.server.configuration.server_config import ServerConfig
 from spark_pulsar.server.security.basic import MAX_PASSWORD_BYTES, BasicProvider
 from spark_pulsar.server.security.provider import Credentials
 

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from spark_pulsar.admin.http.refusals import Refused, Unauthenticated
 from spark_pulsar.model.errors import AuthenticationError
 from spark_pulsar.model.principals import UNAUTHENTICATED, Principal
-from spark_pulsar.server.config.reading import load_config
+from spark_pulsar.server.configuration.reading import load_config
 from spark_pulsar.server.security.http import HttpAuthenticator
 from spark_pulsar.server.security.provider import Authenticated, Credentials
 from spark_pulsar.server.security.providers import Providers

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from spark_pulsar.broker.configuration.broker_config import BrokerConfig
 from spark_pulsar.model.errors import AuthenticationError
-from spark_pulsar.server.config.reading import InvalidConfiguration, load_config
-from spark_pulsar.server.config.settings import ServerConfig
+from spark_pulsar.server.configuration.reading import InvalidConfiguration, load_config
+from spark_pulsar.server.configuration.server_config import ServerConfig
 from spark_pulsar.server.security.openid import MAX_TOKEN_BYTES, OpenIdProvider
 from spark_pulsar.server.security.openid_keys import RETRY_S, WELL_KNOWN_PATH, IssuerKeys
 from spark_pulsar.server.security.provider import Credentials

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from spark_pulsar.model.errors import AuthenticationError
-from spark_pulsar.server.config.reading import InvalidConfiguration, load_config
+from spark_pulsar.server.configuration.reading import InvalidConfiguration, load_config
 from spark_pulsar.server.security import check_queue
 from spark_pulsar.server.security import providers as registry
 from spark_pulsar.server.security.provider import Authenticated, Credentials

@@ -22,8 +22,8 @@ from typer.testing import CliRunner
 from spark_pulsar.admin.app import ROUTES
 from spark_pulsar.broker.configuration.keys import holds_secret
 from spark_pulsar.cli.main import app
-from spark_pulsar.server.config.pulsar_keys import PULSAR_KEYS
-from spark_pulsar.server.config.reading import KEYS, parse_properties
+from spark_pulsar.server.configuration.pulsar_keys import PULSAR_KEYS
+from spark_pulsar.server.configuration.reading import KEYS, parse_properties
 from spark_pulsar.testing.process import BrokerProcess
 from tests.raw import RawConnection
 

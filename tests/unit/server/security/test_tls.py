@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from spark_pulsar.server.config.reading import load_config
+from spark_pulsar.server.configuration.reading import load_config
 from spark_pulsar.server.security.tls import TlsContexts, TlsNotPossible, TlsSettings, make_context, openssl_name
 
 

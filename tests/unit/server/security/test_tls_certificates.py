@@ -13,7 +13,7 @@ from cryptography.x509.oid import NameOID
 
 from spark_pulsar.broker.configuration.broker_config import BrokerConfig
 from spark_pulsar.model.errors import AuthenticationError
-from spark_pulsar.server.config.settings import ServerConfig
+from spark_pulsar.server.configuration.server_config import ServerConfig
 from spark_pulsar.server.security.provider import Credentials
 from spark_pulsar.server.security.tls_certificates import CertificateProvider
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_pulsar.model.errors import AuthenticationError
-from spark_pulsar.server.config.reading import InvalidConfiguration, load_config
+from spark_pulsar.server.configuration.reading import InvalidConfiguration, load_config
 from spark_pulsar.server.security.provider import Authenticated, Credentials
 from spark_pulsar.server.security.token import TokenProvider
 

@@ -1,4 +1,7 @@
-"""Settings of the broker process, and the keys of `broker.conf` that set them."""
+"""Configuration of the broker process: ports, TLS, security, files, and the keys of `broker.conf` that set them.
+
+Keys of the core (limits, defaults, switches) are in `broker.configuration.broker_config`.
+"""
 
 from __future__ import annotations
 

@@ -7,9 +7,9 @@ import pytest
 
 from spark_pulsar.broker.configuration.broker_config import BrokerConfig
 from spark_pulsar.broker.configuration.keys import holds_secret, shown
-from spark_pulsar.server.config.pulsar_keys import PULSAR_KEYS
-from spark_pulsar.server.config.reading import KEYS, InvalidConfiguration, load_config, parse_properties
-from spark_pulsar.server.config.settings import ServerConfig
+from spark_pulsar.server.configuration.pulsar_keys import PULSAR_KEYS
+from spark_pulsar.server.configuration.reading import KEYS, InvalidConfiguration, load_config, parse_properties
+from spark_pulsar.server.configuration.server_config import ServerConfig
 from tests.cases import cases
 
 

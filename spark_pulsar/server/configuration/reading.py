@@ -15,7 +15,7 @@ from spark_pulsar.broker.configuration.broker_config import BrokerConfig
 from spark_pulsar.broker.configuration.keys import MASK, Key, keys_of, setting_text, shown
 
 from .pulsar_keys import PULSAR_KEYS
-from .settings import ServerConfig
+from .server_config import ServerConfig
 
 _SERVER_KEYS: Final = keys_of(ServerConfig)
 _BROKER_KEYS: Final = keys_of(BrokerConfig)
