@@ -258,7 +258,8 @@ async def _body(request: Request, limit_bytes: int) -> bytes:
 
 
 def find_route(segments: list[str], method: str) -> tuple[dict[str, Route], str]:
-    """Returns the methods of a path, and its route. Of several routes that fit, one that serves the method wins."""
+    """Returns the methods of a path, and its route (T-20). Of several routes that fit, one that serves the method
+    wins."""
     fitting = [(methods, path) for pattern, methods, path in _COMPILED if _fits(pattern, segments)]
     for methods, path in fitting:
         if method in methods and not_built.reason_of(segments, is_served=True) is None:

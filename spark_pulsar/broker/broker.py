@@ -3,8 +3,8 @@
     broker.handle(events, now_ms) -> effects
 
 `handle` alone changes the broker, one turn at a call (`turn.turn` describes its order). It reads no clock and does no
-I/O: the same events at the same times always give the same effects. `next_deadline` returns when the broker needs a
-turn even if nothing happened.
+I/O: the same events at the same times always give the same effects. Commands may come pipelined: each is handled when
+it comes, and waits for no answer (A12). `next_deadline` returns when the broker needs a turn even if nothing happened.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _on_columnar_sends(core: Core, session: Session, event: events.ColumnarSends
 
 
 class Broker:
-    """One broker: durable state, and all connections."""
+    """One broker: durable state, and all connections. A new one has its cluster, tenants and namespaces (B-1)."""
 
     def __init__(self, state: DurableState, static_config: BrokerConfig, now_ms: int, wall_ahead_ms: int = 0) -> None:
         """`wall_ahead_ms`: milliseconds that the wall clock is ahead of `now_ms`. Takes dynamic keys that `state`

@@ -1,4 +1,4 @@
-"""Lookups: the broker that serves a topic, the topics of a namespace, the partitions of a topic."""
+"""Lookups: the broker that serves a topic, the topics of a namespace, the partitions of a topic (W2)."""
 
 import threading
 from typing import Final, Literal

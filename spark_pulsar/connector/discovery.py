@@ -1,4 +1,5 @@
-"""Lets Spark find `format("pulsar")` by itself; shipped as the top-level module `pyspark_pulsar`.
+"""Lets Spark find `format("pulsar")` by itself; shipped as the top-level module `pyspark_pulsar`. (Topics are found by
+`planning.topic_partitions`, OFFSET-11.)
 
 Spark imports every `pyspark_*` module on its path and takes the attribute `DefaultSource`. One module that fails there
 hides the sources of all others, so this one imports nothing before it is called, and answers "no such attribute"

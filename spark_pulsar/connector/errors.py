@@ -1,4 +1,6 @@
-"""Errors of the connector itself. Broker and protocol errors keep their types from `model.errors`."""
+"""Errors of the connector itself. Broker and protocol errors keep their types from `model.errors`. Those that users can
+mend, `CONNECTOR_ERRORS` and a broker's refusals, leave Spark's processes without a traceback (`entry_points`,
+READ-42)."""
 
 from typing import Final
 

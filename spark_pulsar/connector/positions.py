@@ -2,7 +2,7 @@
 
 A position is ledger, entry and index inside the batch, index 0 being the first message of the entry. It may point at an
 entry that does not exist yet (the one after the last) or no longer. An end is exclusive, so `start == end` is an empty
-range.
+range. Message ids in options become positions in `options.offsets` (OFFSET-16).
 """
 
 from __future__ import annotations

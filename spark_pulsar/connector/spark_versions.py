@@ -1,4 +1,4 @@
-"""Versions of Spark: what each of them has. The rest of the connector knows none (SPARK-1 to SPARK-5).
+"""Versions of Spark: what each of them has. The rest of the connector knows none (SPARK-1 ... SPARK-5).
 
 | | 4.0 | 4.1 | 4.2 and newer |
 | --- | --- | --- | --- |

@@ -1,4 +1,7 @@
-"""The clock of the broker: the one place that reads the machine's."""
+"""The clock of the broker: the one place that reads the machine's (CLK-1, CLK-4).
+
+A turn of the core has both times (`broker.turn.turn`): it checks what waits for a wall-clock time after a correction
+(CLK-2), and counts the age of a time that lies in the future from then on (CLK-3)."""
 
 from __future__ import annotations
 

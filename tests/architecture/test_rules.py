@@ -35,34 +35,6 @@ ELSEWHERE = re.compile(
     r"|\brows? \d+\)|\brules? \d+\.\d|\bwire [\dA-Z]\d*\b"
 )
 """Citations of documents that a reader of the repository does not have: numbered sections and rows."""
-UNCITED = {
-    "BAT-2": "the broker has no code that reads messages inside a batch, but for the exceptions, which are cited",
-    "NP-4": "nothing is dropped for a number of messages in progress",
-    "MT-1": "clients make a consumer on each topic",
-    "DED-10": "de-duplication has no cursor",
-    "CUR-20": "the flag is not read",
-    "SH-5": "nothing keeps an order, and KS-12 refuses nothing here",
-    "SH-10": "what every dispatcher does; tests/property/liveness.py judges it",
-    "KS-13": "follows from KS-14",
-    "ACK-6": "the error that an ack reports is not read",
-    "NACK-7": "follows from EX-3 and KS-13",
-    "TX-18": "entries in transactions go the way of all others",
-    "TX-20": "entries in transactions are entries as all others",
-    "TX-21": "there is no low watermark",
-    "TX-27": "there are no such topics",
-    "DUR-8": "nothing stores them",
-    "ST-4": "follows from the counts; broker/invariants.py checks them",
-    "T-11": "parameters that a path does not know are ignored",
-    "A12": "each command is handled when it comes; nothing waits for an answer",
-    "C15": "clients do it",
-    "READ-25": "filters are not pushed down",
-    "READ-29": "Spark runs the same classes",
-    "READ-30": "Spark runs the same classes",
-    "ONCE-8": "what ONCE-1 to ONCE-13 come to; tests/spark/crashes judges it",
-    "TXN-8": "what TXN-1 to TXN-7 come to; tests/spark/crashes judges it",
-}
-"""Rules that the package keeps and cites nowhere, each with the reason. Rules of the official clients ("Client: …") and
-those about descriptions of Apache Pulsar (X) need none."""
 NO_FAMILIES = {"UTF", "SHA", "RFC", "ISO", "CRC", "HTTP"}
 """What looks like an id and is none, wherever it stands."""
 
@@ -176,14 +148,13 @@ def test_every_rule_of_the_connector_has_a_test_and_a_reason() -> None:
 
 
 def test_every_rule_is_cited_where_the_package_keeps_it() -> None:
+    """But for rules of the official clients ("Client: …") and those about descriptions of Apache Pulsar (X)."""
     texts = [text for path, text in files() if path.is_relative_to(PACKAGE) and path.suffix == ".py"]
     cited = {name for text in texts for name in named_at_all(text)}
     due = {
         name for name, (rule, *_) in rows_of(RULES).items() if rule.family != "X" and not rule.text.startswith("Client")
     }
-    assert not sorted(due - cited - set(UNCITED)), "name the rule in the docstring of what keeps it"
-    assert not sorted(cited & set(UNCITED)), "cited by now: take it out of UNCITED"
-    assert not sorted(set(UNCITED) - due), "no such rule"
+    assert not sorted(due - cited), "name the rule in the docstring of what keeps it"
 
 
 def test_rules_refer_to_rules() -> None:

@@ -1,4 +1,5 @@
-"""Lookup of topics over HTTP, for clients whose service URL is `http://…` (ADM-70)."""
+"""Lookup of topics over HTTP, for clients whose service URL is `http://…` (ADM-70). Which brokers there are, and what
+they own, `owned_namespaces` answers (ADM-7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions of tools about a cluster's brokers: this broker is the only one, and the leader.
+"""Questions of tools about a cluster's brokers: this broker is the only one, and the leader (ADM-7).
 
 A question about a feature that this broker has not is answered as by a broker without use of it; its use is 501.
 """

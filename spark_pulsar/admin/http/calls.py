@@ -1,5 +1,6 @@
 """A request of the admin API, and the forms of handlers: of values read, and of changes. Each module of handlers has a
-table `ROUTES`, with the rule of each route for roles (SEC-60)."""
+table `ROUTES`, with the rule of each route for roles (SEC-60). Bytes are `server.web`'s, which bounds line and headers
+(SEC-27)."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 
 
 class Call:
-    """A request: the named parts of its path, its query, its body, its headers."""
+    """A request: the named parts of its path, its query, its body, its headers. Parameters of the query that a path
+    does not know are ignored (T-11)."""
 
     def __init__(
         self,
@@ -101,7 +103,7 @@ class Call:
         return self.core.config.advertised_address or host_of(self._host)
 
     def json(self) -> Any:
-        """Parses the body; None for the bodies that mean nothing."""
+        """Parses the body; None for the bodies that mean nothing (T-13)."""
         return parse_body(self.body)
 
     def flag(self, name: str) -> bool:

@@ -1,5 +1,5 @@
-"""Origins of requests: a web page may change nothing here unless it comes from a host that this broker goes by, and
-read nothing under a name that is not this broker's.
+"""Origins of requests: a web page may change nothing here unless it comes from a host that this broker goes by (T-25),
+and read nothing under a name that is not this broker's (SEC-41).
 
 A browser sends requests for any page that is open: a form of another site reaches `localhost:8080`, and a name of that
 site may lead there as well (DNS rebinding), whose pages then read the answers, too. A browser says where a request

@@ -49,6 +49,6 @@ def topic_name(domain: str, tenant: str, namespace: str, local: str) -> TopicNam
 
 
 def segments_of(raw_path: str) -> tuple[list[str], list[str]]:
-    """Returns the segments of a path as they are escaped, and decoded once. Slashes at the end mean nothing."""
+    """Returns the segments of a path as they are escaped, and decoded once (T-8). Slashes at the end mean nothing."""
     raw = raw_path.partition("?")[0].removeprefix("/").rstrip("/").split("/")
     return raw, [unquote(segment) for segment in raw]

@@ -1,5 +1,5 @@
 """Policies of namespaces and topics over REST: paths from the table of policies, and the rules between two policies
-(T-5, ADM-66)."""
+(T-5, ADM-66). `namespace_lifecycle` shows those of a namespace as one document (ADM-65)."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _namespace(call: Call, core: Core, changed: str = "") -> Place:
 
 
 def _topic(call: Call, core: Core, _changed: str = "") -> Place:
-    """Returns the topic of a call; 412 for a partition."""
+    """Returns the topic of a call; 412 for a partition (ADM-67)."""
     name = call.topic
     if name.partition >= 0:
         raise Refused(412, "Not allowed to set/get topic policy for a partition")
@@ -190,6 +190,7 @@ _CHECKS: Final[Mapping[str, Callable[[Place, Any], None]]] = {
 
 
 def _methods(policy: Policy, level: Level, store: Callable[[Any, Level], Any], find: Find) -> tuple[Handler, Handler]:
+    """Makes the methods that answer and set a policy; one that is not set is 200 with an empty body (T-4)."""
     member = policy.member
 
     async def get(call: Call) -> Response:

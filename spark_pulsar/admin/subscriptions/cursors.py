@@ -1,4 +1,4 @@
-"""Subscriptions over REST (ADM-74). Each function runs in the core and raises its refusals.
+"""Subscriptions and their cursors over REST (ADM-74, CUR-13). Each function runs in the core and raises its refusals.
 
 A function that may have to read entries first takes `answer`, and calls it with None when all is done, in this turn or
 a later one.

@@ -1,4 +1,5 @@
-"""Replication of subscriptions to other clusters: it is off and stays so on one node (ADM-58)."""
+"""Replication of subscriptions to other clusters: it is off and stays so on one node (ADM-58); the flag of SUBSCRIBE is
+not read (CUR-20)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paths of subscriptions and their cursors (ADM-74)."""
+"""Paths of subscriptions, their properties (CUR-19) and their cursors (ADM-74); `cursors` does the work."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
 """Statistics of topics over REST, member for member as Apache Pulsar's TopicStats (ST-6, T-6, T-7).
 
-Counters count since the start of the broker, sizes are those of stored entries, rates and average sizes are those of
-the last interval of `rates`. Members of our own: `readOnlyReason`, of a damaged topic only; `backlogQuotaEvictions`.
+Counters count since the start of the broker, those of clients that are gone included (ST-9), sizes are those of stored
+entries, rates and average sizes are those of the last interval of `rates`. None is negative but permits (ST-4), which
+follows from the counts and is checked in `broker.invariants`. Quotas of the backlog are shown beside its oldest message
+(BQ-10). Members of our own: `readOnlyReason`, of a damaged topic only; `backlogQuotaEvictions`.
 """
 
 from __future__ import annotations
@@ -179,7 +181,7 @@ def _earliest(subscription: Subscription, wanted: Wanted) -> int:
 
 
 def subscription_stats_in_steps(subscription: Subscription, wanted: Wanted) -> Steps[dict[str, Any]]:
-    """Returns the statistics of a subscription; `msgBacklog` counts entries."""
+    """Returns the statistics of a subscription; `msgBacklog` counts entries (BAT-3, ST-1)."""
     consumers_json: list[dict[str, Any]] = []
     for consumer in list(subscription.consumers) if wanted.consumers else ():
         consumers_json.append(consumer_stats(consumer))
@@ -242,7 +244,7 @@ def subscription_stats_in_steps(subscription: Subscription, wanted: Wanted) -> S
 
 
 def consumer_stats(consumer: Consumer) -> dict[str, Any]:
-    """Returns the statistics of a consumer."""
+    """Returns the statistics of a consumer (ST-2)."""
     rate = meters.consumed(consumer)
     return {
         "msgRateOut": rate.messages,

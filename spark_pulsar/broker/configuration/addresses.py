@@ -1,4 +1,5 @@
-"""Addresses of a broker: ports, as the shell has opened them, and listeners, as the configuration advertises them."""
+"""Addresses of a broker: ports, as the shell has opened them (SEC-46), and listeners, as the configuration advertises
+them (SEC-47). `topics.lookup` chooses those of a client."""
 
 from __future__ import annotations
 

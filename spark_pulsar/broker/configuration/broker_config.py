@@ -452,7 +452,7 @@ class BrokerConfig:
         "authenticateOriginalAuthData", switch, False, "AU-10",
         "Checks the credentials that a proxy forwards, instead of believing the role that it names.")
     authorization_enabled: bool = SECURITY.key(
-        "authorizationEnabled", switch, False, "AU-7",
+        "authorizationEnabled", switch, False, "AU-7, SEC-63",
         "Whether roles need permissions for their operations; needs authenticationEnabled.")
     authorization_provider: str = SECURITY.key(
         "authorizationProvider", one_of((AUTHORIZATION_PROVIDER,)), AUTHORIZATION_PROVIDER, "SEC-62",

@@ -46,7 +46,7 @@ def notes(texts: Mapping[str, str]) -> Iterator[str]:
 
 
 def _flaw(name: str, text: str) -> str:
-    """Returns the reason why a text cannot be used; empty when it can."""
+    """Returns the reason why a text cannot be used; empty when it can (ADM-3)."""
     if name not in DYNAMIC_KEYS:
         return f"{name} is no dynamic key of this broker"
     try:

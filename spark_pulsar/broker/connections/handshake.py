@@ -1,4 +1,5 @@
-"""Opens and closes connections: handshake, keep-alive, liveness of a silent peer (A3, A15, SUB-10)."""
+"""Opens and closes connections: handshake, which ends in time (SEC-26), keep-alive, liveness of a silent peer (A3, A15,
+SUB-10)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Chunked messages on a Shared subscription: all chunks of a message go to one consumer, which puts them together
-(CHK-6).
+(CHK-6, X1).
 
 The consumer that gets the first chunk of a message gets the others too. Chunks for one that is not ready are passed
 over and wait, so that other consumers do not. When one is redelivered, all unacknowledged ones are; they may go to

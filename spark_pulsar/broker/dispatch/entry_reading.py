@@ -42,7 +42,7 @@ class EntryReader:
 
     def find(self, ledger_id: int, entry_id: int) -> EntryRun | None:
         """Finds the run that holds an entry; None when it must be read first: the subscription is woken when it is
-        here."""
+        here. The dispatcher requests none that is not on disk (`Dispatcher.visible_through`, ML-5)."""
         run = self._core.cache.lookup(ledger_id, entry_id)
         if run is not None:
             return run
@@ -81,6 +81,7 @@ class EntryReader:
             self._order(following, keep=True)
 
     def _order(self, position: Position, *, keep: bool) -> None:
+        """Orders a read of up to `dispatcherMaxReadSizeBytes` (SUB-8)."""
         core = self._core
         if self._order_id is not None or core.now_ms < self._retry_at_ms:
             return

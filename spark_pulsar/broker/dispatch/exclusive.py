@@ -130,7 +130,7 @@ class ExclusiveDispatcher(Dispatcher):
         return self.receiver() is not None and self.position <= self.visible_through()
 
     def redeliver(self, consumer: Consumer, ranges: Iterable[EntryRange] | None, epoch: int | None) -> None:
-        """Redelivers everything unacknowledged: single entries cannot be (NACK-2, TMO-2)."""
+        """Redelivers everything unacknowledged: single entries cannot be (NACK-2, TMO-2, NACK-7)."""
         consumer.raise_epoch(epoch)
         self.rewind()
         self.core.wake(self.subscription)

@@ -1,5 +1,5 @@
 """Dispatcher of Failover subscriptions: one of many consumers is active and gets everything, in storage order; when it
-goes, the next one does (7.3; FO-1 ... FO-7).
+goes, the next one does (FO-1 ... FO-7).
 
 The active consumer depends only on the connected ones, so that the partitions of a topic are spread over its consumers
 and each consumer finds the same place again after a reconnect.
@@ -120,7 +120,7 @@ class FailoverDispatcher(CompactedDispatcher):
 
     def _candidate(self, consumers: list[Consumer]) -> Consumer:
         """Finds the consumer whose turn it is, among those of the best priority (FO-2): by the index of the partition
-        (FO-3), or on a ring, where it is the first one behind the topic (FO-4)."""
+        (FO-3), or on a ring, where it is the first one behind the topic (FO-4, X11)."""
         partition = self.subscription.topic.partition
         if partition >= 0 and not self.core.config.failover_ring_for_partitions:
             best = bisect_right(consumers, consumers[0].priority, key=lambda consumer: consumer.priority)

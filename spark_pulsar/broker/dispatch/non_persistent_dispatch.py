@@ -1,5 +1,6 @@
 """Dispatchers of non-persistent topics: each run that is published is sent at once, and messages that no consumer has
-permits for are dropped (NP-1, NP-3, NP-6). Consumers hold nothing, so nothing is redelivered (NP-5)."""
+permits for are dropped (NP-1, NP-3), on all four types of subscription (NP-6, X3). Consumers hold nothing, so nothing
+is redelivered (NP-5)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """Redelivery on Shared and Key_Shared subscriptions: unacknowledged messages of closed consumers, negative
-acknowledgements, entries whose delay is over, and the limits of unacknowledged messages (SH-4 ... SH-8, NACK-3).
+acknowledgements (requests for redelivery, X12), entries whose delay is over, and the limits of unacknowledged messages
+(SH-4 ... SH-8, NACK-3).
 
 The other types keep nothing per consumer: their next consumer begins behind mark-delete (EX-4, FO-7).
 """
@@ -54,7 +55,8 @@ class RedeliveringDispatcher(Dispatcher):
     # A consumer closed
 
     def detach(self, consumer: Consumer) -> None:
-        """Redelivers the unacknowledged messages of a consumer that closed, was closed or lost its connection (DLQ-6).
+        """Redelivers the unacknowledged messages of a consumer that closed, was closed or lost its connection (DLQ-6,
+        SUB-10).
 
         While others are connected they get them before anything new (SH-4), a chunked message as a whole (CHK-6), and
         on Key_Shared in the order of their keys. After the last consumer the next one begins behind mark-delete.
@@ -76,7 +78,9 @@ class RedeliveringDispatcher(Dispatcher):
     # Requests of consumers
 
     def redeliver(self, consumer: Consumer, ranges: Iterable[EntryRange] | None, epoch: int | None) -> None:
-        """Redelivers and counts the entries that the consumer really holds (NACK-3, RC-1, RC-2)."""
+        """Redelivers and counts the entries that the consumer really holds (NACK-3, RC-1, RC-2), of two requests the
+        first (NACK-5), and of a batch the messages that are left (NACK-6: `Cursor.sets_to_send`). They come behind
+        newer ones, whose order that breaks (NACK-7)."""
         held: list[EntryRange] = []
         if ranges is None:
             held = list(consumer.pending)

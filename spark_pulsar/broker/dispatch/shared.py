@@ -1,4 +1,8 @@
-"""Dispatcher of Shared subscriptions: entries go to consumers in turns (SH-1 ... SH-3, SUB-9)."""
+"""Dispatcher of Shared subscriptions: entries go to consumers in turns (SH-1 ... SH-3, SUB-9), in no order that
+anything keeps (SH-5). No consumer that has permits and may get an entry is left without (SH-10).
+
+`redelivery`, the base of this class, redelivers what a closed consumer held (SH-4) and keeps the limits of
+unacknowledged messages (SH-6, SH-7)."""
 
 from __future__ import annotations
 
@@ -121,7 +125,7 @@ class SharedDispatcher(RedeliveringDispatcher):
 
     def _next_consumer(self) -> Consumer | None:
         """Chooses the consumer whose turn it is: round robin over those that can receive, of the best priority that has
-        one (SH-1, SH-2)."""
+        one (SH-1, SH-2, SH-9)."""
         consumers = self.subscription.consumers
         count = len(consumers)
         if count == 1:

@@ -48,7 +48,7 @@ class Consumer:
     ready: bool = False
     """True when SUCCESS went out; nothing may be sent before."""
     permits: int = 0
-    """Messages that the consumer may still be sent; below zero after a batch larger than its permits (SUB-4)."""
+    """Messages that the consumer may still be sent; below zero after a batch larger than its permits (SUB-4, A9)."""
     permits_granted: int = 0
     """All permits ever granted: `permits` plus all messages ever sent."""
     pending: RangeSet | EntrySet = field(default_factory=RangeSet)

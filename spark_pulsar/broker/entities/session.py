@@ -1,4 +1,6 @@
-"""Sessions: one connection of a client, with its producers and consumers."""
+"""Sessions: one connection of a client, with its producers and consumers, which go with it (A6:
+`connections.handshake.release`). An id that is open is answered from what is open (A17: `on_producer`,
+`on_subscribe`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Delayed delivery (DEL-1 ... DEL-13): Shared and Key_Shared subscriptions get an entry at its time.
+"""Delayed delivery (DEL-1 ... DEL-13): Shared and Key_Shared subscriptions get an entry at its time (X2).
 
 When entries are appended, those with a time that is still to come go into the topic's durable index
 (`ledger.state.delays`). Dispatch passes over the entries that the index holds; an entry that is due leaves the

@@ -1,4 +1,5 @@
-"""De-duplication: entries that a producer repeats are not stored again (DED-1 ... DED-11, DED-13).
+"""De-duplication: entries that a producer repeats are not stored again (DED-1 ... DED-11, DED-13). It has no cursor,
+and holds back no ledger (DED-10).
 
 For every producer name the topic's durable state keeps the highest sequence id taken. It is written in the same group
 as the entries (`SequencesReached`), so nothing is ever read again to know it, and a crash cannot part the two. Memory
@@ -107,7 +108,7 @@ def record_if_new(core: Core, producer: Producer, sends: SendRun) -> SequencesRe
 
 
 def judge(topic: Topic, producer_name: str, sends: SendRun) -> list[tuple[Verdict, SendRun]]:
-    """Divides a run into stretches in their order, each with its verdict."""
+    """Divides a run into stretches in their order, each with its verdict (DED-2, X13)."""
     last = topic.state.sequences.get(producer_name, _BELOW_ALL)
     lows = sends.sequence_ids
     stretches: list[tuple[Verdict, SendRun]] = []
@@ -130,7 +131,7 @@ def judge(topic: Topic, producer_name: str, sends: SendRun) -> list[tuple[Verdic
 
 
 def record_of_judged(producer: Producer, sends: SendRun) -> SequencesReached | None:
-    """Returns the record for a stretch that was judged to be new; None for chunks without a last one (DED-8)."""
+    """Returns the record for a stretch that was judged to be new; None for chunks without a last one (DED-8, CHK-8)."""
     last = len(sends) - 1
     if sends.flags & CHUNK:
         while last >= 0 and not _is_last_chunk(sends, last):
@@ -172,7 +173,7 @@ def mixed_batch_error(producer: Producer) -> PulsarError:
 
 
 def _rises(lows: Sequence[int], highs: Sequence[int] | None, counts: Sequence[int]) -> bool:
-    """Returns whether every entry's ids lie above those of the entry before it."""
+    """Returns whether every entry's ids lie above those of the entry before it (DED-2)."""
     first, count = lows[0], counts[0]
     number = len(lows)
     if lows[-1] + counts[-1] >= _ABOVE_ALL:

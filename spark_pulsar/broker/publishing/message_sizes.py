@@ -1,4 +1,5 @@
-"""Topics whose policy limits the size of an entry (ADM-55)."""
+"""Topics whose policy limits the size of an entry (ADM-55). The limit of the broker, `maxMessageSize`, is one of
+frames, and is kept in `wire.protocol.frames` (PR-10)."""
 
 from __future__ import annotations
 

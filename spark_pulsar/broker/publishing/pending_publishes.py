@@ -1,4 +1,5 @@
-"""Back-pressure: sessions are not read while too many of their entries wait (PR-14, PR-15)."""
+"""Back-pressure: sessions are not read while too many of their entries wait (PR-14, PR-15). What waits keeps its order,
+which `storing_entries` gives it (PR-9)."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def _open(core: Core, session: Session, command: CommandProducer, topic: Topic, 
 
 
 def _check_open(core: Core, session: Session, topic: Topic, command: CommandProducer) -> None:
-    """Refuses a producer that may not be opened now."""
+    """Refuses a producer that may not be opened now (PR-12)."""
     if not revocation.may_produce(core, session, topic):  # any more, after a wait
         raise AuthorizationError("Client is not authorized to Produce")
     if core.topics.get(topic.full_name) is not topic:  # while something else was waited for
@@ -82,6 +82,7 @@ def _check_open(core: Core, session: Session, topic: Topic, command: CommandProd
 
 
 def _join(core: Core, session: Session, command: CommandProducer, topic: Topic, name: str) -> None:
+    """Opens the producer, unless its topic has as many as it may (PR-13)."""
     mode = command.producer_access_mode
     fences = mode == ProducerAccessMode.ExclusiveWithFencing
     limit = core.policies_of(topic.name).max_producers

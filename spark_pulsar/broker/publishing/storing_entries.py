@@ -124,7 +124,7 @@ def _store_new(core: Core, producer: Producer, sends: SendRun) -> None:
 
 
 def _store(core: Core, producer: Producer, sends: SendRun) -> None:
-    """Stores a run in the open ledger, and its rest in those after it (ML-2)."""
+    """Stores a run in the open ledger, and its rest in those after it (ML-2, CHK-7)."""
     topic = producer.topic
     if sends.flags & CHUNK:
         producer.chunks_in += len(sends.ends)

@@ -1,8 +1,9 @@
 """Authentication of sessions as the core sees it: credentials are checked by the shell, roles come back as events.
 
-A CONNECT waits for the role of its credentials, then, behind a proxy, for that of the client's own (AU-1, AU-10).
-Credentials that expire are requested anew at the first check after their end (AU-3). Keys, passwords and certificates
-are the shell's (`server.security`).
+A CONNECT waits for the role of its credentials, then, behind a proxy, for that of the client's own (AU-1, AU-10). One
+without any gets the anonymous role, if there is one, from `server.security.providers` (AU-11). Credentials that expire
+are requested anew at the first check after their end (AU-3). Keys, passwords and certificates are the shell's
+(`server.security`).
 """
 
 from __future__ import annotations

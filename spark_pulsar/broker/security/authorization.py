@@ -1,5 +1,5 @@
-"""Authorization: a principal, an operation and a resource; allowed or not, as in Apache Pulsar's default provider (AU-7
-… AU-10).
+"""Authorization: a principal, an operation and a resource; allowed or not, as in Apache Pulsar's default provider, the
+only one that there is (AU-7 … AU-10, SEC-62).
 
 Super users may do everything, administrators of a tenant everything in it. Other roles have actions with a namespace or
 a topic, and each operation says which action permits it. Behind a proxy both the proxy's role and the client's must be

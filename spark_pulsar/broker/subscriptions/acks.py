@@ -1,4 +1,5 @@
-"""Acknowledgement and redelivery requests (ACK-1 ... ACK-11, DUR-6, NACK-2 ... NACK-5)."""
+"""Acknowledgement and redelivery requests (ACK-1 ... ACK-11, DUR-6, NACK-2 ... NACK-5). The error that an ack may
+report is not read (ACK-6)."""
 
 from __future__ import annotations
 
@@ -208,6 +209,7 @@ def _ack_through(
 
 
 def _record(core: Core, record: Record, *, wants_receipt: bool) -> None:
+    """Records an ack: on disk before its receipt, or, without one, soon (CUR-4)."""
     if wants_receipt:
         core.append(record)
     else:

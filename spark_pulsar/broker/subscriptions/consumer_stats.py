@@ -19,7 +19,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def on_consumer_stats(core: Core, session: Session, command: CommandConsumerStats) -> None:
-    """Handles CONSUMER_STATS: every field is set; for an unknown consumer the connection ends (ST-10)."""
+    """Handles CONSUMER_STATS: every field is set; for an unknown consumer the connection ends (ST-10, ST-2)."""
     consumer = session.consumers.get(command.consumer_id)
     if consumer is None:
         handshake.end(core, session, "CONSUMER_STATS of an unknown consumer")

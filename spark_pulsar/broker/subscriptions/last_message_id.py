@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 def on_last_message_id(core: Core, session: Session, command: CommandGetLastMessageId) -> None:
-    """Handles GET_LAST_MESSAGE_ID: the last entry that consumers may get, -1:-1 without one, and mark-delete (C13)."""
+    """Handles GET_LAST_MESSAGE_ID: the last entry that consumers may get, -1:-1 without one, and mark-delete (C13). One
+    that reads the compacted view gets its last message (RD-4)."""
     consumer = session.consumers.get(command.consumer_id)
     if consumer is None:
         raise MetadataError("Consumer not found")

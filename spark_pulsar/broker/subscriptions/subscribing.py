@@ -1,4 +1,6 @@
-"""Consumers join and leave subscriptions: SUBSCRIBE, FLOW, CLOSE_CONSUMER, UNSUBSCRIBE (SUB-1 ... SUB-5, EX-1)."""
+"""Consumers join and leave subscriptions: SUBSCRIBE, FLOW, CLOSE_CONSUMER, UNSUBSCRIBE (SUB-1 ... SUB-5, EX-1).
+
+Each topic and partition has consumers of its own: one of a list of topics is one on each (MT-1, C15)."""
 
 from __future__ import annotations
 
@@ -52,7 +54,7 @@ _SHARED_TYPES: Final = (CommandSubscribe.Shared, CommandSubscribe.Key_Shared)
 
 
 def on_subscribe(core: Core, session: Session, command: CommandSubscribe) -> None:
-    """Handles SUBSCRIBE: the consumer joins a subscription, which is created if need be, or is refused."""
+    """Handles SUBSCRIBE: the consumer joins a subscription, which is created if need be, or is refused (TN-12)."""
     if command.consumer_id in session.consumers:  # already there, whatever the request says (A17)
         present = session.consumers[command.consumer_id].subscription
         core.when_group_durable(present.born_group, lambda: core.succeed(session, command.request_id))
@@ -92,6 +94,8 @@ def join_when_free(core: Core, session: Session, command: CommandSubscribe, subs
 
 
 def _check_built(core: Core, topic_name: TopicName, command: CommandSubscribe) -> None:
+    """Refuses, with NotAllowed, a type of subscription that is switched off (SUB-3, KS-16), and a compacted view where
+    there can be none (CMP-C5)."""
     name = type_name(command.subType)
     if name not in core.policies_of(topic_name).subscription_types:
         raise NotAllowed(f"Topic[{{{command.topic}}}] doesn't support {name} sub type!")
@@ -105,7 +109,8 @@ def _check_built(core: Core, topic_name: TopicName, command: CommandSubscribe) -
 
 
 def _create(core: Core, topic: Topic, command: CommandSubscribe) -> Subscription:
-    """Creates a subscription at its initial position (CUR-9, CUR-10)."""
+    """Creates a subscription at its initial position (CUR-9, CUR-10, A11), within the limit of its topic (CUR-18): a
+    durable one, or that of a reader (RD-1)."""
     properties = {pair.key: pair.value for pair in command.subscription_properties}
     latest = command.initialPosition == CommandSubscribe.Latest
     initial = lifecycle.at_end(topic) if latest else lifecycle.before_first(topic)

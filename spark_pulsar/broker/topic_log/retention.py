@@ -1,7 +1,8 @@
-"""Retention: ledgers that all subscriptions have consumed are trimmed when their policy allows it (TRIM-1, RET-1).
+"""Retention: ledgers that all subscriptions have consumed are trimmed when their policy allows it (TRIM-1, RET-1, X14).
 
 Topics are trimmed after a ledger was closed, when a subscription passed the end of the oldest ledger or was deleted,
-when a policy changed, and at the very time at which the oldest ledger's retention is over.
+when a policy changed, and at the very time at which the oldest ledger's retention is over. One limit of 0 retains
+nothing (RET-2: `RetentionPolicy.keeps_nothing`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 def trim(core: Core, topic: Topic) -> None:
     """Trims the ledgers that nothing protects, and again when the next ledger's retention is over (TRIM-1, RET-1,
-    RET-4)."""
+    RET-4). Readers protect none (RET-5)."""
     if core.state.topics.get(topic.state.topic_id) is not topic.state:
         return
     retention = core.policies_of(topic.name).retention

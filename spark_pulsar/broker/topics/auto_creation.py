@@ -27,7 +27,8 @@ def obtain(core: Core, name: TopicName, *, may_create: bool) -> Topic:
     """Finds a topic, or creates it when it is missing and may be (TN-6, TN-7).
 
     Raises TopicNotFound when it may not be created or no partition can have this name, NotAllowed for system topics,
-    the base name of a partitioned topic, and a partition of a topic that is not partitioned.
+    the base name of a partitioned topic, and a partition of a topic that is not partitioned; and as `lifecycle.create`,
+    also where a policy wants more copies than one broker has (ADM-75).
     """
     registry.check_namespace(core, name)
     topic = registry.find(core, name)
@@ -49,7 +50,7 @@ def obtain(core: Core, name: TopicName, *, may_create: bool) -> Topic:
 
 def partitions_of(core: Core, name: TopicName, *, may_create: bool) -> int:
     """Returns the number of partitions of a topic, 0 for one without; creates a missing one when auto-creation makes
-    partitioned topics (TN-7). Raises TopicNotFound when it is missing and may not be created."""
+    partitioned topics (TN-7, X15). Raises TopicNotFound when it is missing and may not be created."""
     count = registry.partition_count(core, name)
     if count is not None:
         return count

@@ -1,8 +1,9 @@
 """Non-persistent topics: an entry goes to consumers with permits at once, and is not stored (NP-1 ... NP-9).
 
 Such a topic is a `Topic` whose durable part is in memory only: a ledger without ledgers, cursors of readers. No record
-is made of it, and a run never waits for the disk: receipts first, then one delivery for each subscription, straight
-out of the received bytes. Messages without permits are dropped and counted. The broker holds no entry.
+is made of it, and a run never waits for the disk: receipts first, then one delivery for each subscription, straight out
+of the received bytes, so that none is dropped for a number of messages in progress (NP-4). Messages without permits are
+dropped and counted. The broker holds no entry.
 
 A topic without clients is removed after a while with its subscriptions (NP-7, NP-8). Only the number of partitions of
 a partitioned one is durable.

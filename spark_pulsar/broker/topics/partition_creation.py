@@ -1,5 +1,6 @@
-"""Partitions that are created at once: their number, the length of their names, and the bytes of their records are
-limited. Nothing is created beyond."""
+"""Partitions that are created at once (TN-8, PT-7): their number, the length of their names, and the bytes of their
+records are limited. Nothing is created beyond. `lifecycle` creates them, each an ordinary topic (PT-1); `auto_creation`
+refuses partitions that their topic does not have (TN-6)."""
 
 from __future__ import annotations
 
@@ -48,8 +49,8 @@ class Lacking(NamedTuple):
 
 
 def most(config: BrokerConfig) -> int:
-    """Returns how many partitions a topic may have. All of them are created in one turn, and no client believes in
-    more."""
+    """Returns how many partitions a topic may have (TN-8). All of them are created in one turn, and no client believes
+    in more."""
     return config.max_partitions_per_topic or MAX_PARTITIONS
 
 

@@ -1,5 +1,6 @@
-"""Lists of the topics of a namespace, step by step (`entities.sliced_requests`): names that a pattern fits, their hash,
-their answer. Each step yields its cost; topics that are created or deleted meanwhile are not in the list."""
+"""Lists of the topics of a namespace, step by step (`entities.sliced_requests`): names that a pattern fits, their hash
+(A20), their answer, in which each partition is a name (C12). Each step yields its cost; topics that are created or
+deleted meanwhile are not in the list."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ def on_tc_client_connect(core: Core, session: Session, command: CommandTcClientC
 
 
 def on_new_transaction(core: Core, session: Session, command: CommandNewTxn) -> None:
-    """Handles NEW_TXN: opens a transaction (TX-3)."""
+    """Handles NEW_TXN: opens a transaction (TX-3, TX-28)."""
     most = command.tc_id
     _check_coordinator(core, most)
     core.transactions.open.check_room(most, session)

@@ -1,5 +1,6 @@
 """The end of a transaction: commit or abort on all its topics and subscriptions, in one group of the journal that is on
-disk as a whole or not at all (TX-6, TX-7)."""
+disk as a whole or not at all (TX-6, TX-7). One entry on each topic marks it (TX-10), and nothing else is kept of it but
+withheld entries (TX-21)."""
 
 from __future__ import annotations
 
@@ -94,7 +95,7 @@ def _subscription(core: Core, cursor_id: int) -> Subscription:
 
 
 def _pass_over(topic: Topic, marker: EntryRun | None, aborted: list[tuple[int, int, int]]) -> None:
-    """Lets all cursors of a topic pass over entries that no consumer gets; durable ones have, by the record."""
+    """Lets all cursors of a topic pass over entries that no consumer gets; durable ones have, by the record (TX-11)."""
     ranges = list(aborted)
     if marker is not None:
         ranges.append((marker.ledger_id, marker.first_entry_id, marker.end_entry_id))

@@ -1,5 +1,6 @@
 """Entries of transactions: stored and receipted at once, seen by consumers after the commit, by none after an abort
-(TX-8 ... TX-11)."""
+(TX-8 ... TX-11). They are ordinary entries of batches, chunks or any form (TX-18), trimmed and expired like others
+(TX-20), of an open transaction too (TX-26)."""
 
 from __future__ import annotations
 

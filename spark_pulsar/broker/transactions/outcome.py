@@ -1,4 +1,5 @@
-"""The end of a transaction on a topic, as its withheld entries and the marker show it later (TX-22)."""
+"""The end of a transaction on a topic, as its withheld entries, which no consumer gets (TX-11), and the marker show it
+later (TX-22)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples the meters of topics, producers and subscriptions, some topics a turn."""
+"""Samples the meters of topics, producers and subscriptions (`entities.meters`), some topics a turn (ST-7)."""
 
 from __future__ import annotations
 

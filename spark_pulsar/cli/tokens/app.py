@@ -185,6 +185,8 @@ def validate(
 
 
 def _validated(text: str, key: Any, algorithms: list[str]) -> dict[str, Any]:
+    """Returns the claims of a token that is signed by one of the algorithms of the key, and has not expired
+    (SEC-81)."""
     with tokens_keys.needing_security():
         import jwt
     try:

@@ -1,4 +1,5 @@
-"""Warnings of connections that are lost or cannot be made: at once, and once in a while as long as it goes on."""
+"""Warnings of connections that are lost or cannot be made: at once, and once in a while as long as it goes on
+(READ-35)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The demultiplexer of a connection: replies go to requests, messages to consumers, receipts to producers."""
+"""The demultiplexer of a connection: replies go to requests, messages to consumers, receipts to producers. PING is
+answered by the thread that reads (W9)."""
 
 import itertools
 import threading

@@ -1,4 +1,4 @@
-"""Decryption of messages: unseals each data key once, with the private keys that are known."""
+"""Decryption of messages: unseals each data key once, with the private keys that are known (READ-13)."""
 
 from __future__ import annotations
 

@@ -19,7 +19,8 @@ _TAG_BYTES: Final = 16
 
 
 class Encryptor:
-    """A data key of its own, for the producers of one task. Raises EncryptionKeyError for a key that cannot be used."""
+    """A data key of its own, for the producers of one task. Raises EncryptionKeyError for a key that cannot be used
+    (SINK-9)."""
 
     def __init__(self, names: Sequence[str], public_keys: KeyFiles) -> None:
         data_key = AESGCM.generate_key(_KEY_BITS)

@@ -58,7 +58,7 @@ class ProducerSettings:
 
 
 class Publisher:
-    """A producer on one topic partition (SINK-16). Made by `PulsarClient.publisher`; for one thread at a time.
+    """A producer on one topic partition (SINK-16, SINK-15). Made by `PulsarClient.publisher`; for one thread at a time.
 
     An entry that was sent stays here until its receipt has come. When the connection breaks or the broker closes the
     producer, the next call attaches again, under the same name, and sends what has no receipt once more, in order and
@@ -175,8 +175,8 @@ class Publisher:
     ) -> None:
         """Sends a ready-made entry (from its checksum magic on) and returns while its receipt is on the way.
 
-        Waits while too much is without receipt. The entry's bytes must not change afterwards. `sequence_id` is that of
-        its first message and grows from call to call (the chunks of one message share one).
+        Waits while too much is without receipt (PR-16). The entry's bytes must not change afterwards. `sequence_id` is
+        that of its first message and grows from call to call (the chunks of one message share one).
 
         Raises MessageTooLarge before anything is sent, OperationTimeout when no receipt comes for as long as one may
         take, ClientClosed, and the first refusal of an earlier entry.

@@ -123,12 +123,12 @@ class Attachment:
         yield self.connection.start(command, request_id, self.consumer_id)
 
     def seek(self, publish_time_ms: int) -> PipelinedRequest[None]:
-        """Moves the cursor to a publish time. The broker detaches the consumer thereby."""
+        """Moves the cursor to a publish time. The broker detaches the consumer thereby (W6)."""
         request_id = next_id()
         yield self.connection.start(requests.seek_to_time(request_id, self.consumer_id, publish_time_ms), request_id)
 
     def seek_to(self, position: MessageId) -> PipelinedRequest[None]:
-        """Moves the cursor to an entry, or to the first one after it. The broker detaches the consumer thereby."""
+        """Moves the cursor to an entry, or to the first one after it. The broker detaches the consumer thereby (W6)."""
         request_id = next_id()
         yield self.connection.start(requests.seek_to_id(request_id, self.consumer_id, position), request_id)
 

@@ -1,7 +1,7 @@
 """Arithmetic of positions "next to read".
 
 A position is a `MessageId`: everything before it is done. A batch index of -1 or 0 means the whole entry is still to
-read, k > 0 means messages 0…k-1 of that entry are done. `MessageId(-1, -1)` is the beginning of any topic.
+read, k > 0 means messages 0…k-1 of that entry are done. `MessageId(-1, -1)` is the beginning of any topic (W4).
 """
 
 from spark_pulsar.model.positions.ids import MessageId

@@ -1,4 +1,7 @@
-"""One attempt of a task that writes, as Spark describes it: the names and numbers that all its attempts share."""
+"""One attempt of a task that writes, as Spark describes it: the names and numbers that all its attempts share, so that
+each row is stored one time (ONCE-1), also when workers, driver or broker are killed (ONCE-8).  `resuming` opens its
+producers, one entry in flight (ONCE-9), waits for an earlier attempt (ONCE-4), and proves that a topic de-duplicates
+(ONCE-2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Checks of a whole micro-batch, which the driver makes before Spark takes it for complete (ONCE-12).
+"""Checks of a whole micro-batch, which the driver makes before Spark takes it for complete (ONCE-12). Writes inside
+foreachBatch have names of their own, by `producerName` (ONCE-6), also where a connection to a server names no
+micro-batch (READ-45): see `attempt`.
 
 The driver keeps, in its process, the last state of each query: the run, the number of the last micro-batch, and the
 last `__sequenceId` of each task and partition behind it.

@@ -1,4 +1,4 @@
-"""Sequence ids that rows name: rows at or below the last id of a producer are left out, and counted."""
+"""Sequence ids that rows name (ONCE-5): rows at or below the last id of a producer are left out, and counted."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Ordering: rows behind a shuffle come in any order; the sequence ids that they name put them back into one
-(ONCE-5)."""
+"""Ordering: rows behind a shuffle come in any order; the sequence ids that they name put them back into one (ONCE-5).
+Rows without ids are compared instead, and no shuffle is refused (ONCE-7: `attempt`)."""
 
 from __future__ import annotations
 

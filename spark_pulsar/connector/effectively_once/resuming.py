@@ -107,7 +107,8 @@ class Resuming:
     def note_new(self, client: PulsarClient, options: Options, publishers: Mapping[int, Publisher]) -> None:
         """Notes producers of which the broker knows nothing in the roster of the query, before they write (ONCE-12).
 
-        Raises DeliveryGuaranteeError when an earlier version of the connector has written rows of this micro-batch.
+        Raises DeliveryGuaranteeError when an earlier version of the connector has written rows of this micro-batch
+        (ONCE-11).
         """
         attempt = self.attempt
         if attempt.transaction is not None or attempt.has_sequence_ids or not attempt.is_of_query:

@@ -1,4 +1,4 @@
-"""SQL expressions that turn the columns of a read into the columns of a letter, without a Python worker.
+"""SQL expressions that turn the columns of a read into the columns of a letter (LETTER-1), without a Python worker.
 
 Texts of users are part of the expressions as bytes in hex, which need no quoting under any setting of Spark's parser.
 """

@@ -1,4 +1,5 @@
-"""The micro-batch that `OffsetPlanner` plans: one value that its steps fill in, in the order of its members."""
+"""The micro-batch that `OffsetPlanner` plans: one value that its steps fill in, in the order of its members. One that
+an earlier run has planned is compared with its topics in `offset_planner` (OFFSET-19)."""
 
 from __future__ import annotations
 

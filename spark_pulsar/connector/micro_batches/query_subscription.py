@@ -1,4 +1,5 @@
-"""Subscription of a query (`subscriptionName`): it mirrors the query's progress, and keeps unread messages.
+"""Subscription of a query (`subscriptionName`): it mirrors the query's progress, and keeps unread messages; a query
+without a name leaves none behind (READ-2).
 
 Its cursor only mirrors the checkpoint, so nothing here fails a query: what the broker refuses is a warning, and the
 next micro-batch tries again.
@@ -38,7 +39,8 @@ class QuerySubscription:
         return self._name if self._there.issuperset(topics) else None
 
     def missing_on(self, topics: Collection[str]) -> set[str]:
-        """Returns those of `topics` that lack the subscription, and notes those that have it. It is made nowhere."""
+        """Returns those of `topics` that lack the subscription, and notes those that have it (OFFSET-21, OFFSET-22). It
+        is made nowhere."""
         if self._name is None or not topics:
             return set()
         by_topic = self._client.subscriptions_exist(topics, self._name)

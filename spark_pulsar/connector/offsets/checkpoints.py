@@ -1,8 +1,9 @@
 """Checkpoints: where a stopped query stands, read from the directory that Spark keeps for it (OFFSET-25).
 
-Spark writes `offsets/N` before it reads micro-batch N, one line for each source after a version and a line of settings,
-and `commits/N` after it is done. Sources that have names are lines `name:offset`. StreamNative's connector keeps the
-start of a query in `sources/I/0`; this one keeps it in the first offset.
+A query goes on from a checkpoint of StreamNative's connector by `source_offset` (OFFSET-24); this module reads either's
+as files. Spark writes `offsets/N` before it reads micro-batch N, one line for each source after a version and a line of
+settings, and `commits/N` after it is done. Sources that have names are lines `name:offset`. StreamNative's connector
+keeps the start of a query in `sources/I/0`; this one keeps it in the first offset.
 """
 
 from __future__ import annotations

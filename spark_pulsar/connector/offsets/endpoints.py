@@ -1,4 +1,5 @@
-"""Endpoints of a read: start and end positions, resolved from words, times and JSON."""
+"""Endpoints of a read: start and end positions, resolved from words, times and JSON. The end of one read is the start
+of another, without a message missed or read twice (READ-47)."""
 
 from __future__ import annotations
 

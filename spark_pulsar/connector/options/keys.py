@@ -1,4 +1,5 @@
-"""Keys of the option `keys`: what a read is reduced to, and where official producers put them (READ-23).
+"""Keys of the option `keys`: what a read is reduced to, and where official producers put them (READ-23). Offsets hold
+all partitions, so that keys may change: `planning.pruning` (OFFSET-15).
 
 A key is text, or bytes: those stand in a message as base64 text with a flag, and are hashed as that text.
 """

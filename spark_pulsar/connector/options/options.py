@@ -1,7 +1,8 @@
-"""Options of `format("pulsar")`, checked.
+"""Options of `format("pulsar")`, checked; in any case of their names, and with dots (READ-27).
 
 Values are checked as soon as a `DataSource` is built, which is when the user still stands at the call site; what
-depends on the kind of work (batch or stream, read or write) is checked by `for_read` and `for_write`.
+depends on the kind of work (batch or stream, read or write) is checked by `for_read` and `for_write`. `writing` acts
+upon those of a write, such as `producerProperties` (SINK-6).
 """
 
 from __future__ import annotations

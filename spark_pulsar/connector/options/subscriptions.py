@@ -1,4 +1,5 @@
-"""Names of subscriptions in options."""
+"""Names of subscriptions in options. Retry letters of a subscription are read with `enableRetry`, which `options`
+checks (LETTER-2)."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ def subscription(text: str) -> str:
 def prefix(text: str) -> str:
     """Returns the begin of subscription names. Raises ValueError.
 
-    Roles may hold almost any character (`spiffe://…`, `CN=…`), and a namespace may demand that names begin with one.
+    Roles may hold almost any character (`spiffe://…`, `CN=…`), and a namespace may demand that names begin with one
+    (READ-39).
     """
     if not 0 < len(text) <= _MOST_CHARACTERS:
         raise ValueError(f"expected a text of 1 to {_MOST_CHARACTERS} characters")

@@ -1,4 +1,5 @@
-"""Topics in options: names, lists of names, and the pattern of `topicsPattern`."""
+"""Topics in options: names, lists of names, and the pattern of `topicsPattern`. `planning.topic_partitions` finds them,
+and waits for those that do not exist yet (READ-5)."""
 
 from __future__ import annotations
 

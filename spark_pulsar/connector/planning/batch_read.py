@@ -1,4 +1,5 @@
-"""Planning of a batch read: its ranges, resolved once, when the first action plans."""
+"""Planning of a batch read: its ranges, resolved once for all partitions side by side (READ-22), when the first action
+plans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
 """Pruning: the partitions that the keys of a read can be in, where the user states how producers hash (READ-23).
+(`offsets.endpoints` finds the window of `startingTime` and `endingTime`, READ-24.)
 
 A read without `keysHashingScheme` reads all partitions, and so does one of a topic whose number of partitions changed
 while a query ran, from then on: keys that were published before are elsewhere than those published later.

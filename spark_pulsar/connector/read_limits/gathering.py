@@ -1,4 +1,4 @@
-"""Gathering: counts ahead in all partitions, until `admission` can determine the end of a micro-batch."""
+"""Gathering: counts ahead in all partitions, until `admission` can determine the end of a micro-batch (READ-16)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Gathering:
         return answer
 
     def has_at_least(self, start: Mapping[str, ReadPosition], count: int) -> bool:
-        """Returns whether there are `count` messages from `start` on. What did not come in time is none."""
+        """Returns whether there are `count` messages from `start` on (READ-17). What did not come in time is none."""
         position = {topic: start.get(topic, EARLIEST) for topic in self._end}
         while True:
             answer = has_at_least(self._countings(position), count)

@@ -24,7 +24,8 @@ LOG: Final = logging.getLogger("spark_pulsar")
 
 
 class ChunkedMessages:
-    """Puts together the chunked messages of one range of one topic partition."""
+    """Puts together the chunked messages of one range of one topic partition: those that are complete (CHK-3), with few
+    incomplete ones at a time (`ChunkAssembler`, CHK-5), which the end of the range bounds, and no clock (CHK-4)."""
 
     def __init__(
         self, client: PulsarClient, topic: str, decrypt: Callable[[EntryTable], EntryTable], *, fail_on_data_loss: bool

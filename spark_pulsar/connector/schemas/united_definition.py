@@ -48,7 +48,7 @@ _ORDERS: Final = (
 
 
 class Contradiction(SchemaError):
-    """Error of two definitions that nothing can be read as; `place` names the field, `types` both types."""
+    """Error of two definitions that nothing can be read as (SCHEMA-9); `place` names the field, `types` both types."""
 
     def __init__(self, place: str, types: tuple[str, str]) -> None:
         super().__init__(f"{place or 'the schema'}: {types[0]} and {types[1]}")

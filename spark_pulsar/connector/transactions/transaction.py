@@ -1,4 +1,6 @@
-"""One transaction as the driver and the tasks of a write use it: opened, given partitions, committed or aborted."""
+"""One transaction as the driver and the tasks of a write use it: opened, given partitions, committed or aborted, as a
+whole (TXN-1), also when workers, driver or broker are killed (TXN-8). Which write it belongs to, an attempt says
+(`effectively_once.attempt`, TXN-4, TXN-5); which is committed, the log (`commit_log`, TXN-2)."""
 
 from __future__ import annotations
 
@@ -61,7 +63,7 @@ def commit(client: PulsarClient, transaction: TransactionId) -> None:
 
 
 def abort(client: PulsarClient, transaction: TransactionId) -> None:
-    """Aborts a transaction, if it has not ended; a broker that does not answer aborts it at its time-out."""
+    """Aborts a transaction, if it has not ended; a broker that does not answer aborts it at its time-out (TXN-3)."""
     try:
         client.end_transaction(transaction, commit=False)
     except ENDED:

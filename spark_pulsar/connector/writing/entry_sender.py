@@ -148,7 +148,7 @@ class EntrySender:
         return payload if self._encryptor is None else self._encryptor.encrypt(metadata, payload)
 
     def _is_alone(self, publisher: Publisher, batch: EncodedBatch) -> bool:
-        """Returns whether a batch is one row that must not be sent as a batch (SINK-5)."""
+        """Returns whether a batch is one row that must not be sent as a batch (SINK-5, BAT-4)."""
         if not self._is_batching or batch.is_delayed:
             return True
         if not self._is_chunking or batch.message_count > 1:

@@ -1,7 +1,8 @@
-"""Entries that are too large for their topic, in parts: the messages of a batch in two smaller ones.
+"""Entries that are too large for their topic, in parts: the messages of a batch in two smaller ones (SINK-11).
 
 The messages keep their bytes, order and sequence ids. An entry is taken apart, rather than its rows kept until the
-receipt comes: refusals are rare, and rows of all entries under way would fill the memory.
+receipt comes: refusals are rare, and rows of all entries under way would fill the memory. What must be an entry of its
+own (SINK-5, BAT-4) comes out of `entry_sender`; batches by key (SINK-8), out of `routing`.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def _single(payload: bytes, at: int) -> SingleMessageMetadata:
 
 
 def _describe_key(first: SingleMessageMetadata, metadata: MessageMetadata) -> None:
-    """Sets the key of a batch, which is that of its first message."""
+    """Sets the key of a batch, which is that of its first message (BAT-6)."""
     for name in ("partition_key", "partition_key_b64_encoded", "ordering_key"):
         metadata.ClearField(name)
         if first.HasField(name):

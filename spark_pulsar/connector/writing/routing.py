@@ -1,6 +1,7 @@
-"""Routing: the partition of a row, by its key as the official clients choose, in turn without one (SINK-2, SINK-4,
-PT-6); and batches by key: rows of one key stand together, and no batch has rows of two, so that consumers of a
-Key_Shared subscription get whole batches (SINK-8)."""
+"""Routing: the partition of a row, by its key as the official clients choose (SINK-2, PT-4, PT-6:
+`wire.columns.key_hashes`), in turn without one, or as the row says itself (SINK-4, PT-5: `TopicWriter`); and batches by
+key: rows of one key stand together, and no batch has rows of two, so that consumers of a Key_Shared subscription get
+whole batches (SINK-8)."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ class KeylessRouter:
     """Partitions for rows without a key, of one topic in one task.
 
     Round robin goes by batch, as the official clients do: `batch_rows` rows stay together, the next go to the next
-    partition. In single-partition mode all stay at `first`. The first partition should be random, so that many tasks
-    do not load the same one.
+    partition (PT-2). In single-partition mode all stay at `first` (PT-3). The first partition should be random, so that
+    many tasks do not load the same one.
     """
 
     def __init__(self, partition_count: int, mode: str, batch_rows: int, first: int) -> None:
@@ -45,7 +46,7 @@ class KeylessRouter:
 
 
 def grouped_by_key(columns: MessageColumns, groups: RowGroups) -> tuple[RowGroups, Any]:
-    """Returns the groups with the rows of each ordered by key, and a cut at each row where another key begins.
+    """Returns the groups with the rows of each ordered by key, and a cut at each row where another key begins (BAT-6).
 
     Keys come in the order of their first rows, and rows of one key keep theirs. An ordering key counts in place of the
     key, as in the official clients; rows without any are together.

@@ -3,7 +3,8 @@ and size limits as far as a process has learned them from refusals (SINK-11).
 
 A broker announces its own size limit on the binary protocol, but no policy of a topic. Where the API cannot be read,
 refusals say the same later. A refusal says that an entry was too large and not what the limit is, so that batches are
-halved until they fit. Tasks that follow in the same worker process begin with what fitted.
+halved until they fit. Tasks that follow in the same worker process begin with what fitted. A row that is too large
+alone is an error, or goes out in chunks (`EntrySender`, SINK-12).
 """
 
 from __future__ import annotations

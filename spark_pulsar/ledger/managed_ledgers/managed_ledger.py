@@ -1,7 +1,7 @@
 """Managed ledgers: the chain of ledgers that holds one topic's entries, and its rules for rolling.
 
-Entry ids run from 0 in each ledger; ledger ids rise along the chain (ML-1). Every entry also has an *ordinal*: how many
-entries the topic had taken up to and including it. Ordinals make counting between two positions a subtraction,
+Entry ids run from 0 in each ledger; ledger ids rise along the chain (ML-1, A5). Every entry also has an *ordinal*: how
+many entries the topic had taken up to and including it. Ordinals make counting between two positions a subtraction,
 however many ledgers lie between.
 """
 

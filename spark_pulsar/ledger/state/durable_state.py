@@ -1,7 +1,7 @@
 """The durable state in memory: topics, ledgers, cursors, policies, counters. `apply` alone changes it.
 
 A `DurableState` loaded from rows taken at some moment, to which the records after that moment are applied, equals the
-live one.
+live one. Non-persistent messages, permits and positions of readers are not in it (DUR-8).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ they become visible, or are withheld from all consumers (`ManagedLedger.withheld
 their cursor until then (`cursors.pending_acks`).
 
 `most` and `least` are the two numbers of a transaction's id. A record of a transaction that is not open fits no state:
-the coordinator and the topics are one broker.
+the coordinator and the topics are one broker. So there are no system topics of transactions (TX-27).
 """
 
 from __future__ import annotations
@@ -276,7 +276,7 @@ def _remove_entries(state: DurableState, transaction: Transaction, topic_id: int
 
 
 def remove_ledgers(state: DurableState, topic: TopicState, ledger_ids: Iterable[int]) -> None:
-    """Removes the entries of transactions, open and ended, in ledgers that are gone."""
+    """Removes the entries of transactions, open and ended, in ledgers that are gone (TX-26)."""
     for ledger_id in ledger_ids:
         if topic.ledger.withheld.discard_ledger(ledger_id):
             state.dirty["withheld"].add(ledger_id)

@@ -3,8 +3,8 @@ meaning and its default (ADM-66, ADM-67).
 
 `broker.policies.documents` reads stored policies with it, `admin.policies` makes REST paths of it, `cli.admin_policies`
 commands, and `make tables` writes it into the docs. A new policy is a row here, a field of `EffectivePolicies`, and its
-effect in the broker. The two rows whose type has no `store` hold several values each: REST and commands treat them by
-themselves.
+effect in the broker. Policies that have none here, entry filters too, are in `policies_without_effect` (ADM-50,
+ADM-54). The two rows whose type has no `store` hold several values each: REST and commands treat them by themselves.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ one at a time.
 A place is one number: that of the entry, counted from the first one that is compacted, and behind it the index in its
 batch plus 1, or 0 for the entry as a whole.
 
-A key's last message goes when it is empty: a tombstone, inside a batch and outside one (X16).
+A key's last message goes when it is empty: a tombstone, inside a batch and outside one (CMP-C1, X16).
 Of a chunked message all chunks go or stay together. What cannot be read stays.
 """
 
@@ -192,6 +192,8 @@ class Compactor:
     # The first walk
 
     def _note(self, database: sqlite3.Connection, entry: _PlacedEntry) -> None:
+        """Notes the keys of an entry; without one it stays by `topicCompactionRetainNullKey` alone (CMP-C2), and always
+        when it is encrypted or cannot be read (CMP-C3)."""
         messages = 1
         try:
             metadata = metadata_of(entry.buffer, entry.start, entry.end)
@@ -339,7 +341,7 @@ class Compactor:
     def _cut(
         self, source: tuple[int, int], entry: bytes, kept: list[int], remembered: tuple[int, bytes] | None
     ) -> _Left:
-        """Makes a batch of the messages that are kept; the batch itself when the others went before."""
+        """Makes a batch of the messages that are kept; the batch itself when the others went before (CMP-C3)."""
         metadata = metadata_of(entry, 0, len(entry))
         messages = metadata.num_messages_in_batch
         alive = remembered[0] if remembered else 0

@@ -2,7 +2,7 @@
 
 A key that Apache Pulsar knows and this broker does not act upon is named in `unsupported_keys`; a key that neither
 broker knows in `unknown_keys`. Both are for the caller to report; neither stops the broker. A value that cannot be read
-does, and so does a key that would keep strangers out.
+does, and so does a key that would keep strangers out. No error shows a secret (SEC-85: `broker.configuration.keys`).
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def load_config(path: str | Path | None = None, overrides: Mapping[str, object] 
 
 
 def _texts(settings: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Returns the text of every key, set or not, with secrets masked."""
+    """Returns the text of every key, set or not, with secrets masked (SEC-85)."""
     given = {
         name: settings.get(name) or ("" if key.takes_empty and name in settings else key.default)
         for name, key in KEYS.items()

@@ -1,4 +1,5 @@
-"""Listening: the ports of a broker, with and without TLS, and the two lines that name them."""
+"""Listening: the ports of a broker, with and without TLS, on IPv4 and IPv6 (SEC-48: `server.sockets`), and the two
+lines that name them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Basic authentication: users and passwords of an htpasswd file (AU-4)."""
+"""Basic authentication: users and passwords of an htpasswd file (AU-4, SEC-21)."""
 
 from __future__ import annotations
 

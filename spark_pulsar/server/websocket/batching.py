@@ -32,7 +32,7 @@ def metadata_of(message: OutgoingMessage, now_ms: int) -> MessageMetadata:
 
 
 def is_delayed(message: OutgoingMessage) -> bool:
-    """Returns whether a message has a time of delivery; it is in no batch then (DEL)."""
+    """Returns whether a message has a time of delivery; it is in no batch then (BAT-4)."""
     return message.deliver_at_ms > 0 or message.deliver_after_ms > 0
 
 

@@ -1,4 +1,5 @@
-"""Commands of a consumer's client, as JSON: acknowledgements, permits and the like (WS-11)."""
+"""Commands of a consumer's client, as JSON: acknowledgements, permits and the like (WS-11). What is refused comes again
+after its delay in `consuming` (NACK-1)."""
 
 from __future__ import annotations
 

@@ -415,7 +415,8 @@ class WebSocketConsumer(WebSocketReceiver):
         self._timers[name] = self._loop.call_at(when_s, self._on_time)
 
     def _on_time(self) -> None:
-        """Redelivers messages that the client has refused, and those that it has held for too long."""
+        """Redelivers messages that the client has refused, after their delay (NACK-1), and those that it has held for
+        longer than the ack timeout (TMO-1)."""
         self._stop_timers()
         now_s, again = self._loop.time(), dict[int, list[Position]]()
         for key, (consumer, positions, since_s) in list(self._refused.items()):
@@ -461,7 +462,7 @@ class WebSocketConsumer(WebSocketReceiver):
 
 
 class WebSocketReader(WebSocketReceiver):
-    """A reader for one WebSocket."""
+    """A reader for one WebSocket (WS-14)."""
 
     def __init__(
         self,

@@ -104,7 +104,8 @@ class _LetterProducer:
         session.producers[self._producer_id] = self
 
     async def open(self, topic: str) -> None:
-        """Creates the producer, on the first partition of a topic that has some."""
+        """Creates the producer, on the first partition of a topic that has some. It names no initial subscription, so
+        that letters stay only where one is made (DLQ-5)."""
         first = (await self._session.partitions(TopicName.parse(topic)))[0]
         request_id = self._session.next_id()
         answer = await self._session.request(requests.producer(request_id, first, self._producer_id), request_id)

@@ -235,7 +235,8 @@ def _query(scope: Scope) -> dict[str, str]:
 
 
 def _with_token(scope: Scope) -> Scope:
-    """Returns the request with the token of its query in the header, unless it has one: browsers cannot set any."""
+    """Returns the request with the token of its query in the header, unless it has one: browsers cannot set any
+    (WS-8)."""
     headers: list[tuple[bytes, bytes]] = list(scope["headers"])
     token = _query(scope).get("token")
     if token is None or any(name == b"authorization" for name, _ in headers):

@@ -1,4 +1,5 @@
-"""Consumer of the protocol behind a WebSocket: its messages and its permits (WS-12)."""
+"""Consumer of the protocol behind a WebSocket: its messages and its permits (WS-12). Its ack timeout is in `consuming`
+(TMO-1)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """A client of the broker on a connection inside the process: handshake, requests, and what the broker sends of its own
 (WS-2).
 
-All rules are the broker's: a producer or consumer here is one of Pulsar's protocol.
+All rules are the broker's: a producer or consumer here is one of Pulsar's protocol. Bounds of frames and of unread
+bytes are those of `websocket_transport` (WS-9).
 """
 
 from __future__ import annotations

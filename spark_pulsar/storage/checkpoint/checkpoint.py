@@ -138,8 +138,8 @@ class Checkpoint:
         return not tables
 
     def load(self) -> tuple[DurableState, JournalMark, dict[int, Extent]]:
-        """Reads the stored state, the mark and the extents. StorageDamaged when SQLite finds damage, a row fails its
-        checksum or form, or the rows are not those that were stored."""
+        """Reads the stored state, the mark and the extents (DUR-11). StorageDamaged when SQLite finds damage, a row
+        fails its checksum or form, or the rows are not those that were stored."""
         totals: dict[str, Total] = {}
         try:
             tables = {table.name: list(self._rows(table.name, totals)) for table in TABLES}

@@ -56,8 +56,8 @@ class Disk:
             yield None
 
     def open(self, path: Path, flags: int) -> int:
-        """A file descriptor, closed on exec. OSError (ELOOP) for a link, FileExistsError for anything that is no
-        file."""
+        """A file descriptor, closed on exec. OSError (ELOOP) for a link, FileExistsError for anything that is no file
+        (DUR-13: `directory_lock` refuses them before)."""
         held = self._held.get(path.parent)
         # Without waiting, or a pipe would hold up its opening for ever; on files the flag has no effect.
         flags |= os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK

@@ -1,4 +1,5 @@
-"""The journal's bytes: segment header, groups, and records inside a group.
+"""The journal's bytes: segment header, groups, and records inside a group. `journal` gathers what is written as one
+(DUR-2).
 
 A segment begins with a header that names its number, a random salt, and the first group that was to be written to it.
 Groups follow one another without gaps. A group's header repeats number and salt, so that what a recycled segment still

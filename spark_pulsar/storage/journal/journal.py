@@ -1,4 +1,5 @@
-"""The journal: group commit by one thread (DUR-1, DUR-2, DUR-3).
+"""The journal: group commit by one thread (DUR-1, DUR-2, DUR-3). What it has written is on disk, or, with
+`journalSyncData=false`, with the operating system (DUR-5); answers wait for that in `Turn.when_durable` (DUR-7).
 
 `submit` encodes records and queues them; the thread takes all that is queued as one group, writes it with one durable
 write, and calls back. While it writes, the next group gathers. A lone submit waits for nothing but the hand-over and

@@ -1,4 +1,5 @@
-"""Salvages the intact entries of a group that fails its checksum.
+"""Salvages the intact entries of a group that fails its checksum (DUR-4: `group_search` finds which do, and the torn
+end).
 
 A group is verified as a whole, but the entries in it carry the checksums of the clients that sent them. So of a damaged
 group every intact entry is kept, and exactly the others are lost.

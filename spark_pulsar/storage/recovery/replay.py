@@ -2,7 +2,8 @@
 
 With a hole in the journal (`journal.walk`) the intact entries of the damaged groups are salvaged, later records are
 applied as far as they fit (`ledger.state.lossy_replay`), and topics with missing records are reported, and become
-read-only. Nothing is skipped in silence, and topics that the damage does not concern work as ever."""
+read-only. Nothing is skipped in silence, and topics that the damage does not concern work as ever. A cursor goes no
+further than its records say, so that on doubt entries come again (CUR-7)."""
 
 from __future__ import annotations
 

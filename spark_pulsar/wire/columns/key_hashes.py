@@ -90,11 +90,11 @@ def _without_bytes_of_nulls(flat: FlatBytes, lengths: IntArray) -> FlatBytes:
 
 
 def hash_keys(keys: TextKeys, scheme: HashScheme) -> IntArray:
-    """Returns the 31-bit hash of each key's text, as the official clients compute it; that of a null key has no
-    meaning.
+    """Returns the 31-bit hash of each key's text, as the official clients compute it (SINK-2); that of a null key has
+    no meaning.
 
     JavaStringHash goes over UTF-16 units (what Java does; C++ and Go differ for other than ASCII keys). BoostHash is
-    that of clients built with Boost 1.81 or later (the official Python client from 3.6 on).
+    that of clients built with Boost 1.81 or later (the official Python client from 3.6 on) (SINK-10).
 
     :raises ValueError: an unknown scheme
     """

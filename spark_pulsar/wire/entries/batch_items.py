@@ -3,7 +3,8 @@
     size SingleMessageMetadata payload | size SingleMessageMetadata payload | …
 
 Metadata as most producers write them (no properties, a key below 128 bytes, a payload below 16 KiB) are walked by hand;
-protobuf reads all others, so that both ways find the same, and refuse the same.
+protobuf reads all others, so that both ways find the same, and refuse the same. The core of the broker never does
+(BAT-2): compaction does, which runs beside it.
 """
 
 from __future__ import annotations

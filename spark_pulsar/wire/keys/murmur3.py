@@ -1,6 +1,6 @@
 """Murmur3 hashes of keys, by which a Key_Shared subscription chooses a consumer (KS-3).
 
-The hashes by which a producer chooses a partition are kernels; see `columns.key_hashes`.
+The hashes by which a producer chooses a partition are kernels, BoostHash too (SINK-2, SINK-10): `columns.key_hashes`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The sticky key of an entry: what decides which consumer of a Key_Shared subscription gets it (KS-2)."""
+"""The sticky key of an entry: what decides which consumer of a Key_Shared subscription gets it (KS-2, X5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Frames: cutting a byte stream into them, reading the command in one, writing one (PR-10, W9).
+"""Frames: cutting a byte stream into them, reading the command in one, writing one (PR-10, W9). A malformed one leaves
+those before it good (A16); a command type of another version is no malformed one (A14).
 
 A frame is a `totalSize`, a `commandSize`, a BaseCommand, and for SEND and MESSAGE the bytes of one entry. It is named
 by `(buffer, start, end)` and never copied: `start` is the index of totalSize, `end` the index after the frame.

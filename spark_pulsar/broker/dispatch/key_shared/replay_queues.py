@@ -2,7 +2,8 @@
 
 An entry waits in its consumer's queue when only that consumer is not ready. It is parked by its sticky hash when that
 has no consumer, or while it drains: it moved, and its old consumer still holds entries of it (KS-10). As long as order
-is kept, at most one consumer holds entries of a sticky hash.
+is kept, at most one consumer holds entries of a sticky hash. Entries whose delay is over wait here like others
+(DEL-13). What comes again after a negative ack waits, too, while later entries of its key may be out already (KS-13).
 """
 
 from __future__ import annotations

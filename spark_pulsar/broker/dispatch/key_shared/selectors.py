@@ -3,7 +3,8 @@
 | selector | mode | sticky hashes of a consumer |
 | --- | --- | --- |
 | `AutoSplitSelector` | AUTO_SPLIT, ranges | half of the widest range when it joined (KS-4, KS-5) |
-| `ConsistentHashSelector` | AUTO_SPLIT, consistent hashing (default) | those before its points on a ring (KS-6) |
+| `ConsistentHashSelector` | AUTO_SPLIT, consistent hashing (default) | those before its points on a ring (KS-6, X8, X9)
+|
 | `StickySelector` | STICKY | those that it names (KS-7, KS-8) |
 """
 
@@ -69,7 +70,7 @@ class Selector(ABC):
 
 class RangeSelector(Selector):
     """Rising bounds and as many consumers. The first bound that is not below a sticky hash has its consumer, None for
-    none."""
+    none (X7)."""
 
     def __init__(self) -> None:
         self.bounds: list[int] = [STICKY_HASHES]
@@ -104,7 +105,7 @@ class RangeSelector(Selector):
 
 
 class AutoSplitSelector(RangeSelector):
-    """AUTO_SPLIT by ranges: a newcomer takes half of the widest one (KS-4, KS-5)."""
+    """AUTO_SPLIT by ranges: a newcomer takes half of the widest one (KS-4, KS-5, X6)."""
 
     def join(self, consumer: Consumer) -> None:
         self._changed()

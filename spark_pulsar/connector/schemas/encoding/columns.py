@@ -1,4 +1,5 @@
-"""Columns on their way to bytes: what the encoders of Avro, JSON and primitives share."""
+"""Columns on their way to bytes that official consumers read (SCHEMA-2): what the encoders of Avro, JSON and primitives
+share. Values that are encoded already do not come here (`writing.encoded_values`, SCHEMA-3)."""
 
 from __future__ import annotations
 

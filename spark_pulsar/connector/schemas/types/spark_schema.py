@@ -1,4 +1,5 @@
-"""Schemas with the public face of Spark's `StructType`, for callers that have Arrow tables and no pyspark."""
+"""Schemas with the public face of Spark's `StructType`, for callers that have Arrow tables and no pyspark. The columns
+that a topic's schema gives to a read are in `types.columns` (SCHEMA-1)."""
 
 from __future__ import annotations
 

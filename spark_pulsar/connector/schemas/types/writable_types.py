@@ -1,4 +1,4 @@
-"""Tables of other libraries as tables of the types that the sink writes, where nothing is lost by it."""
+"""Tables of other libraries as tables of the types that the sink writes (SCHEMA-15), where nothing is lost by it."""
 
 from __future__ import annotations
 

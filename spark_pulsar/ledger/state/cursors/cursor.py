@@ -243,7 +243,7 @@ class Cursor:
         self._pass_over()
 
     def redeliver(self, ranges: Iterable[EntryRange]) -> None:
-        """Raises the redelivery count of the unacked entries in the ranges by one."""
+        """Raises the redelivery count of the unacked entries in the ranges by one (RC-1, RC-3)."""
         for ledger_id, first, end in ranges:
             counts = self.redelivered.setdefault(ledger_id, {})
             for entry_id in range(first, end):
