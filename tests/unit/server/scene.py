@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Any, cast
 
 from spark_pulsar.broker.configuration.broker_config import BrokerConfig
@@ -185,3 +187,22 @@ class Scene:
 
     def is_served(self, connection: Connection) -> bool:
         return connection.session_id in self.engine.core.sessions
+
+
+def within(
+    opened: Callable[[], AbstractAsyncContextManager[Any]],
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Runs a coroutine test within a context, whose value is its first parameter; the others are fixtures."""
+
+    def decorate(test: Callable[..., Any]) -> Callable[..., Any]:
+        async def run(**fixtures: Any) -> None:
+            async with opened() as value:
+                await test(value, **fixtures)
+
+        signature = inspect.signature(test)
+        run.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])  # type: ignore[attr-defined]
+        run.__name__, run.__doc__, run.__module__ = test.__name__, test.__doc__, test.__module__
+        run.place_as = test  # type: ignore[attr-defined]  # where pytest says that it is
+        return run
+
+    return decorate

@@ -5,8 +5,9 @@ import contextlib
 import gc
 import itertools
 import json
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 import pytest
 
@@ -23,9 +24,9 @@ from spark_pulsar.wire.protocol import commands, requests
 from spark_pulsar.wire.protocol.frames import command_frame, parse_command, payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageMetadata, Schema
 from spark_pulsar.wire.sends.run_splitter import RunSplitter
-from tests.conftest import CHECK_INVARIANTS, CORE_STOPPED
+from tests.conftest import CORE_STOPPED
 from tests.contract.memory_storage import MemoryDisk, MemoryStorage
-from tests.unit.server.scene import SceneClock
+from tests.unit.server.scene import SceneClock, within
 
 TOPIC = "persistent://public/default/t"
 TIMEOUT_S = 10
@@ -59,6 +60,10 @@ class Peer:
         frame = size + await asyncio.wait_for(self._reader.readexactly(int.from_bytes(size)), TIMEOUT_S)
         return parse_command(frame, 0, len(frame))[0]
 
+    async def open_producer(self) -> None:
+        self.send(command_frame(requests.producer(1, TOPIC, 1, "p")))
+        assert (await self.receive()).type == BaseCommand.PRODUCER_SUCCESS
+
     async def close(self) -> None:
         self._writer.close()
         with contextlib.suppress(ConnectionError):
@@ -78,52 +83,55 @@ class CountingEngine(Engine):
         super().turn(rotation_us)
 
 
-def run(
-    scene: Callable[[CountingEngine, MemoryStorage, Peer, list[BaseException]], Awaitable[None]], *, auto: bool = True
-) -> None:
-    """Plays a scene with a peer that has done its handshake. `auto`: what is submitted is durable at once."""
+class Scene(NamedTuple):
+    """An engine over a storage, and a peer that has done its handshake."""
 
-    async def main() -> None:
-        stopped: list[BaseException] = []
-        loop = asyncio.get_running_loop()
-        storage, state = MemoryStorage.open(MemoryDisk(), on_failed=lambda error: engine.stop(error), auto=auto)
-        clock = SceneClock(itertools.count(START_MS).__next__)  # a millisecond a turn
-        engine = CountingEngine(loop, storage, state, BrokerConfig(), clock, stopped.append)
-        server = await loop.create_server(engine.new_connection, "127.0.0.1", 0)
-        peer = Peer(*await asyncio.open_connection(*server.sockets[0].getsockname()))
-        peer.send(command_frame(requests.connect("test")))
-        assert (await peer.receive()).type == BaseCommand.CONNECTED
-        try:
-            await scene(engine, storage, peer, stopped)
-        finally:
-            server.close()
-            engine.close()
-            await peer.close()
-
-    asyncio.run(main())
+    engine: CountingEngine
+    storage: MemoryStorage
+    peer: Peer
+    stopped: list[BaseException]
 
 
-def test_frames_that_arrive_byte_by_byte() -> None:
-    async def scene(_engine: Engine, _storage: MemoryStorage, peer: Peer, _stopped: list[BaseException]) -> None:
-        frames = command_frame(requests.producer(1, TOPIC, 1, "p")) + payload_frame(requests.send(1, 5), ENTRY)
-        for index in range(len(frames)):
-            peer.send(frames[index : index + 1])
-            await peer.sent()
-        assert (await peer.receive()).producer_success.producer_name == "p"
-        assert (await peer.receive()).send_receipt.sequence_id == 5
+@contextlib.asynccontextmanager
+async def playing(*, auto: bool = True) -> AsyncIterator[Scene]:
+    """A scene from its beginning to its end. `auto`: what is submitted is durable at once."""
+    stopped: list[BaseException] = []
+    loop = asyncio.get_running_loop()
+    storage, state = MemoryStorage.open(MemoryDisk(), on_failed=lambda error: engine.stop(error), auto=auto)
+    clock = SceneClock(itertools.count(START_MS).__next__)  # a millisecond a turn
+    engine = CountingEngine(loop, storage, state, BrokerConfig(), clock, stopped.append)
+    server = await loop.create_server(engine.new_connection, "127.0.0.1", 0)
+    peer = Peer(*await asyncio.open_connection(*server.sockets[0].getsockname()))
+    peer.send(command_frame(requests.connect("test")))
+    assert (await peer.receive()).type == BaseCommand.CONNECTED
+    try:
+        yield Scene(engine, storage, peer, stopped)
+    finally:
+        server.close()
+        engine.close()
+        await peer.close()
 
-    run(scene)
+
+played, unsynced = within(playing), within(partial(playing, auto=False))
+
+
+@played
+async def test_frames_that_arrive_byte_by_byte(scene: Scene) -> None:
+    frames = command_frame(requests.producer(1, TOPIC, 1, "p")) + payload_frame(requests.send(1, 5), ENTRY)
+    for index in range(len(frames)):
+        scene.peer.send(frames[index : index + 1])
+        await scene.peer.sent()
+    assert (await scene.peer.receive()).producer_success.producer_name == "p"
+    assert (await scene.peer.receive()).send_receipt.sequence_id == 5
 
 
 @pytest.mark.parametrize("garbage", [b"\x00\x00\x00\x01\x00", b"\x7f\xff\xff\xff", b"GET / HTTP/1.1\r\n\r\n"])
-def test_bytes_that_are_no_frame_end_the_connection_and_nothing_else(garbage: bytes) -> None:
-    async def scene(engine: Engine, _storage: MemoryStorage, peer: Peer, stopped: list[BaseException]) -> None:
-        peer.send(garbage)
-        assert await peer.closed()
-        assert stopped == []
-        assert not engine.core.sessions
-
-    run(scene)
+@played
+async def test_bytes_that_are_no_frame_end_the_connection_and_nothing_else(scene: Scene, garbage: bytes) -> None:
+    scene.peer.send(garbage)
+    assert await scene.peer.closed()
+    assert scene.stopped == []
+    assert not scene.engine.core.sessions
 
 
 def of_kind(kind: type[Kind]) -> list[Kind]:
@@ -131,132 +139,115 @@ def of_kind(kind: type[Kind]) -> list[Kind]:
 
 
 @pytest.mark.parametrize("garbage", [b"\xff" * 8, b"\x00\x00\x00\x08\x00\x00\x00\x04\x08\x03\x12\xff"])
-def test_a_connection_that_ended_with_garbage_leaves_nothing_behind(garbage: bytes) -> None:
+async def test_a_connection_that_ended_with_garbage_leaves_nothing_behind(garbage: bytes) -> None:
     # Its frames may have 5 MB each, and the collector of cycles comes seldom.
-    async def scene(engine: Engine, _storage: MemoryStorage, peer: Peer, _stopped: list[BaseException]) -> None:
-        peer.send(garbage)
-        assert await peer.closed()
-        assert not engine.core.sessions
-        assert len(of_kind(RunSplitter)) <= known + 1, "that of the connection, kept until it is known to have ended"
-        assert not [each for each in of_kind(MalformedFrame) if each.__traceback__ is not None and each not in old]
-
     gc.collect()
     known, old = len(of_kind(RunSplitter)), of_kind(MalformedFrame)
     gc.disable()
     try:
-        run(scene)
+        async with playing() as scene:
+            scene.peer.send(garbage)
+            assert await scene.peer.closed()
+            assert not scene.engine.core.sessions
+            assert len(of_kind(RunSplitter)) <= known + 1, "that of the connection, kept until it is known to be over"
+            assert not [each for each in of_kind(MalformedFrame) if each.__traceback__ is not None and each not in old]
     finally:
         gc.enable()
 
 
-def test_good_frames_before_a_bad_one_are_answered() -> None:
-    async def scene(_engine: Engine, _storage: MemoryStorage, peer: Peer, _stopped: list[BaseException]) -> None:
-        peer.send(command_frame(commands.ping()), b"\xff" * 8)
-        assert (await peer.receive()).type == BaseCommand.PONG
-        assert await peer.closed()
-
-    run(scene)
+@played
+async def test_good_frames_before_a_bad_one_are_answered(scene: Scene) -> None:
+    scene.peer.send(command_frame(commands.ping()), b"\xff" * 8)
+    assert (await scene.peer.receive()).type == BaseCommand.PONG
+    assert await scene.peer.closed()
 
 
-def test_failing_journal_stops_the_engine_without_a_receipt() -> None:
+@played
+async def test_failing_journal_stops_the_engine_without_a_receipt(scene: Scene) -> None:
     # covers DUR-10
-    async def scene(engine: Engine, storage: MemoryStorage, peer: Peer, stopped: list[BaseException]) -> None:
-        peer.send(command_frame(requests.producer(1, TOPIC, 1, "p")))
-        assert (await peer.receive()).type == BaseCommand.PRODUCER_SUCCESS
-        storage.fail_next_sync(OSError("no space left"))
-        peer.send(payload_frame(requests.send(1, 0), ENTRY))
-        assert await peer.closed()
-        assert len(stopped) == 1
-        assert not engine.connections
-
-    run(scene)
+    await scene.peer.open_producer()
+    scene.storage.fail_next_sync(OSError("no space left"))
+    scene.peer.send(payload_frame(requests.send(1, 0), ENTRY))
+    assert await scene.peer.closed()
+    assert len(scene.stopped) == 1
+    assert not scene.engine.connections
 
 
-def test_all_that_one_write_made_durable_is_answered_in_one_turn() -> None:
+@unsynced
+async def test_all_that_one_write_made_durable_is_answered_in_one_turn(scene: Scene) -> None:
     # covers DUR-1
-    async def scene(engine: CountingEngine, storage: MemoryStorage, peer: Peer, _stopped: list[BaseException]) -> None:
-        peer.send(command_frame(requests.producer(1, TOPIC, 1, "p")), command_frame(commands.ping()))
-        assert (await peer.receive()).type == BaseCommand.PONG
-        storage.sync()
-        assert (await peer.receive()).type == BaseCommand.PRODUCER_SUCCESS
-        for sequence_id in range(3):
-            peer.send(payload_frame(requests.send(1, sequence_id), ENTRY), command_frame(commands.ping()))
-            assert (await peer.receive()).type == BaseCommand.PONG
-        turns = engine.turns
-        storage.sync()
-        receipts = [(await peer.receive()).send_receipt.sequence_id for _ in range(3)]
-        assert receipts == [0, 1, 2]
-        assert engine.turns == turns + 1
-        storage.sync()  # of the end
-
-    run(scene, auto=False)
+    scene.peer.send(command_frame(requests.producer(1, TOPIC, 1, "p")), command_frame(commands.ping()))
+    assert (await scene.peer.receive()).type == BaseCommand.PONG
+    scene.storage.sync()
+    assert (await scene.peer.receive()).type == BaseCommand.PRODUCER_SUCCESS
+    for sequence_id in range(3):
+        scene.peer.send(payload_frame(requests.send(1, sequence_id), ENTRY), command_frame(commands.ping()))
+        assert (await scene.peer.receive()).type == BaseCommand.PONG
+    turns = scene.engine.turns
+    scene.storage.sync()
+    receipts = [(await scene.peer.receive()).send_receipt.sequence_id for _ in range(3)]
+    assert receipts == [0, 1, 2]
+    assert scene.engine.turns == turns + 1
+    scene.storage.sync()  # of the end
 
 
-def test_one_turn_takes_no_more_entries_than_a_submit_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+@played
+async def test_one_turn_takes_no_more_entries_than_a_submit_holds(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # covers PR-15: many connections that send large entries at once
     monkeypatch.setattr("spark_pulsar.server.connections.turn_budget.TURN_BYTES", 3 * len(ENTRY))
-
-    async def scene(engine: CountingEngine, storage: MemoryStorage, peer: Peer, _stopped: list[BaseException]) -> None:
-        peer.send(command_frame(requests.producer(1, TOPIC, 1, "p")))
-        assert (await peer.receive()).type == BaseCommand.PRODUCER_SUCCESS
-        before = len(storage._disk.groups)
-        sends = [payload_frame(requests.send(1, number), ENTRY) for number in range(10)]
-        # Commands between them, so that each is an event of its own.
-        peer.send(b"".join(each + command_frame(commands.ping()) for each in sends))
-        answers = [await peer.receive() for _ in range(20)]
-        receipts = [each.send_receipt.sequence_id for each in answers if each.type == BaseCommand.SEND_RECEIPT]
-        assert receipts == list(range(10))
-        assert len(storage._disk.groups) - before >= 3
-
-    run(scene)
+    await scene.peer.open_producer()
+    before = len(scene.storage._disk.groups)
+    sends = [payload_frame(requests.send(1, number), ENTRY) for number in range(10)]
+    # Commands between them, so that each is an event of its own.
+    scene.peer.send(b"".join(each + command_frame(commands.ping()) for each in sends))
+    answers = [await scene.peer.receive() for _ in range(20)]
+    receipts = [each.send_receipt.sequence_id for each in answers if each.type == BaseCommand.SEND_RECEIPT]
+    assert receipts == list(range(10))
+    assert len(scene.storage._disk.groups) - before >= 3
 
 
-def test_a_turn_comes_once_much_was_read_although_the_sockets_hold_more(monkeypatch: pytest.MonkeyPatch) -> None:
+@played
+async def test_a_turn_comes_once_much_was_read_although_the_sockets_hold_more(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # The disk is to write the first megabytes while the loop takes in the next.
-    async def scene(engine: CountingEngine, storage: MemoryStorage, peer: Peer, stopped: list[BaseException]) -> None:
-        peer.send(command_frame(requests.producer(1, TOPIC, 1, "p")))
-        assert (await peer.receive()).type == BaseCommand.PRODUCER_SUCCESS
-        (connection,) = engine.connections.values()
-        frames = [payload_frame(requests.send(1, number), ENTRY) for number in range(9)]
-        limit = sum(map(len, frames[:3]))
-        monkeypatch.setattr("spark_pulsar.server.connections.turn_budget.TURN_READ_BYTES", limit)
-        before, groups = engine.turns, len(storage._disk.groups)
-        turns = []
-        for frame in frames:  # all in one callback of the loop
-            connection.data_received(frame)
-            turns.append(engine.turns - before)
-        assert turns == [0, 0, 1, 1, 1, 2, 2, 2, 3]
-        assert len(storage._disk.groups) - groups == 3
-        connection.data_received(frames[0][: limit // 3 - 1])
-        assert [(await peer.receive()).send_receipt.sequence_id for _ in range(9)] == list(range(9))
-        assert not stopped
-
-    run(scene)
+    await scene.peer.open_producer()
+    (connection,) = scene.engine.connections.values()
+    frames = [payload_frame(requests.send(1, number), ENTRY) for number in range(9)]
+    limit = sum(map(len, frames[:3]))
+    monkeypatch.setattr("spark_pulsar.server.connections.turn_budget.TURN_READ_BYTES", limit)
+    before, groups = scene.engine.turns, len(scene.storage._disk.groups)
+    turns = []
+    for frame in frames:  # all in one callback of the loop
+        connection.data_received(frame)
+        turns.append(scene.engine.turns - before)
+    assert turns == [0, 0, 1, 1, 1, 2, 2, 2, 3]
+    assert len(scene.storage._disk.groups) - groups == 3
+    connection.data_received(frames[0][: limit // 3 - 1])
+    assert [(await scene.peer.receive()).send_receipt.sequence_id for _ in range(9)] == list(range(9))
+    assert not scene.stopped
 
 
-def test_one_turn_takes_no_more_schemas_than_a_submit_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+@played
+async def test_one_turn_takes_no_more_schemas_than_a_submit_holds(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # covers PR-15: many connections that bring large schemas at once
     monkeypatch.setattr("spark_pulsar.server.connections.turn_budget.TURN_BYTES", 30_000)
-
-    async def scene(engine: CountingEngine, storage: MemoryStorage, peer: Peer, stopped: list[BaseException]) -> None:
-        opening = [requests.producer(number, f"{TOPIC}{number}", number) for number in range(20)]
-        for number, each in enumerate(opening):
-            each.producer.schema.name, each.producer.schema.type = "n", Schema.Protobuf
-            text = {
-                "type": "record",
-                "name": "A",
-                "doc": "d" * 10_000,
-                "fields": [{"name": f"f{number}", "type": "int"}],
-            }
-            each.producer.schema.schema_data = json.dumps(text).encode()
-        before = len(storage._disk.groups)
-        peer.send(b"".join(map(command_frame, opening)))
-        for number in range(20):
-            assert (await peer.receive()).producer_success.request_id == number
-        assert len(storage._disk.groups) - before >= 7
-        assert not stopped
-
-    run(scene)
+    opening = [requests.producer(number, f"{TOPIC}{number}", number) for number in range(20)]
+    for number, each in enumerate(opening):
+        each.producer.schema.name, each.producer.schema.type = "n", Schema.Protobuf
+        fields = [{"name": f"f{number}", "type": "int"}]
+        text = {"type": "record", "name": "A", "doc": "d" * 10_000, "fields": fields}
+        each.producer.schema.schema_data = json.dumps(text).encode()
+    before = len(scene.storage._disk.groups)
+    scene.peer.send(b"".join(map(command_frame, opening)))
+    for number in range(20):
+        assert (await scene.peer.receive()).producer_success.request_id == number
+    assert len(scene.storage._disk.groups) - before >= 7
+    assert not scene.stopped
 
 
 ASKED = 150
@@ -266,156 +257,141 @@ def listing(number: int) -> bytes:
     return command_frame(requests.topics_of_namespace(number, "public/default"))
 
 
-def test_who_asks_for_lists_and_does_not_read_them_waits_for_more() -> None:
+@played
+async def test_who_asks_for_lists_and_does_not_read_them_waits_for_more(scene: Scene) -> None:
     # covers SH-9: 5 KB of requests for 15 MB of answers
-    async def scene(engine: CountingEngine, _storage: MemoryStorage, peer: Peer, _stopped: list[BaseException]) -> None:
-        names = [TopicName.parse(f"{TOPIC}-{number:04}-{'x' * 1_000}") for number in range(100)]
-        await asyncio.gather(*(engine.submit(lambda core, name=name: lifecycle.create(core, name)) for name in names))
-        for number in range(ASKED):
-            peer.send(listing(number))
-        (connection,) = engine.connections.values()
-        while not connection.writing_paused:
-            await peer.sent()
-        transport = connection.transport
-        assert transport is not None
-        for _ in range(100):
-            await peer.sent()
-        assert transport.get_write_buffer_size() < 2 * 1024 * 1024 + 1_000_000
-        assert engine.core.sliced_requests.is_waiting(connection.session_id)
-        answers = [await peer.receive() for _ in range(ASKED)]
-        assert [each.getTopicsOfNamespaceResponse.request_id for each in answers] == list(range(ASKED))
-        peer.send(command_frame(commands.ping()))
-        assert (await peer.receive()).type == BaseCommand.PONG
-
-    run(scene)
+    names = [TopicName.parse(f"{TOPIC}-{number:04}-{'x' * 1_000}") for number in range(100)]
+    await asyncio.gather(*(scene.engine.submit(lambda core, name=name: lifecycle.create(core, name)) for name in names))
+    for number in range(ASKED):
+        scene.peer.send(listing(number))
+    (connection,) = scene.engine.connections.values()
+    while not connection.writing_paused:
+        await scene.peer.sent()
+    transport = connection.transport
+    assert transport is not None
+    for _ in range(100):
+        await scene.peer.sent()
+    assert transport.get_write_buffer_size() < 2 * 1024 * 1024 + 1_000_000
+    assert scene.engine.core.sliced_requests.is_waiting(connection.session_id)
+    answers = [await scene.peer.receive() for _ in range(ASKED)]
+    assert [each.getTopicsOfNamespaceResponse.request_id for each in answers] == list(range(ASKED))
+    scene.peer.send(command_frame(commands.ping()))
+    assert (await scene.peer.receive()).type == BaseCommand.PONG
 
 
-def test_who_asks_and_does_not_read_is_not_read_either(monkeypatch: pytest.MonkeyPatch) -> None:
+@played
+async def test_who_asks_and_does_not_read_is_not_read_either(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     # covers SH-9: wrong names of 10 KB, which the answer quotes
     most, asked = 300_000, 1_500
     monkeypatch.setattr("spark_pulsar.server.connections.connection.MAX_UNREAD_BYTES", most)
     monkeypatch.setattr("spark_pulsar.server.connections.connection._HIGH_WATER_BYTES", most // 2)
-
-    async def scene(engine: CountingEngine, _storage: MemoryStorage, peer: Peer, _stopped: list[BaseException]) -> None:
-        for number in range(asked):
-            peer.send(command_frame(requests.lookup(number, f"odd://public/default/{'x' * 10_000}")))
-        (connection,) = engine.connections.values()
-        while connection.is_read or not connection.writing_paused:
-            await peer.turn()
-        transport = connection.transport
-        assert transport is not None
-        for _ in range(100):
-            await peer.turn()
-        assert transport.get_write_buffer_size() < most + 1_000_000
-        answers = [await peer.receive() for _ in range(asked)]
-        assert [each.lookupTopicResponse.request_id for each in answers] == list(range(asked))
-        peer.send(command_frame(commands.ping()))
-        assert (await peer.receive()).type == BaseCommand.PONG
-        assert connection.is_read
-
-    run(scene)
+    for number in range(asked):
+        scene.peer.send(command_frame(requests.lookup(number, f"odd://public/default/{'x' * 10_000}")))
+    (connection,) = scene.engine.connections.values()
+    while connection.is_read or not connection.writing_paused:
+        await scene.peer.turn()
+    transport = connection.transport
+    assert transport is not None
+    for _ in range(100):
+        await scene.peer.turn()
+    assert transport.get_write_buffer_size() < most + 1_000_000
+    answers = [await scene.peer.receive() for _ in range(asked)]
+    assert [each.lookupTopicResponse.request_id for each in answers] == list(range(asked))
+    scene.peer.send(command_frame(commands.ping()))
+    assert (await scene.peer.receive()).type == BaseCommand.PONG
+    assert connection.is_read
 
 
-def test_what_later_turns_take_is_answered_before_the_connection_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+@played
+async def test_what_later_turns_take_is_answered_before_the_connection_ends(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("spark_pulsar.server.connections.turn_budget.TURN_US", 20)
-
-    async def scene(engine: CountingEngine, _storage: MemoryStorage, peer: Peer, stopped: list[BaseException]) -> None:
-        for _ in range(50):
-            peer.send(command_frame(commands.ping()))
-        peer.send(b"\xff" * 8)
-        assert [(await peer.receive()).type for _ in range(50)] == [BaseCommand.PONG] * 50
-        assert await peer.closed()
-        assert not engine.connections
-        assert not stopped
-
-    run(scene)
+    for _ in range(50):
+        scene.peer.send(command_frame(commands.ping()))
+    scene.peer.send(b"\xff" * 8)
+    assert [(await scene.peer.receive()).type for _ in range(50)] == [BaseCommand.PONG] * 50
+    assert await scene.peer.closed()
+    assert not scene.engine.connections
+    assert not scene.stopped
 
 
-def test_core_that_contradicts_itself_stops_the_engine() -> None:
-    async def scene(engine: Engine, _storage: MemoryStorage, peer: Peer, stopped: list[BaseException]) -> None:
-        engine.core.sessions[1].consumers = None  # type: ignore[assignment]
-        peer.send(command_frame(requests.flow(1, 5)))
-        assert await peer.closed()
-        assert isinstance(stopped[0], AttributeError)
-
-    run(scene)
+@played
+async def test_core_that_contradicts_itself_stops_the_engine(scene: Scene) -> None:
+    scene.engine.core.sessions[1].consumers = None  # type: ignore[assignment]
+    scene.peer.send(command_frame(requests.flow(1, 5)))
+    assert await scene.peer.closed()
+    assert isinstance(scene.stopped[0], AttributeError)
 
 
-def test_a_turn_that_cannot_weigh_its_events_stops_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+@played
+async def test_a_turn_that_cannot_weigh_its_events_stops_the_engine(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It had taken the events of all connections by then, and they were lost without a word."""
 
     def fail(_events: object) -> int:
         raise ValueError("no size")
 
-    async def scene(_engine: Engine, _storage: MemoryStorage, peer: Peer, stopped: list[BaseException]) -> None:
-        monkeypatch.setattr("spark_pulsar.server.connections.turn_budget.taken", fail)
-        peer.send(command_frame(requests.flow(1, 5)))
-        assert await peer.closed()
-        assert [type(error) for error in stopped] == [ValueError]
-
-    run(scene)
+    monkeypatch.setattr("spark_pulsar.server.connections.turn_budget.taken", fail)
+    scene.peer.send(command_frame(requests.flow(1, 5)))
+    assert await scene.peer.closed()
+    assert [type(error) for error in scene.stopped] == [ValueError]
 
 
-def test_a_broken_invariant_stops_the_engine(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+@played
+async def test_a_broken_invariant_stops_the_engine(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     # covers SUB-4
-    async def scene(engine: Engine, _storage: MemoryStorage, peer: Peer, stopped: list[BaseException]) -> None:
-        peer.send(command_frame(requests.subscribe(1, TOPIC, "s", 1)))
-        assert (await peer.receive()).type == BaseCommand.SUCCESS
-        engine.core.sessions[1].consumers[1].permits += 1
-        peer.send(command_frame(requests.flow(1, 5)))
-        assert await peer.closed()
-        assert "granted = sent + left" in str(stopped[0])
-
-    monkeypatch.setenv(CHECK_INVARIANTS, "1")
-    run(scene)
+    scene.peer.send(command_frame(requests.subscribe(1, TOPIC, "s", 1)))
+    assert (await scene.peer.receive()).type == BaseCommand.SUCCESS
+    scene.engine.core.sessions[1].consumers[1].permits += 1
+    scene.peer.send(command_frame(requests.flow(1, 5)))
+    assert await scene.peer.closed()
+    assert "granted = sent + left" in str(scene.stopped[0])
     assert CORE_STOPPED in caplog.text.encode(), "what the fixtures of the suite look for"
 
 
-def test_an_order_at_which_the_core_fails_is_answered_and_so_is_every_other_that_waits() -> None:
+@played
+async def test_an_order_at_which_the_core_fails_is_answered_and_so_is_every_other_that_waits(scene: Scene) -> None:
     def fail(_core: Core) -> None:
         raise KeyError("gone")
 
-    async def scene(engine: Engine, _storage: MemoryStorage, peer: Peer, stopped: list[BaseException]) -> None:
-        before = engine.submit(lambda core: lifecycle.create(core, TopicName.parse(TOPIC)))  # waits for the disk
-        failing = engine.submit(fail)
-        behind = engine.submit(lambda core: core.now_ms)
-        with pytest.raises(CoreContradiction, match="restarts its core from disk: KeyError: 'gone'") as refused:
-            await asyncio.wait_for(failing, TIMEOUT_S)
-        assert refused.value.http_status == 500
-        for unknown in (before, behind, engine.submit(fail)):
-            with pytest.raises(ServiceNotReady):
-                await asyncio.wait_for(unknown, TIMEOUT_S)
-        assert await peer.closed()
-        assert [type(error) for error in stopped] == [KeyError]
-
-    run(scene)
+    engine = scene.engine
+    before = engine.submit(lambda core: lifecycle.create(core, TopicName.parse(TOPIC)))  # waits for the disk
+    failing = engine.submit(fail)
+    behind = engine.submit(lambda core: core.now_ms)
+    with pytest.raises(CoreContradiction, match="restarts its core from disk: KeyError: 'gone'") as refused:
+        await asyncio.wait_for(failing, TIMEOUT_S)
+    assert refused.value.http_status == 500
+    for unknown in (before, behind, engine.submit(fail)):
+        with pytest.raises(ServiceNotReady):
+            await asyncio.wait_for(unknown, TIMEOUT_S)
+    assert await scene.peer.closed()
+    assert [type(error) for error in scene.stopped] == [KeyError]
 
 
-def test_no_more_connections_are_served_than_there_is_room_for_however_many_come_at_once() -> None:
+async def test_no_more_connections_are_served_than_there_is_room_for_however_many_come_at_once() -> None:
     # covers T-8: this loop accepts all that wait before the first of them is connected
-    async def main() -> None:
-        loop, clients, most = asyncio.get_running_loop(), 12, 3
-        storage, state = MemoryStorage.open(MemoryDisk(), on_failed=None, auto=True)
-        shared = SharedByConnections(has_room=lambda count: count < most)
-        engine = Engine(loop, storage, state, BrokerConfig(), SceneClock(lambda: START_MS), print, shared)
-        (listener,) = listen("127.0.0.2", 0)  # which has no twin in IPv6
-        peers = [Peer(*await asyncio.open_connection(*listener.getsockname())) for _ in range(clients)]
-        server = await loop.create_server(engine.new_connection, sock=listener)
-        served = refused = 0
-        for peer in peers:
-            peer.send(command_frame(requests.connect("test")))
-            try:
-                served += (await peer.receive()).type == BaseCommand.CONNECTED
-            except (asyncio.IncompleteReadError, ConnectionError):
-                refused += 1
-        assert (served, refused) == (most, clients - most)
-        assert len(engine.connections) == most
-        server.close()
-        engine.close()
-        for peer in peers:
-            await peer.close()
-
-    asyncio.run(main())
+    loop, clients, most = asyncio.get_running_loop(), 12, 3
+    storage, state = MemoryStorage.open(MemoryDisk(), on_failed=None, auto=True)
+    shared = SharedByConnections(has_room=lambda count: count < most)
+    engine = Engine(loop, storage, state, BrokerConfig(), SceneClock(lambda: START_MS), print, shared)
+    (listener,) = listen("127.0.0.2", 0)  # which has no twin in IPv6
+    peers = [Peer(*await asyncio.open_connection(*listener.getsockname())) for _ in range(clients)]
+    server = await loop.create_server(engine.new_connection, sock=listener)
+    served = refused = 0
+    for peer in peers:
+        peer.send(command_frame(requests.connect("test")))
+        try:
+            served += (await peer.receive()).type == BaseCommand.CONNECTED
+        except (asyncio.IncompleteReadError, ConnectionError):
+            refused += 1
+    assert (served, refused) == (most, clients - most)
+    assert len(engine.connections) == most
+    server.close()
+    engine.close()
+    for peer in peers:
+        await peer.close()
 
 
 def test_addresses() -> None:

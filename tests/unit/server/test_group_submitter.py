@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
 
 from spark_pulsar.broker.turn.effects import AppendRecords
 from spark_pulsar.ledger.state.durable_state import CounterSet
 from spark_pulsar.server.group_submitter import HELD_BYTES, HELD_RECORDS, GroupSubmitter
 from tests.contract.memory_storage import MemoryDisk, MemoryStorage
+from tests.unit.server.scene import within
 
 
 class Desk:
@@ -41,94 +44,81 @@ class Desk:
         await turn
 
 
-def play(scene: Callable[[Desk], Awaitable[None]], *, is_quick: bool = True) -> None:
+@asynccontextmanager
+async def playing(*, is_quick: bool = True) -> AsyncIterator[Desk]:
     """A scene, and afterwards a recovery that finds everything that was submitted in it."""
     disk = MemoryDisk()
-
-    async def main() -> int:
-        desk = Desk(disk, is_quick=is_quick)
-        await scene(desk)
-        desk.submitting.hand_over()
-        await desk.sync()
-        assert desk.durable[-1] == desk.last
-        assert desk.durable == sorted(desk.durable)
-        return desk.last
-
-    last = asyncio.run(main())
+    desk = Desk(disk, is_quick=is_quick)
+    yield desk
+    desk.submitting.hand_over()
+    await desk.sync()
+    assert desk.durable[-1] == desk.last
+    assert desk.durable == sorted(desk.durable)
     _, state = MemoryStorage.open(disk)
-    assert state.counters["n"] == last
+    assert state.counters["n"] == desk.last
 
 
-def test_a_slow_disk_gets_everything_at_once() -> None:
-    async def scene(desk: Desk) -> None:
-        assert all(desk.submit() for _ in range(5))
-        await desk.sync()
-        assert desk.durable == [5], "heard of once"
-
-    play(scene, is_quick=False)
+played, slowly = within(playing), within(partial(playing, is_quick=False))
 
 
-def test_on_a_quick_disk_small_groups_wait_for_what_is_under_way() -> None:
+@slowly
+async def test_a_slow_disk_gets_everything_at_once(desk: Desk) -> None:
+    assert all(desk.submit() for _ in range(5))
+    await desk.sync()
+    assert desk.durable == [5], "heard of once"
+
+
+@played
+async def test_on_a_quick_disk_small_groups_wait_for_what_is_under_way(desk: Desk) -> None:
     # covers DUR-2
-    async def scene(desk: Desk) -> None:
-        assert desk.submit()
-        assert not any(desk.submit() for _ in range(3))
-        desk.submitting.go_on()
-        assert desk.storage.unwritten_bytes, "the first one is still under way"
-        await desk.sync()
-        assert desk.durable == [1]
-        assert not desk.storage.unwritten_bytes
-        desk.submitting.go_on()
-        assert desk.storage.unwritten_bytes
-        await desk.sync()
-        assert desk.durable == [1, 4]
-        assert desk.submit(), "nothing is under way"
-
-    play(scene)
+    assert desk.submit()
+    assert not any(desk.submit() for _ in range(3))
+    desk.submitting.go_on()
+    assert desk.storage.unwritten_bytes, "the first one is still under way"
+    await desk.sync()
+    assert desk.durable == [1]
+    assert not desk.storage.unwritten_bytes
+    desk.submitting.go_on()
+    assert desk.storage.unwritten_bytes
+    await desk.sync()
+    assert desk.durable == [1, 4]
+    assert desk.submit(), "nothing is under way"
 
 
-def test_what_is_large_waits_for_nothing_and_overtakes_nothing() -> None:
-    async def scene(desk: Desk) -> None:
-        assert desk.submit()
-        assert not desk.submit()
-        assert desk.submit(waiting_bytes=HELD_BYTES + 1)
-        assert not desk.submit()
-        assert desk.submit(records=HELD_RECORDS + 1)
-        await desk.sync()
-        assert desk.durable == [5]
-
-    play(scene)
+@played
+async def test_what_is_large_waits_for_nothing_and_overtakes_nothing(desk: Desk) -> None:
+    assert desk.submit()
+    assert not desk.submit()
+    assert desk.submit(waiting_bytes=HELD_BYTES + 1)
+    assert not desk.submit()
+    assert desk.submit(records=HELD_RECORDS + 1)
+    await desk.sync()
+    assert desk.durable == [5]
 
 
-def test_not_too_many_records_wait() -> None:
-    async def scene(desk: Desk) -> None:
-        assert desk.submit()
-        assert not any(desk.submit() for _ in range(HELD_RECORDS))
-        assert desk.submit()
-        await desk.sync()
-
-    play(scene)
+@played
+async def test_not_too_many_records_wait(desk: Desk) -> None:
+    assert desk.submit()
+    assert not any(desk.submit() for _ in range(HELD_RECORDS))
+    assert desk.submit()
+    await desk.sync()
 
 
-def test_what_waits_is_written_before_a_checkpoint_and_at_the_end() -> None:
-    async def scene(desk: Desk) -> None:
-        assert desk.submit()
-        assert not desk.submit()
-        before = desk.storage.unwritten_bytes
-        desk.submitting.hand_over()
-        assert desk.storage.unwritten_bytes > before
-        desk.submitting.hand_over()
-        assert not desk.submit(), "waits again; `play` ends the scene"
-
-    play(scene)
+@played
+async def test_what_waits_is_written_before_a_checkpoint_and_at_the_end(desk: Desk) -> None:
+    assert desk.submit()
+    assert not desk.submit()
+    before = desk.storage.unwritten_bytes
+    desk.submitting.hand_over()
+    assert desk.storage.unwritten_bytes > before
+    desk.submitting.hand_over()
+    assert not desk.submit(), "waits again; `playing` ends the scene"
 
 
-def test_nothing_is_told_after_the_end() -> None:
-    async def scene(desk: Desk) -> None:
-        assert desk.submit()
-        desk.submitting.close()
-        await desk.sync()
-        assert desk.durable == []
-        desk.durable.append(desk.last)
-
-    play(scene)
+@played
+async def test_nothing_is_told_after_the_end(desk: Desk) -> None:
+    assert desk.submit()
+    desk.submitting.close()
+    await desk.sync()
+    assert desk.durable == []
+    desk.durable.append(desk.last)

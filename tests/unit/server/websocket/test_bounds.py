@@ -40,72 +40,63 @@ class _Engine(asyncio.Protocol):
         self.heard.append("lost")
 
 
-def test_a_pipe_counts_what_its_client_has_not_taken() -> None:
+async def test_a_pipe_counts_what_its_client_has_not_taken() -> None:
     # covers WS-9
-    async def run() -> None:
-        engine, frames, ends = _Engine(), list[Frame](), list[str]()
-        pipe = Pipe(asyncio.get_running_loop(), {"peername": ("::1", 1)}, frames.extend, lambda: ends.append("end"))
-        pipe.open(engine)
-        assert pipe.get_extra_info("peername") == ("::1", 1)
-        ping = command_frame(commands.ping())
-        pipe.set_write_buffer_limits(2 * len(ping), len(ping))
-        pipe.write(ping)
-        pipe.write(ping)
-        assert engine.heard == ["made"]  # at the limit
-        pipe.write(ping)
-        assert engine.heard == ["made", "pause"]
-        await asyncio.sleep(0)
-        assert len(frames) == 3
-        assert pipe.get_write_buffer_size() == 3 * len(ping)
-        pipe.release(len(ping))
-        assert engine.heard == ["made", "pause"]
-        pipe.release(len(ping))
-        assert engine.heard == ["made", "pause", "resume"]
-        pipe.write(ping)
-        pipe.close()
-        pipe.write(ping)  # too late
-        pipe.send(b"1234")
-        await asyncio.sleep(0)
-        assert (len(frames), engine.heard[3:], ends) == (4, ["lost"], ["end"])
-
-    asyncio.run(run())
+    engine, frames, ends = _Engine(), list[Frame](), list[str]()
+    pipe = Pipe(asyncio.get_running_loop(), {"peername": ("::1", 1)}, frames.extend, lambda: ends.append("end"))
+    pipe.open(engine)
+    assert pipe.get_extra_info("peername") == ("::1", 1)
+    ping = command_frame(commands.ping())
+    pipe.set_write_buffer_limits(2 * len(ping), len(ping))
+    pipe.write(ping)
+    pipe.write(ping)
+    assert engine.heard == ["made"]  # at the limit
+    pipe.write(ping)
+    assert engine.heard == ["made", "pause"]
+    await asyncio.sleep(0)
+    assert len(frames) == 3
+    assert pipe.get_write_buffer_size() == 3 * len(ping)
+    pipe.release(len(ping))
+    assert engine.heard == ["made", "pause"]
+    pipe.release(len(ping))
+    assert engine.heard == ["made", "pause", "resume"]
+    pipe.write(ping)
+    pipe.close()
+    pipe.write(ping)  # too late
+    pipe.send(b"1234")
+    await asyncio.sleep(0)
+    assert (len(frames), engine.heard[3:], ends) == (4, ["lost"], ["end"])
 
 
-def test_a_pipe_waits_while_the_engine_does_not_read() -> None:
+async def test_a_pipe_waits_while_the_engine_does_not_read() -> None:
     # covers WS-9, PR-15
-    async def run() -> None:
-        pipe = Pipe(asyncio.get_running_loop(), {}, lambda _frames: None, lambda: None)
-        pipe.open(_Engine())
-        await pipe.may_send()
-        pipe.pause_reading()
-        waiting = asyncio.ensure_future(pipe.may_send())
-        await asyncio.sleep(0)
-        assert not waiting.done()
-        pipe.resume_reading()
-        await waiting
-        pipe.pause_reading()
-        pipe.abort()  # nobody waits for an end
-        await pipe.may_send()
-
-    asyncio.run(run())
+    pipe = Pipe(asyncio.get_running_loop(), {}, lambda _frames: None, lambda: None)
+    pipe.open(_Engine())
+    await pipe.may_send()
+    pipe.pause_reading()
+    waiting = asyncio.ensure_future(pipe.may_send())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    pipe.resume_reading()
+    await waiting
+    pipe.pause_reading()
+    pipe.abort()  # nobody waits for an end
+    await pipe.may_send()
 
 
-def test_a_client_is_not_read_from_while_it_leaves_answers() -> None:
+async def test_a_client_is_not_read_from_while_it_leaves_answers() -> None:
     # covers WS-9
-    async def run() -> None:
-        answers = Outbox()
-        answers.put("x" * outbox.MAX_CHARACTERS)
-        await answers.has_room()  # at the limit
-        answers.put("y")
-        waiting = asyncio.ensure_future(answers.has_room())
-        await asyncio.sleep(0)
-        assert not waiting.done()
-        answers.close(1012, "over" * 100)
-        assert answers.closing is not None
-        assert len(answers.closing[1]) == 123
-        await waiting
-
-    asyncio.run(run())
+    answers = Outbox()
+    answers.put("x" * outbox.MAX_CHARACTERS)
+    await answers.has_room()  # at the limit
+    answers.put("y")
+    waiting = asyncio.ensure_future(answers.has_room())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    answers.close(1012, "over" * 100)
+    assert answers.closing is not None
+    assert len(answers.closing[1]) == 123
+    await waiting
 
 
 def test_deliveries_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
