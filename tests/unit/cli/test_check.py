@@ -13,53 +13,38 @@ from spark_pulsar.ledger.state.topics import TopicCreated
 from tests.contract.storages import FileWorld
 
 
-def filled(directory: Path) -> None:
-    with spark_pulsar.broker_process(directory) as broker:
+def checked(directory: Path, *options: str, status: int) -> list[str]:
+    """What `check` prints."""
+    done = CliRunner().invoke(app, ["check", str(directory), *options])
+    assert done.exit_code == status, done.output
+    return done.stdout.splitlines()
+
+
+def test_damage_before_the_end_of_the_journal_is_named_and_repaired(tmp_path: Path) -> None:
+    with spark_pulsar.broker_process(tmp_path) as broker:
         for letter in "xyz":
             sent = CliRunner().invoke(app, ["produce", "t", "-m", letter * 1000, "-u", broker.service_url])
             assert sent.exit_code == 0, sent.stderr
         broker.kill()
-
-
-def test_a_directory_in_order(tmp_path: Path) -> None:
-    filled(tmp_path)
-    done = CliRunner().invoke(app, ["check", str(tmp_path)])
-    assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, f"{tmp_path}: in order")
-
-
-def test_damage_before_the_end_of_the_journal_is_named(tmp_path: Path) -> None:
-    filled(tmp_path)
-    for segment in (tmp_path / "journal").iterdir():
-        data = bytearray(segment.read_bytes())
-        place = data.find(b"y" * 1000)
-        if place >= 0:
-            data[place + 10] ^= 1
-            segment.write_bytes(data)
-            break
-    done = CliRunner().invoke(app, ["check", str(tmp_path)])
-    assert done.exit_code == 1
-    assert "error" in done.stdout
-    assert "is read-only" in " ".join(done.stdout.split())
-    rows = [line.split("\t") for line in done.stdout.splitlines()[:-1]]
+    assert checked(tmp_path, status=0)[-1] == f"{tmp_path}: in order"
+    [segment] = [each for each in (tmp_path / "journal").iterdir() if b"y" * 1000 in each.read_bytes()]
+    data = bytearray(segment.read_bytes())
+    data[data.find(b"y" * 1000) + 10] ^= 1
+    segment.write_bytes(data)
+    *lines, last = checked(tmp_path, status=1)
+    rows = [line.split("\t") for line in lines]
+    assert "error" in " ".join(lines)
+    assert "is read-only" in " ".join(lines)
     assert f"journal/{segment.name}" in [row[1] for row in rows]
-    told = json.loads(CliRunner().invoke(app, ["check", str(tmp_path), "-o", "json"]).stdout)
+    told = json.loads("\n".join(checked(tmp_path, "-o", "json", status=1)))
     assert (told["in_order"], [list(map(str, each.values())) for each in told["findings"]]) == (False, rows)
-    assert done.stdout.splitlines()[-1] == f"{tmp_path}: errors: 2"
-    done = CliRunner().invoke(app, ["check", str(tmp_path), "--repair"])
-    assert done.exit_code == 0
-    assert any(
-        line.startswith("repaired: persistent://public/default/t: entries ") for line in done.stdout.splitlines()
-    )
-    assert done.stdout.splitlines()[-1] == f"{tmp_path}: now: in order"
-
-
-def test_what_cannot_be_repaired_says_so(tmp_path: Path) -> None:
-    filled(tmp_path)
+    assert last == f"{tmp_path}: errors: 2"
+    *lines, last = checked(tmp_path, "--repair", status=0)
+    assert any(line.startswith("repaired: persistent://public/default/t: entries ") for line in lines)
+    assert last == f"{tmp_path}: now: in order"
     for path in tmp_path.glob("checkpoint*"):
         path.unlink()
-    done = CliRunner().invoke(app, ["check", str(tmp_path), "--repair"])
-    assert done.exit_code == 1
-    assert "cannot be repaired" in done.stdout
+    assert "cannot be repaired" in "\n".join(checked(tmp_path, "--repair", status=1))
 
 
 def test_a_directory_in_use_is_not_touched(tmp_path: Path) -> None:

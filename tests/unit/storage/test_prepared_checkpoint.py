@@ -1,4 +1,4 @@
-"""A checkpoint of many rows is prepared over many turns, so that none is held up by all of them."""
+"""Checkpoints: when one is due, and rows that are prepared over many turns, so that none is held up by all of them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from pathlib import Path
 import pytest
 
 from spark_pulsar.ledger.records import Record
+from spark_pulsar.ledger.state.appending import EntriesAppended
 from spark_pulsar.ledger.state.apply import apply
+from spark_pulsar.ledger.state.cursors.records import CursorAcked, CursorCreated
+from spark_pulsar.ledger.state.ledgers import LedgerOpened
 from spark_pulsar.ledger.state.topics import TopicCreated, TopicPropertiesSet
 from spark_pulsar.storage import files
 from spark_pulsar.storage.files import FileStorage
 from tests.contract.histories import picture
+from tests.entry_runs import run_of
 from tests.eventually import eventually
 
 TOPICS = 100
@@ -59,4 +63,30 @@ def test_rows_that_change_all_the_time_do_not_put_off_the_checkpoint(
         state.dirty["topics"].update(range(1, TOPICS + 1))
     else:
         pytest.fail("it is put off for ever")
+    storage.close(state)
+
+
+def test_strewn_acks_make_a_checkpoint_due(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # covers CUR-5: a million holes are replayed in a second or two, however few records they are in
+    monkeypatch.setattr(files, "REPLAY_RECORDS", 1_000)
+    storage, state = FileStorage.open(tmp_path / "data", on_failed=print)
+
+    def submit(*records: Record) -> None:
+        for record in records:
+            apply(state, record)
+        storage.submit(records)
+
+    submit(
+        TopicCreated(1, "persistent://public/default/t", 0, {}),
+        LedgerOpened(1, 1, 0),
+        CursorCreated(1, 1, "s", 1, -1, 0, {}),
+        EntriesAppended(run_of(1, 0, [b"x"] * 10_000)),
+    )
+    for first in range(0, 7_000, 200):
+        submit(CursorAcked(1, [(1, entry_id, entry_id + 1) for entry_id in range(first + 1, first + 200, 2)]))
+    assert not storage.needs_checkpoint()
+    submit(CursorAcked(1, [(1, entry_id, entry_id + 1) for entry_id in range(7_001, 10_000, 2)]))
+    assert storage.needs_checkpoint()
+    storage.checkpoint(state)
+    assert not storage.needs_checkpoint()
     storage.close(state)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
-from spark_pulsar.admin.http import slices
 from spark_pulsar.admin.topics import topic_lifecycle
 from spark_pulsar.broker.topics import auto_creation, lifecycle
-from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire.protocol import commands
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
+from tests.unit.admin.http.conftest import Between
 from tests.unit.admin.test_app import BASE, call
 from tests.unit.broker.world import QUIET, Client, World
 
@@ -22,44 +20,9 @@ TOPIC = TopicName.parse("persistent://public/default/p")
 NAMESPACE = "/admin/v2/namespaces/public/default"
 
 
-class Between:
-    """What happens between two slices; every step is one."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.slices = 0
-        self.happens: Callable[[int], object] = lambda _: None
-        self.refused: list[PulsarError] = []
-
-    def at(self, number: int, change: Callable[[Any], object]) -> None:
-        """Has the core do something before the slice of this number."""
-
-        def run(core: Any) -> None:
-            try:
-                change(core)
-            except PulsarError as error:
-                self.refused.append(error)
-
-        self.happens = lambda now: self.world.ask(run) if now == number else None
-
-
 @pytest.fixture
 def world() -> World:
     return World(**QUIET)
-
-
-@pytest.fixture
-def between(world: World, monkeypatch: pytest.MonkeyPatch) -> Between:
-    found, real = Between(world), slices.next_slice
-
-    async def next_slice() -> None:
-        found.slices += 1
-        found.happens(found.slices)
-        await real()
-
-    monkeypatch.setattr(slices, "SLICE_S", 0)
-    monkeypatch.setattr(slices, "next_slice", next_slice)
-    return found
 
 
 def make(world: World, count: int = COUNT, name: str = "p") -> None:

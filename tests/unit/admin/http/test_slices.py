@@ -1,4 +1,4 @@
-"""Costly requests of the admin API are done in slices: others run between, and what comes and goes does no harm."""
+"""Costly requests are done in slices: others run between, what comes and goes does no harm, and some get no answer."""
 
 from __future__ import annotations
 
@@ -14,12 +14,16 @@ from starlette.responses import JSONResponse
 
 from spark_pulsar.admin.http import answers, slices
 from spark_pulsar.admin.http.answers import json_answer, json_pieces
+from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.admin.http.slices import Steps, next_slice, read_in_slices
 from spark_pulsar.admin.metrics import metric_table
 from spark_pulsar.admin.metrics.metric_table import Scrape
 from spark_pulsar.admin.metrics.prometheus_text import blocks
+from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.topics import lifecycle
 from spark_pulsar.model.names import TopicName
+from spark_pulsar.server.core_requests import CoreRequests
+from tests.unit.admin.http.conftest import Between
 from tests.unit.admin.test_app import BASE, call
 from tests.unit.broker.world import QUIET, World
 
@@ -33,26 +37,6 @@ def world() -> World:
     assert call(world, "PUT", f"{BASE}/p/partitions", str(PARTITIONS).encode())[0] == 204
     assert call(world, "PUT", f"{BASE}/p/subscription/s")[0] == 204
     return world
-
-
-@pytest.fixture
-def between(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[int], object]], list[int]]:
-    """Makes every step a slice of its own, and calls a function with their number before each."""
-
-    def install(before: Callable[[int], object]) -> list[int]:
-        done = [0]
-        real = slices.next_slice
-
-        async def counted() -> None:
-            done[0] += 1
-            before(done[0])
-            await real()
-
-        monkeypatch.setattr(slices, "SLICE_S", 0)
-        monkeypatch.setattr(slices, "next_slice", counted)
-        return done
-
-    return install
 
 
 JSON = st.recursive(
@@ -129,9 +113,7 @@ def test_requests_share_the_slices_in_rotation_and_the_loop_runs_between(monkeyp
     assert "".join(by_round) == "abcabcabc"
 
 
-def test_a_list_of_topics_takes_many_slices(
-    world: World, between: Callable[[Callable[[int], object]], list[int]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_list_of_topics_takes_many_slices(world: World, between: Between, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spark_pulsar.admin.topics.topic_lifecycle._NAMES_A_STEP", 5)
     (first, last) = (TOPIC.at_partition(0), TOPIC.at_partition(PARTITIONS - 1))
 
@@ -140,10 +122,10 @@ def test_a_list_of_topics_takes_many_slices(
             world.ask(lambda core: lifecycle.delete(core, core.topics[first.full]))
             world.ask(lambda core: lifecycle.create(core, TopicName.parse("persistent://public/default/new")))
 
-    done = between(change)
+    between.happens = change
     status, _, listed = call(world, "GET", BASE)
     assert status == 200
-    assert done[0] > PARTITIONS // 5
+    assert between.slices > PARTITIONS // 5
     assert set(listed) >= {TOPIC.at_partition(index).full for index in range(1, PARTITIONS)}
     assert len(listed) == len(set(listed))
     assert last.full in listed
@@ -153,9 +135,7 @@ def test_a_list_of_topics_takes_many_slices(
     "path",
     ["partitioned-stats", "partitioned-internalStats", "internal-info", "backlog", "subscriptions", "stats"],
 )
-def test_topics_that_are_deleted_while_they_are_told(
-    world: World, between: Callable[[Callable[[int], object]], list[int]], path: str
-) -> None:
+def test_topics_that_are_deleted_while_they_are_told(world: World, between: Between, path: str) -> None:
     gone: list[str] = []
 
     def delete(number: int) -> None:
@@ -165,31 +145,26 @@ def test_topics_that_are_deleted_while_they_are_told(
             gone.append(topic.full_name)
             world.ask(lambda core: lifecycle.delete(core, topic))
 
-    if path == "stats":
-        before: Callable[[int], object] = lambda number: delete(2 * (PARTITIONS - 1))  # noqa: E731
-        name = "p-partition-0"
-    else:
-        before, name = delete, "p"
-    done = between(before)
+    is_one = path == "stats"
+    between.happens = (lambda _number: delete(2 * (PARTITIONS - 1))) if is_one else delete
+    name = "p-partition-0" if is_one else "p"
     status, _, told = call(world, "GET", f"{BASE}/{name}/{path}")
     assert status == 200, told
     assert gone
-    if path != "stats":
-        assert done[0] > PARTITIONS
+    if not is_one:
+        assert between.slices > PARTITIONS
     if path == "partitioned-stats":
         left = {TOPIC.at_partition(index).full for index in range(PARTITIONS)} - set(gone)
         assert set(told["partitions"]) >= left
 
 
-def test_statistics_of_a_topic_with_many_consumers_take_many_slices(
-    world: World, between: Callable[[Callable[[int], object]], list[int]]
-) -> None:
+def test_statistics_of_a_topic_with_many_consumers_take_many_slices(world: World, between: Between) -> None:
     for number in range(30):
         call(world, "PUT", f"{BASE}/p-partition-0/subscription/s{number}")
-    done = between(lambda _: None)
+    before = between.slices
     _, _, told = call(world, "GET", f"{BASE}/p-partition-0/stats")
     assert len(told["subscriptions"]) == 31
-    assert done[0] > 30
+    assert between.slices > before + 30
 
 
 def test_metrics_of_many_topics_are_made_in_many_blocks(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,3 +190,45 @@ def test_long_texts_are_written_in_pieces() -> None:
     pieces = list(json_pieces(value))
     assert max(map(len, pieces)) < 110_000
     assert "".join(pieces).encode() == JSONResponse(value).body
+
+
+class Gate:
+    """The core of a world, asked as the server does it."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._requests = CoreRequests(asyncio.get_running_loop())
+
+    @property
+    def core(self) -> Core:
+        return self.world.core
+
+    def submit(self, request: Callable[[Core], Any]) -> asyncio.Future[Any]:
+        return self._requests.submit(request, lambda event: self.world.happen([event]))
+
+    def end(self) -> None:
+        self._requests.end()
+
+
+@pytest.mark.parametrize(
+    ("ends", "text"),
+    [
+        (False, "Not answered within 0 s: reading from disk takes too long"),
+        (True, "The broker was restarted meanwhile: send the request again"),
+    ],
+)
+def test_only_a_restart_is_called_one(monkeypatch: pytest.MonkeyPatch, ends: bool, text: str) -> None:
+    monkeypatch.setattr(slices, "_PATIENCE_S", 0)
+
+    async def ask() -> None:
+        asked = Gate(World())
+
+        def begin(_core: Core, _answer: Callable[[Any], None]) -> None:
+            if ends:  # after this order was answered
+                asyncio.get_running_loop().call_soon(asked.end)
+
+        await slices.run_in_slices(asked, begin)
+
+    with pytest.raises(Refused) as raised:
+        asyncio.run(ask())
+    assert (raised.value.status, raised.value.message) == (503, text)

@@ -1,13 +1,14 @@
-"""`/metrics`: readable by Prometheus, rates, evictions, damage, a disk that is short."""
+"""`/metrics`: readable by Prometheus, rates, evictions, damage, a disk that is short, hangs or has room."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from spark_pulsar.broker.turn.events import DiskFull, EntriesLost
-from tests.unit.admin.test_app import call
+from tests.unit.admin.test_app import Gate, call
 from tests.unit.broker.world import TOPIC, World, entry
 
 PATH = "/admin/v2/persistent/public/default/t"
@@ -116,3 +117,21 @@ def test_evictions_by_size_and_by_age_are_counted() -> None:
     aged.advance(60_000)
     assert metrics_of(aged)[name, TOPIC, "time"] == 1
     assert stats_of(aged)["backlogQuotaEvictions"] == {"size": 0, "time": 1}
+
+
+def test_the_space_is_told_by_rest_and_metrics() -> None:
+    world = World()
+    space = {"sizeBytes": 1000, "freeBytes": 400, "fullReason": None}
+    assert call(world, "GET", "/admin/v2/broker-stats/disk")[2] == space
+    assert "\nspark_pulsar_disk_free_bytes 400\n" in call(world, "GET", "/metrics")[2]
+
+
+def test_a_disk_that_does_not_answer_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_gate: Gate) -> tuple[int, int]:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(Gate, "disk_space", fails)
+    world = World()
+    assert call(world, "GET", "/admin/v2/broker-stats/disk")[0] == 503
+    status, _, text = call(world, "GET", "/metrics")
+    assert (status, "disk_free" in text, "pulsar_active_connections" in text) == (200, False, True)

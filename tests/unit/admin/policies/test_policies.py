@@ -1,11 +1,14 @@
-"""Policies and namespaces over REST where this broker is stricter or kinder than Apache Pulsar; forms of bodies."""
+"""Policies over REST: where this broker is stricter or kinder than Apache Pulsar, levels, rates of dispatch."""
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
+from spark_pulsar.admin.policies import policy_routes
+from spark_pulsar.model.policies.policy_table import POLICIES
 from tests.unit.admin.test_app import call
 from tests.unit.broker.world import World
 
@@ -23,13 +26,7 @@ def body(value: object) -> bytes:
     ("method", "path", "sent", "status", "reason"),
     [
         # T-16: Apache Pulsar stores an unknown word as null.
-        (
-            "POST",
-            f"{OWN}/inactiveTopicPolicies",
-            {"inactiveTopicDeleteMode": "nonsense"},
-            400,
-            "inactiveTopicDeleteMode: want one of",
-        ),
+        ("POST", f"{OWN}/inactiveTopicPolicies", {"inactiveTopicDeleteMode": "x"}, 400, "TopicDeleteMode: want one of"),
         ("POST", f"{OWN}/subscriptionTypesEnabled", ["nonsense"], 412, "Unknown subscription type 'nonsense'"),
         ("POST", f"{OWN}/subscriptionTypesEnabled", "Shared", 400, "want a list"),
         # T-13: a null pointer there.
@@ -154,3 +151,102 @@ def test_a_deleted_namespace_takes_its_policies_along() -> None:
         assert call(world, "GET", f"{path}/messageTTL")[2] == ""
         assert call(world, "POST", f"{path}/messageTTL", b"5")[0] == 204
         assert call(world, "DELETE", path)[0] == 204
+
+
+def applied(world: World, path: str) -> dict[str, Any]:
+    status, _, found = call(world, "GET", f"{path}/appliedPolicies")
+    assert status == 200
+    return dict(found)
+
+
+def levels(world: World, path: str) -> set[str]:
+    return {each["level"] for each in applied(world, path).values()}
+
+
+def test_the_last_level_wins_and_all_are_told() -> None:
+    world = World()
+    call(world, "PUT", TOPIC)
+    assert levels(world, OWN) == levels(world, TOPIC) == {"broker"}
+    ttl = "message_ttl_in_seconds"
+    values: dict[str, int] = {"broker": 0}
+    for path, level, value in (
+        (f"{OWN}/messageTTL", "namespace", b"30"),
+        (f"{TOPIC}/messageTTL?isGlobal=true&messageTTL=20", "topicOfAllClusters", b""),
+        (f"{TOPIC}/messageTTL?messageTTL=10", "topic", b""),
+    ):
+        assert call(world, "POST", path, value)[0] == 204
+        values[level] = int(value or path[-2:])
+        found = applied(world, TOPIC)[ttl]
+        assert found == {"value": values[level], "level": level, "values": values}
+    of_namespace = {"value": 30, "level": "namespace", "values": {"broker": 0, "namespace": 30}}
+    assert applied(world, OWN)[ttl] == of_namespace
+
+
+def test_every_policy_is_told_where_it_can_be_set() -> None:
+    world = World()
+    call(world, "PUT", TOPIC)
+    assert set(applied(world, TOPIC)) == {policy.member for policy in POLICIES}
+    assert set(applied(world, OWN)) == {policy.member for policy in POLICIES if policy.namespace is not None}
+
+
+def test_what_the_configuration_demands_comes_from_the_broker() -> None:
+    world = World(enforce_schemas=True)
+    call(world, "POST", f"{OWN}/schemaValidationEnforced", b"false")
+    found = applied(world, OWN)["schema_validation_enforced"]
+    assert found == {"value": True, "level": "broker", "values": {"broker": True, "namespace": False}}
+
+
+def test_what_does_not_exist_is_refused() -> None:
+    world = World()
+    assert call(world, "GET", f"{TOPIC}/appliedPolicies")[0] == 404
+    assert call(world, "GET", "/admin/v2/namespaces/public/none/appliedPolicies")[0] == 404
+
+
+UNLIMITED = {
+    "dispatchThrottlingRateInMsg": -1,
+    "dispatchThrottlingRateInByte": -1,
+    "relativeToPublishRate": False,
+    "ratePeriodInSecond": 1,
+}
+LIMITED = {**UNLIMITED, "dispatchThrottlingRateInMsg": 5}
+
+
+def test_one_subscription_may_have_no_limit_where_all_have_one() -> None:
+    # covers SUB-7 (levels): Apache Pulsar answers 204 and forgets it
+    world = World()
+    assert call(world, "PUT", TOPIC)[0] == 204
+    assert call(world, "POST", f"{TOPIC}/subscriptionDispatchRate", body(LIMITED))[0] == 204
+    assert call(world, "POST", f"{TOPIC}/a%2Fb/dispatchRate", body(UNLIMITED))[0] == 204
+    world = world.restart()
+    assert call(world, "GET", f"{TOPIC}/a%2Fb/dispatchRate")[2] == UNLIMITED
+    assert call(world, "GET", f"{TOPIC}/a%2Fb/dispatchRate?applied=true")[2] == UNLIMITED
+    assert call(world, "GET", f"{TOPIC}/c/dispatchRate?applied=true")[2] == LIMITED
+    assert call(world, "POST", f"{TOPIC}/a%2Fb/dispatchRate")[0] == 204
+    assert call(world, "GET", f"{TOPIC}/a%2Fb/dispatchRate")[2] == UNLIMITED, "without a body nothing changes"
+    assert call(world, "DELETE", f"{TOPIC}/a%2Fb/dispatchRate")[0] == 204
+    assert call(world, "GET", f"{TOPIC}/a%2Fb/dispatchRate")[2] == ""
+
+
+def test_what_holds_for_all_clusters_is_a_rate_beside(monkeypatch: pytest.MonkeyPatch) -> None:
+    # covers SUB-7, ADM-67
+    world = World()
+    own = f"{TOPIC}/s/dispatchRate"
+    assert call(world, "PUT", TOPIC)[0] == 204
+    assert call(world, "POST", f"{own}?isGlobal=true", body(LIMITED))[0] == 204
+    assert [call(world, "GET", own)[2], call(world, "GET", f"{own}?isGlobal=true")[2]] == ["", LIMITED]
+    assert call(world, "GET", f"{own}?applied=true")[2] == LIMITED
+    monkeypatch.setattr(policy_routes, "MOST_NAMES", 2)
+    statuses = [call(world, "POST", f"{TOPIC}/s{number}/dispatchRate", body(LIMITED))[0] for number in range(3)]
+    assert statuses == [204, 204, 412]
+    assert call(world, "POST", f"{TOPIC}/s1/dispatchRate", body(UNLIMITED))[0] == 204, "no new name"
+
+
+def test_a_namespace_may_be_made_with_the_older_name_of_a_rate() -> None:
+    # covers B-4, SUB-7
+    world = World()
+    older, newer = {"clusterDispatchRate": {"standalone": LIMITED}}, {"topicDispatchRate": {"standalone": UNLIMITED}}
+    for number, (made, rate) in enumerate(
+        [(older, LIMITED), ({**older, **newer}, UNLIMITED), ({**newer, **older}, UNLIMITED)]
+    ):
+        assert call(world, "PUT", f"{NAMESPACES}/public/n{number}", body(made))[0] == 204
+        assert call(world, "GET", f"{NAMESPACES}/public/n{number}/dispatchRate")[2] == rate

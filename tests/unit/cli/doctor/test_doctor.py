@@ -77,16 +77,6 @@ def test_credentials_and_ports_that_are_wrong(process: spark_pulsar.BrokerProces
     assert "something else listens there" in found[f"admin API http://{service}"][1]
 
 
-def test_an_admin_command_at_the_wrong_port_says_so(process: spark_pulsar.BrokerProcess) -> None:
-    service, admin = (url.partition("://")[2] for url in (process.service_url, process.admin_url))
-    done = CliRunner().invoke(app, ["admin", "--admin-url", f"http://{service}", "clusters", "list"])
-    assert done.exit_code == 1
-    assert "is it the admin API's port, and one without TLS? It is usually 8080" in done.stderr
-    done = CliRunner().invoke(app, ["admin", "--admin-url", f"https://{admin}", "clusters", "list"])
-    assert done.exit_code == 1
-    assert "is it a port of TLS? Without it the address begins with http://" in done.stderr
-
-
 def test_no_broker_is_no_failure_unless_it_was_named() -> None:
     port = free_port()
     found = report("--service-url", f"pulsar://127.0.0.1:{port}", status=1)

@@ -1,14 +1,18 @@
 """The commands as one tree: help, completion, mistakes, and ends without a word."""
 
+from __future__ import annotations
+
 import signal
 import subprocess
 import sys
+import time
 from importlib.metadata import version
 
 import pytest
 from typer.testing import CliRunner
 
 from spark_pulsar.cli.main import app
+from tests.brokers import Broker
 
 MODULE = [sys.executable, "-m", "spark_pulsar"]
 
@@ -111,3 +115,25 @@ def test_a_broker_loads_no_command_but_its_own() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    "command", ["consume --url {broker.service_url} -s s", "admin --admin-url {broker.admin_url} topics stats"]
+)
+def test_topics_of_the_broker(broker: Broker, command: str) -> None:
+    full = broker.topic()
+    short = full.rpartition("/")[2]
+    where = ("admin", "--admin-url", broker.admin_url, "topics")
+    assert CliRunner().invoke(app, [*where, "create-partitioned-topic", f"{full}-parted", "-p", "2"]).exit_code == 0
+    asked = command.format(broker=broker)
+    assert completed(f"spark-pulsar {asked} {short}") == [f"{short}-parted"]
+    assert completed(f"spark-pulsar {asked} public/default/{short}") == [f"public/default/{short}-parted"]
+    assert completed(f"spark-pulsar {asked} {full}") == [f"{full}-parted"]
+    assert completed(f"spark-pulsar {asked} nowhere/at/all") == []
+
+
+@pytest.mark.parametrize("command", ["consume -s s -u pulsar://127.0.0.1:1", "admin --admin-url nonsense topics stats"])
+def test_no_broker_completes_nothing_soon(command: str) -> None:
+    begun = time.monotonic()
+    assert completed(f"spark-pulsar {command} or") == []
+    assert time.monotonic() - begun < 10

@@ -22,6 +22,11 @@ from tests.eventually import eventually
 CONTROL = re.compile(rb"\x1b(\[[0-9;?]*[ -/]*[@-~]|[()].)")
 
 
+def unignored() -> None:
+    """A job in the background ignores it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Terminal:
     """A terminal of 20 lines in which a program runs."""
 
@@ -32,14 +37,9 @@ class Terminal:
         self.settings = termios.tcgetattr(theirs)
         self._theirs = theirs
         environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES")}
+        streams = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
         self.process = subprocess.Popen(
-            command,
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            env=environment | {"TERM": "xterm"},
-            start_new_session=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+            command, env=environment | {"TERM": "xterm"}, start_new_session=True, preexec_fn=unignored, **streams
         )
         self._seen = b""
 

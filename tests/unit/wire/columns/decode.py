@@ -19,6 +19,10 @@ def _entry_field(rows: Rows, number: int) -> Any:
     return rows.table.fields[number][rows.field(layout.ROW_ENTRY)]
 
 
+def _field_32(rows: Rows, number: int) -> Any:
+    return rows.field(number).astype(np.int32)
+
+
 def _producer_name(rows: Rows) -> Any:
     starts, lengths = _entry_field(rows, layout.PRODUCER_START), _entry_field(rows, layout.PRODUCER_LENGTH)
     return arrays.bytes_array(rows, starts, lengths, pa.string())
@@ -41,10 +45,7 @@ _BUILDERS: Final[dict[str, tuple[Any, Callable[[Rows], Any]]]] = {
     "event_time": (pa.int64(), _event_time),
     "sequence_id": (pa.int64(), lambda r: arrays.fixed_array(pa.int64(), r.field(layout.ROW_SEQUENCE_ID))),
     "producer_name": (pa.string(), _producer_name),
-    "batch_index": (
-        pa.int32(),
-        lambda r: arrays.fixed_array(pa.int32(), r.field(layout.ROW_BATCH_INDEX).astype(np.int32)),
-    ),
+    "batch_index": (pa.int32(), lambda r: arrays.fixed_array(pa.int32(), _field_32(r, layout.ROW_BATCH_INDEX))),
     "ledger_id": (pa.int64(), lambda r: _id_array(r, 0)),
     "entry_id": (pa.int64(), lambda r: _id_array(r, 1)),
     "partition": (pa.int32(), lambda r: _id_array(r, 2).cast(pa.int32())),
@@ -56,38 +57,15 @@ ALL_COLUMNS: Final = tuple(_BUILDERS)
 
 
 def decode_entries(entries: Entries | EntryTable | Iterable[EntrySlice], wanted: Collection[str] = ALL_COLUMNS) -> Any:
-    """All wanted messages of all entries, in order, as one RecordBatch; the caller bounds how many entries it passes.
+    """All wanted messages of all entries, in order, as one RecordBatch with the wanted columns of `ALL_COLUMNS`.
 
-    | column | type | remarks |
-    | --- | --- | --- |
-    | value | binary | null where null_value is set |
-    | key | binary | UTF-8 of a text key, decoded base64 of a binary one; null without key, empty for an empty key |
-    | properties | map<string, string> | empty without any; of equal keys the last counts; invalid UTF-8 is replaced |
-    | publish_time, event_time | int64 | milliseconds since 1970; event time null when 0 or absent |
-    | sequence_id | int64 | of the message, else of its entry |
-    | producer_name | string | |
-    | batch_index | int32 | -1 outside a batch |
-    | ledger_id, entry_id | int64 | |
-    | partition | int32 | as given with the entry |
-    | message_id | binary | MessageIdData as official clients serialise it |
-
-    Columns that are not wanted cost nothing. Properties are checked only when they are wanted.
-
-    :param wanted: names out of ``ALL_COLUMNS``; the result has them in that order
-    :raises MalformedBatch: an entry's bytes are not what they should be; the text names the entry
-    :raises EncryptedEntry: an entry is encrypted
-    :raises UnassembledChunk: an entry is a chunk
-    :raises ValueError: an unknown column is wanted
+    A value is null where null_value is set, an event time when it is 0 or absent, a key when there is none; of equal
+    properties the last counts. Columns that are not wanted cost nothing.
     """
-    if unknown := set(wanted) - set(ALL_COLUMNS):
-        raise ValueError(f"unknown columns {sorted(unknown)}; there are {', '.join(ALL_COLUMNS)}")
     rows = read_rows(table_of(entries))
     names = [name for name in ALL_COLUMNS if name in wanted]
     schema = pa.schema([(name, _BUILDERS[name][0]) for name in names])
-    columns = [_BUILDERS[name][1](rows) for name in names]
-    if not columns:
-        return pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    return pa.RecordBatch.from_arrays([_BUILDERS[name][1](rows) for name in names], schema=schema)
 
 
 def record_batches(

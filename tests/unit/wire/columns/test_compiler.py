@@ -12,6 +12,7 @@ import pytest
 from spark_pulsar.wire.columns.kernels import compiler, machine_code
 
 ROOT = Path(__file__).parents[4]
+COMPILED = pytest.mark.skipif(not compiler.COMPILED, reason="nothing is compiled")
 
 # Encodes and decodes one made-up table with everything in it, and prints a digest of the rows and of the key_hashes.
 SAMPLE = """
@@ -54,18 +55,16 @@ print(COMPILED, len(table), hashlib.sha256(repr(seen).encode()).hexdigest())
 """
 
 
+def printed(program: str, cwd: Path = ROOT, **environment: str) -> str:
+    """Runs a program in a process of its own; what it prints."""
+    command, env = [sys.executable, "-c", program], {**os.environ, **environment}
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=True, timeout=120)
+    return done.stdout
+
+
 def sample(before: str = "", **environment: str) -> list[str]:
-    """Runs the sample in a process of its own: [whether compiled, rows, digest]."""
-    done = subprocess.run(
-        [sys.executable, "-c", SAMPLE.format(before=before)],
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
-    return done.stdout.split()
+    """Runs the sample: [whether compiled, rows, digest]."""
+    return printed(SAMPLE.format(before=before), **environment).split()
 
 
 def test_results_do_not_depend_on_compilation() -> None:
@@ -89,16 +88,15 @@ assert "numba" in sys.modules
 """
 
 
-@pytest.mark.skipif(not compiler.COMPILED, reason="nothing is compiled")
+@COMPILED
 def test_little_is_done_without_numba() -> None:
-    subprocess.run([sys.executable, "-c", LITTLE_AND_MUCH], cwd=ROOT, check=True, timeout=120)
+    printed(LITTLE_AND_MUCH)
 
 
-@pytest.mark.skipif(not compiler.COMPILED, reason="nothing is compiled")
+@COMPILED
 def test_a_numba_that_cannot_be_imported_is_done_without() -> None:
     broken = "import sys; sys.modules['numba.core.types'] = None\n"
-    program = broken + LITTLE_AND_MUCH.replace('assert "numba" in sys.modules', "")
-    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, timeout=120)
+    printed(broken + LITTLE_AND_MUCH.replace('assert "numba" in sys.modules', ""))
 
 
 NEGATIVE_DOUBLE = """
@@ -116,28 +114,18 @@ assert (codes.tolist(), values.tolist()) == ([0], [-(2**63), 1])
 
 @pytest.mark.parametrize("disable_jit", ["0", "1"])
 def test_a_sign_is_bit_63_with_and_without_compilation(disable_jit: str) -> None:
-    environment = {**os.environ, "NUMBA_DISABLE_JIT": disable_jit}
-    subprocess.run([sys.executable, "-c", NEGATIVE_DOUBLE], cwd=ROOT, env=environment, check=True, timeout=120)
+    printed(NEGATIVE_DOUBLE, NUMBA_DISABLE_JIT=disable_jit)
 
 
-@pytest.mark.skipif(not compiler.COMPILED, reason="nothing is compiled")
+@COMPILED
 def test_numbas_own_variable_decides_where_code_is_kept(tmp_path: Path) -> None:
     imports = "from spark_pulsar.wire.columns.kernels import compiler, inflate_kernels"
     program = f"{imports}, machine_code; compiler.compile_now(); print(machine_code.cache_directory())"
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=ROOT,
-        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
-    assert done.stdout.strip() == "None"
+    assert printed(program, NUMBA_CACHE_DIR=str(tmp_path)).strip() == "None"
     assert list(tmp_path.rglob("*lz4_block_size*.nbc"))
 
 
-@pytest.mark.skipif(not compiler.COMPILED, reason="nothing is compiled")
+@COMPILED
 def test_code_is_kept_in_a_directory_named_after_the_sources() -> None:
     if (directory := machine_code.cache_directory()) is not None:
         assert Path(directory).name.startswith("kernels-")
@@ -152,19 +140,10 @@ from spark_pulsar.wire.columns.kernels import inflate_kernels
 kernel = inflate_kernels.lz4_block_size.compiled()
 print(inflate_kernels.__file__, kernel.py_func.__code__.co_filename)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=directory,
-        env={**os.environ, "PYTHONPATH": str(package), "XDG_CACHE_HOME": str(directory / "cache"), **environment},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
-    return done.stdout
+    return printed(program, directory, PYTHONPATH=str(package), **environment)
 
 
-@pytest.mark.skipif(not compiler.COMPILED, reason="nothing is compiled")
+@COMPILED
 @pytest.mark.parametrize("unpacked", [False, True])
 def test_what_an_application_brought_is_compiled_once_for_all(tmp_path: Path, unpacked: bool) -> None:
     kept: set[Path] = set()
@@ -223,4 +202,4 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 with ThreadPoolExecutor(4) as pool:
     assert all(batch.equals(expected) for batch in pool.map(decode.decode_entries, [slices] * 20))
 """
-    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, timeout=120)
+    printed(program)

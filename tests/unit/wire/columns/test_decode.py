@@ -7,15 +7,14 @@ import tracemalloc
 
 import numpy as np
 import pulsar
-import pyarrow as pa
 import pytest
 
 from spark_pulsar.model.errors import MalformedBatch
 from spark_pulsar.wire.columns.entries import EncryptedEntry, EntrySlice
 from spark_pulsar.wire.columns.kernels.column_kernels import bytes_offsets
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata, SingleMessageMetadata
-from tests.unit.wire.columns.decode import ALL_COLUMNS, decode_entries
-from tests.unit.wire.columns.test_entries import BATCH, HELLO, KEYED, entry
+from tests.unit.wire.columns.decode import decode_entries
+from tests.unit.wire.columns.test_entries import BATCH, HELLO, entry
 
 
 def batch_of(*items: tuple[SingleMessageMetadata, bytes]) -> EntrySlice:
@@ -30,57 +29,6 @@ def batch_of(*items: tuple[SingleMessageMetadata, bytes]) -> EntrySlice:
 def column(name: str, *items: tuple[SingleMessageMetadata, bytes]) -> list[object]:
     values: list[object] = decode_entries([batch_of(*items)], [name]).column(name).to_pylist()
     return values
-
-
-def test_types_of_all_columns() -> None:
-    assert decode_entries([]).schema == pa.schema(
-        {
-            "value": pa.binary(),
-            "key": pa.binary(),
-            "properties": pa.map_(pa.string(), pa.string()),
-            "publish_time": pa.int64(),
-            "event_time": pa.int64(),
-            "sequence_id": pa.int64(),
-            "producer_name": pa.string(),
-            "batch_index": pa.int32(),
-            "ledger_id": pa.int64(),
-            "entry_id": pa.int64(),
-            "partition": pa.int32(),
-            "message_id": pa.binary(),
-        }
-    )
-
-
-def test_real_entries_in_all_columns() -> None:
-    rows = decode_entries([EntrySlice(KEYED, 5, 1, 2), EntrySlice(BATCH, 5, 2)]).to_pylist()
-    assert rows[0] == {
-        "value": b"hi",
-        "key": b"k",
-        "properties": [("a", "1")],
-        "publish_time": 1795247694356,
-        "event_time": 1000,
-        "sequence_id": 1,
-        "producer_name": "p",
-        "batch_index": -1,
-        "ledger_id": 5,
-        "entry_id": 1,
-        "partition": 2,
-        "message_id": bytes.fromhex("080510011802"),
-    }
-    assert [(row["value"], row["sequence_id"], row["batch_index"]) for row in rows[1:]] == [
-        (b"m0", 0, 0),
-        (b"m1", 1, 1),
-        (b"m2", 2, 2),
-    ]
-
-
-def test_only_what_is_wanted_and_in_its_order() -> None:
-    assert decode_entries([EntrySlice(HELLO, 1, 0)], {"key", "value"}).schema.names == ["value", "key"]
-    assert decode_entries([EntrySlice(BATCH, 1, 0)], []).num_rows == 3
-    with pytest.raises(ValueError, match="'nonsense'"):
-        decode_entries([], ["nonsense"])
-    for name in ALL_COLUMNS:
-        assert decode_entries([EntrySlice(BATCH, 1, 0)], [name]).num_rows == 3
 
 
 def test_keys_null_empty_text_and_base64() -> None:

@@ -14,15 +14,10 @@ from spark_pulsar.wire.pulsar_api_pb2 import LZ4, SNAPPY, ZLIB, ZSTD
 from tests.cases import cases
 from tests.unit.wire.columns.decode import decode_entries
 from tests.unit.wire.columns.test_entries import entry
+from tests.unit.wire.entries import test_compression as samples
+from tests.unit.wire.entries.test_compression import HELLO
 
-HELLO = b"hello hello hello hello"
-# Bytes of the official client.
-SAMPLES = {
-    LZ4: bytes.fromhex("6868656c6c6f2006005068656c6c6f"),
-    ZLIB: bytes.fromhex("789ccb48cdc9c957c8402701680308b1"),
-    ZSTD: bytes.fromhex("28b52ffd20176500003068656c6c6f200100994b11"),
-    SNAPPY: bytes.fromhex("171468656c6c6f20420600"),
-}
+SAMPLES = {codec: bytes.fromhex(text) for codec, text in samples.SAMPLES.items()}
 CODECS = list(SAMPLES)
 
 

@@ -8,51 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_pulsar.wire.columns.key_hashes import group_rows, hash_keys, one_group, partition_of, text_keys
-from tests.unit.wire.key_hashes import boost_hash
+from tests.unit.wire.key_hashes import BOOST, JAVA_STRING_HASH, MURMUR, boost_hash, java_string_hash
 
-JAVA = {  # key: (masked hash, mod 4)
-    "": (0, 0),
-    "a": (97, 1),
-    "hello": (99162322, 2),
-    "test": (3556498, 2),
-    "key-1": (101943363, 3),
-    "key-2": (101943364, 0),
-    "order-42": (1234255197, 1),
-    "polygenelubricants": (0, 0),
-    "é": (233, 1),
-    "日本": (835047, 3),
+# Hash and partition of four by key, of each scheme.
+TABLES = {
+    "JavaStringHash": {key: (java, partition) for key, java, _, _, partition in JAVA_STRING_HASH},
+    "Murmur3_32Hash": {key: (masked, partition) for key, _, masked, partition, _, _ in MURMUR},
+    "BoostHash": {key: (masked, partition) for key, _, masked, _, partition, _ in BOOST},
 }
-MURMUR = {
-    "": (0, 0),
-    "a": (1009084850, 2),
-    "hello": (613153351, 3),
-    "test": (980144659, 3),
-    "key-1": (414258592, 0),
-    "key-2": (1945654540, 0),
-    "order-42": (1259446670, 2),
-    "NONE_KEY": (504741539, 3),
-    "producer-1-0": (664740111, 3),
-    "日本": (1155135810, 2),
-}
-BOOST = {
-    "": (2133126054, 2),
-    "a": (2135870748, 0),
-    "hello": (1742291129, 1),
-    "test": (971706594, 2),
-    "key-1": (1703803929, 1),
-    "key-2": (582698356, 0),
-    "order-42": (109257910, 2),
-    "12345678": (1632524903, 3),
-}
-TABLES = {"JavaStringHash": JAVA, "Murmur3_32Hash": MURMUR, "BoostHash": BOOST}
-
-
-def java_hash(text: str) -> int:
-    units = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), "<u2").tolist()
-    value = 0
-    for unit in units:
-        value = (31 * value + unit) & 0xFFFFFFFF
-    return value & 0x7FFFFFFF
 
 
 @pytest.mark.parametrize("scheme", TABLES)
@@ -68,7 +31,7 @@ def test_tables_of_the_reference(scheme: str, arrow_type: pa.DataType) -> None:
 @given(st.lists(st.text(max_size=20)))
 def test_any_text_hashes_as_java_and_mmh3_hash_it(texts: list[str]) -> None:
     keys = text_keys(pa.array(texts, pa.string()))
-    assert hash_keys(keys, "JavaStringHash").tolist() == [java_hash(text) for text in texts]
+    assert hash_keys(keys, "JavaStringHash").tolist() == [java_string_hash(text) for text in texts]
     assert hash_keys(keys, "Murmur3_32Hash").tolist() == [
         mmh3.hash(text.encode(), 0, signed=False) & 0x7FFFFFFF for text in texts
     ]

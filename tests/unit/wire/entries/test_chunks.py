@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from spark_pulsar.model import limits
@@ -87,64 +89,38 @@ class TestAssemble:
         assert done.metadata.chunk_id == 2
         assert (len(assembler), assembler.pending_bytes, assembler.pop_lost()) == (0, 0, [])
 
-    def test_interleaved_messages(self) -> None:
-        # covers CHK-7
-        reader = Reader()
-        for uuid, chunk_id in [("a", 0), ("b", 0), ("b", 1), ("a", 1), ("a", 2), ("b", 2)]:
-            reader.add(uuid, chunk_id)
-        assert reader.messages == [b"\x00\x01\x02"] * 2
-        assert reader.lost == []
-
-    def test_repeated_first_chunk_starts_anew(self) -> None:
-        # covers CHK-5
-        reader = Reader()
-        for chunk_id in (0, 1, 0, 1, 2):
-            reader.add("a", chunk_id)
-        assert reader.messages == [b"\x00\x01\x02"]
-        assert reader.lost == [("a", [0, 1], Loss.REPEATED)]
-
-    def test_repeated_later_chunk_is_dropped(self) -> None:
-        reader = Reader()
-        for chunk_id in (0, 1, 1, 2):
-            reader.add("a", chunk_id)
-        assert reader.messages == [b"\x00\x01\x02"]
-        assert reader.lost == [("a", [2], Loss.REPEATED)]
-
-    def test_a_gap_ends_the_message(self) -> None:
-        # covers CHK-5
-        reader = Reader()
-        for chunk_id in (0, 2, 1):
-            reader.add("a", chunk_id)
-        assert reader.messages == []
-        assert reader.lost == [("a", [0, 1], Loss.CORRUPT), ("a", [2], Loss.ORPHAN)]
-
-    def test_an_orphan(self) -> None:
-        reader = Reader()
-        reader.add("a", 1)
-        assert reader.lost == [("a", [0], Loss.ORPHAN)]
-
-    @pytest.mark.parametrize(("count", "total"), [(4, 3), (3, 4)])
-    def test_chunks_that_contradict(self, count: int, total: int) -> None:
-        reader = Reader()
-        reader.add("a", 0)
-        reader.add("a", 1, count, total)
-        assert reader.lost == [("a", [0, 1], Loss.CORRUPT)]
-
-    @pytest.mark.parametrize("total", [2, 4])
-    def test_the_sum_must_be_what_was_said(self, total: int) -> None:
-        reader = Reader()
-        for chunk_id in range(3):
-            reader.add("a", chunk_id, 3, total)
-        assert reader.messages == []
-        assert reader.lost == [("a", [0, 1, 2], Loss.CORRUPT)]
-        assert reader.assembler.pending_bytes == 0
-
-    @pytest.mark.parametrize(("count", "total"), [(0, 3), (-1, 3), (65_537, 3), (3, -1), (3, 1001)])
-    def test_bounds_of_one_message(self, count: int, total: int) -> None:
+    @pytest.mark.parametrize(
+        ("chunks", "messages", "lost"),
+        [
+            # covers CHK-7: interleaved
+            ([("a", 0), ("b", 0), ("b", 1), ("a", 1), ("a", 2), ("b", 2)], 2, []),
+            # covers CHK-5: a first chunk that comes again starts anew
+            ([("a", 0), ("a", 1), ("a", 0), ("a", 1), ("a", 2)], 1, [("a", [0, 1], Loss.REPEATED)]),
+            # A later one that comes again is dropped.
+            ([("a", 0), ("a", 1), ("a", 1), ("a", 2)], 1, [("a", [2], Loss.REPEATED)]),
+            # A gap ends the message.
+            ([("a", 0), ("a", 2), ("a", 1)], 0, [("a", [0, 1], Loss.CORRUPT), ("a", [2], Loss.ORPHAN)]),
+            ([("a", 1)], 0, [("a", [0], Loss.ORPHAN)]),
+            # Numbers that contradict, and a sum that is not what was said.
+            ([("a", 0), ("a", 1, 4, 3)], 0, [("a", [0, 1], Loss.CORRUPT)]),
+            ([("a", 0), ("a", 1, 3, 4)], 0, [("a", [0, 1], Loss.CORRUPT)]),
+            *(
+                ([("a", number, 3, total) for number in range(3)], 0, [("a", [0, 1, 2], Loss.CORRUPT)])
+                for total in (2, 4)
+            ),
+            # Bounds of one message.
+            *(
+                ([("a", 0, *bounds)], 0, [("a", [0], Loss.TOO_LARGE)])
+                for bounds in ((0, 3), (-1, 3), (65_537, 3), (3, -1), (3, 1001))
+            ),
+        ],
+    )
+    def test_what_comes_of_chunks(self, chunks: list[Any], messages: int, lost: list[Any]) -> None:
         reader = Reader(max_message_size_bytes=1000)
-        reader.add("a", 0, count, total)
-        assert reader.lost == [("a", [0], Loss.TOO_LARGE)]
-        assert len(reader.assembler) == 0
+        for each in chunks:
+            reader.add(*each)
+        assert (reader.messages, reader.lost) == ([b"\x00\x01\x02"] * messages, lost)
+        assert (len(reader.assembler), reader.assembler.pending_bytes) == (0, 0)
 
     def test_negative_chunk_number(self) -> None:
         reader = Reader()

@@ -8,47 +8,7 @@ from crc32c import crc32c
 from spark_pulsar.wire.keys import murmur3
 from spark_pulsar.wire.keys.murmur3 import MASK
 from tests.unit.wire import key_hashes
-from tests.unit.wire.key_hashes import partition_of
-
-# 6.2: key, Java, Go, C++, Java mod 4
-JAVA_STRING_HASH = [
-    ("", 0, 0, 0, 0),
-    ("a", 97, 97, 97, 1),
-    ("hello", 99162322, 99162322, 99162322, 2),
-    ("test", 3556498, 3556498, 3556498, 2),
-    ("key-1", 101943363, 101943363, 101943363, 3),
-    ("key-2", 101943364, 101943364, 101943364, 0),
-    ("order-42", 1234255197, 1234255197, 1234255197, 1),
-    ("polygenelubricants", 0, 2147483648, 0, 0),
-    ("é", 233, 6214, 2147481670, 1),
-    ("日本", 835047, 2434330658, 1303416866, 3),
-]
-
-# 6.3: key, raw, masked, mod 4, mod 65536, mod 65535 + 1
-MURMUR = [
-    ("", 0x00000000, 0, 0, 0, 1),
-    ("a", 0x3C2569B2, 1009084850, 2, 27058, 42456),
-    ("hello", 0x248BFA47, 613153351, 3, 64071, 7892),
-    ("test", 0xBA6BD213, 980144659, 3, 53779, 3200),
-    ("key-1", 0x98B115A0, 414258592, 0, 5536, 11858),
-    ("key-2", 0xF3F8550C, 1945654540, 0, 21772, 51461),
-    ("order-42", 0x4B11A18E, 1259446670, 2, 41358, 60576),
-    ("NONE_KEY", 0x9E15BEA3, 504741539, 3, 48803, 56505),
-    ("producer-1-0", 0xA79F210F, 664740111, 3, 8463, 18607),
-    ("日本", 0xC4D9F942, 1155135810, 2, 63810, 15901),
-]
-
-# 6.4: key, 64 bits, masked, mod 3, mod 4, mod 997
-BOOST = [
-    ("", 0x1C97DA6F7F24EBA6, 2133126054, 0, 2, 686),
-    ("a", 0x5DC94FB3FF4ECD1C, 2135870748, 0, 0, 639),
-    ("hello", 0x474980AFE7D940B9, 1742291129, 2, 1, 728),
-    ("test", 0xAAC7AF4CB9EB10E2, 971706594, 0, 2, 484),
-    ("key-1", 0x28E93F2AE58DFC19, 1703803929, 0, 1, 719),
-    ("key-2", 0x646DED94A2BB4574, 582698356, 1, 0, 709),
-    ("order-42", 0x5C6883F9068324B6, 109257910, 1, 2, 668),
-    ("12345678", 0x4F9668DDE14E5A67, 1632524903, 2, 3, 214),
-]
+from tests.unit.wire.key_hashes import BOOST, JAVA_STRING_HASH, MURMUR, partition_of
 
 
 @pytest.mark.parametrize(("key", "java", "go", "cpp", "partition"), JAVA_STRING_HASH)

@@ -1,22 +1,30 @@
-"""ACKs read by hand, against what protobuf reads."""
+"""ACKs read by hand, against what protobuf reads, and bitmaps of batches (CUR-3)."""
 
 from __future__ import annotations
 
 import contextlib
+import time
 
 import pytest
 
 from spark_pulsar.model.errors import MalformedFrame
 from spark_pulsar.model.positions.ids import Position, signed
 from spark_pulsar.model.positions.singles import Singles
-from spark_pulsar.wire.protocol import acks, commands, frames, requests, varint
-from spark_pulsar.wire.protocol.acks import parse_ack_ids
+from spark_pulsar.wire.protocol import ack_sets, acks, commands, frames, requests, varint
+from spark_pulsar.wire.protocol.acks import PlainAck, parse_ack_ids
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandAck, MessageIdData
 from tests.cases import cases
 
 
 def ack_frame(entry_ids: list[tuple[int, int]], **options: object) -> bytes:
     return frames.command_frame(requests.ack(5, [Position(*at) for at in entry_ids], **options))  # type: ignore[arg-type]
+
+
+def parsed(frame: bytes) -> PlainAck:
+    """An ACK that is read by hand."""
+    ack = parse_ack_ids(b"before" + frame + b"after", 6, 6 + len(frame))
+    assert ack is not None
+    return ack
 
 
 def positions_of(ranges: list[tuple[int, int, int]]) -> list[tuple[int, int]]:
@@ -49,61 +57,49 @@ ID_LISTS = {
 @cases("ids", ID_LISTS.values())
 @cases("request_id", [None, 0, 300])
 def test_plain_acks(ids: list[tuple[int, int]], request_id: int | None) -> None:
-    frame = ack_frame(ids, request_id=request_id)
-    ack = parse_ack_ids(b"before" + frame + b"after", 6, 6 + len(frame))
-    assert ack is not None
+    ack = parsed(ack_frame(ids, request_id=request_id))
     assert (ack.consumer_id, ack.is_cumulative, ack.request_id) == (5, False, request_id)
     assert positions_of(ack.ranges) == ids
 
 
 def test_many_apart_are_one_list() -> None:
     ids = [each for each in range(2**14 - 1_000, 2**14 + 1_000) if each % 7 in (0, 3, 4)]
-    frame = ack_frame([(7, each) for each in ids])
-    ack = parse_ack_ids(frame, 0, len(frame))
-    assert ack is not None
-    assert isinstance(ack.ranges, Singles)
-    assert (ack.ranges.ledger_id, ack.ranges.entry_ids) == (7, ids)
+    ranges = parsed(ack_frame([(7, each) for each in ids])).ranges
+    assert isinstance(ranges, Singles)
+    assert (ranges.ledger_id, ranges.entry_ids) == (7, ids)
 
 
-def test_neighbours_are_merged() -> None:
-    frame = ack_frame([(7, i) for i in range(1000)] + [(7, 1001)] + [(8, i) for i in range(5)])
-    ack = parse_ack_ids(frame, 0, len(frame))
-    assert ack is not None
-    assert ack.ranges == [(7, 0, 1000), (7, 1001, 1002), (8, 0, 5)]
+def java_frame() -> bytes:
+    """An ACK as Java writes it: partition, batch index and batch size do not matter for that of a whole entry."""
+    command = requests.ack(5, [])
+    fields = {"ledgerId": 7, "partition": -1, "batch_index": -1, "batch_size": 10}
+    command.ack.message_id.extend(MessageIdData(entryId=entry_id, **fields) for entry_id in range(100, 150))
+    return frames.command_frame(command)
 
 
-def test_ids_that_no_entry_has_are_left_out() -> None:
-    frame = ack_frame([(7, 200), (7, -1), (7, 2**63 - 1), (7, 2**62), (7, 201), (-1, -1)])
-    ack = parse_ack_ids(frame, 0, len(frame))
-    assert ack is not None
-    assert ack.ranges == [(7, 200, 202)]
-
-
-def test_cumulative() -> None:
-    frame = ack_frame([(7, 900)], cumulative=True)
-    ack = parse_ack_ids(frame, 0, len(frame))
-    assert ack is not None
-    assert ack.is_cumulative
-    assert ack.ranges == [(7, 900, 901)]
+@pytest.mark.parametrize(
+    ("frame", "is_cumulative", "ranges"),
+    [
+        (
+            ack_frame([*((7, i) for i in range(1000)), (7, 1001), *((8, i) for i in range(5))]),
+            False,
+            [(7, 0, 1000), (7, 1001, 1002), (8, 0, 5)],
+        ),
+        (ack_frame([(7, 200), (7, -1), (7, 2**63 - 1), (7, 2**62), (7, 201), (-1, -1)]), False, [(7, 200, 202)]),
+        (ack_frame([(7, 900)], cumulative=True), True, [(7, 900, 901)]),
+        (java_frame(), False, [(7, 100, 150)]),
+    ],
+    ids=["neighbours are merged", "ids that no entry has are left out", "cumulative", "of Java"],
+)
+def test_ranges(frame: bytes, is_cumulative: bool, ranges: list[tuple[int, int, int]]) -> None:
+    ack = parsed(frame)
+    assert (ack.is_cumulative, ack.ranges) == (is_cumulative, ranges)
 
 
 @pytest.mark.parametrize("ids", [[], [(7, -1)], [(7, 5), (7, 9)], [(7, 5), (7, 6)]])
 def test_cumulative_of_no_entry_or_several_is_left_to_protobuf(ids: list[tuple[int, int]]) -> None:
     frame = ack_frame(ids, cumulative=True)
     assert parse_ack_ids(frame, 0, len(frame)) is None
-
-
-def test_ids_as_java_writes_them() -> None:
-    # partition, batch index and batch size do not matter for the ack of a whole entry (5.7)
-    command = requests.ack(5, [])
-    for entry_id in range(100, 150):
-        command.ack.message_id.append(
-            MessageIdData(ledgerId=7, entryId=entry_id, partition=-1, batch_index=-1, batch_size=10)
-        )
-    frame = frames.command_frame(command)
-    ack = parse_ack_ids(frame, 0, len(frame))
-    assert ack is not None
-    assert ack.ranges == [(7, 100, 150)]
 
 
 def test_what_protobuf_must_read() -> None:
@@ -184,3 +180,40 @@ def test_an_empty_id_at_the_end_is_left_to_protobuf(count: int) -> None:
     ids = [b"\x08\x05\x10" + varint.encode(1_000 + 3 * number) for number in range(count)]
     data = ack_of([*ids, b""])
     assert parse_ack_ids(data, 0, len(data)) is None
+
+
+@pytest.mark.parametrize(
+    ("mask", "words"),
+    [
+        (0, []),
+        (0b100, [4]),
+        (1 << 63, [-(2**63)]),
+        ((1 << 64) - 1, [-1]),
+        (1 << 64, [0, 1]),
+        ((1 << 200) - 1, [-1, -1, -1, 255]),
+    ],
+)
+def test_words(mask: int, words: list[int]) -> None:
+    assert ack_sets.words(mask) == words
+    assert ack_sets.mask(words) == mask
+
+
+def test_trailing_zero_words_do_not_matter() -> None:
+    assert ack_sets.mask([5, 0, 0]) == ack_sets.mask([5]) == 5
+    assert ack_sets.mask([0]) == 0
+
+
+def test_indexes() -> None:
+    assert list(ack_sets.indexes(ack_sets.full(3))) == [0, 1, 2]
+    assert list(ack_sets.indexes(ack_sets.from_index(2, 5))) == [2, 3, 4]
+    assert list(ack_sets.indexes(1 << 130)) == [130]
+    assert ack_sets.from_index(5, 5) == 0
+
+
+def test_as_many_words_as_a_frame_holds_take_their_length_and_no_more() -> None:
+    # Hostile input: word by word this is a number of megabytes built half a million times, which is minutes.
+    words = [-1, 0, 5] * 200_000
+    began = time.process_time()
+    mask = ack_sets.mask(words)
+    assert ack_sets.words(mask) == words
+    assert time.process_time() - began < 30

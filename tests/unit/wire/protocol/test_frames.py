@@ -1,4 +1,4 @@
-"""Frames: limits, hostile bytes, what is delivered before a failure."""
+"""Frames and varints: limits, hostile bytes, what is delivered before a failure."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from spark_pulsar.model.errors import MalformedFrame, NotAllowed, UnknownCommand
 from spark_pulsar.model.limits import FRAME_PADDING_BYTES, MAX_FRAME_SIZE_BYTES, MAX_MESSAGE_SIZE_BYTES, MAX_PROPERTIES
 from spark_pulsar.wire.protocol import commands, frames, requests, varint
 from spark_pulsar.wire.protocol.frames import FrameSplitter
-from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandProducer
+from spark_pulsar.wire.protocol.varint import decode, encode, encode_cached
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandProducer, CommandReachedEndOfTopic
 from spark_pulsar.wire.sends.run_splitter import RunSplitter
+from tests.cases import cases
 
 PING = frames.command_frame(commands.ping())
 FLOW = frames.command_frame(requests.flow(1, 500))
@@ -222,3 +224,29 @@ def test_long_bytes_that_are_no_command_are_refused_by_the_parser(rest: bytes) -
     frame = subscribe_of(field(3, b"x" * 70_000) + rest)
     with pytest.raises(MalformedFrame, match="not a command"):
         frames.parse_request(frame, 0, len(frame))
+
+
+EDGES = sorted({0, 2**64 - 1, *(2**bits + off for bits in range(7, 64, 7) for off in (-1, 0, 1))})
+
+
+@cases("number", EDGES)
+def test_as_protobuf_writes_it(number: int) -> None:
+    expected = CommandReachedEndOfTopic(consumer_id=number).SerializeToString()[1:]
+    assert encode(number) == encode_cached(number) == expected
+    for behind in range(4):
+        end = 1 + len(expected) + behind
+        assert decode(b"x" + expected + b"xxx", 1, end) == (number, len(expected) + 1)
+    with pytest.raises(MalformedFrame):
+        decode(expected, 0, len(expected) - 1)
+
+
+def test_negative_numbers_take_ten_bytes() -> None:
+    assert encode(-1) == b"\xff" * 9 + b"\x01"
+    assert len(encode(-(2**31))) == 10
+
+
+def test_no_more_than_ten_bytes() -> None:
+    with pytest.raises(MalformedFrame):
+        decode(b"\x80" * 10 + b"\x01", 0, 11)
+    assert decode(b"\xff" * 9 + b"\x7f", 0, 10) == (2**64 - 1, 10)
+    assert decode(b"\x80\x00", 0, 2) == (0, 2)

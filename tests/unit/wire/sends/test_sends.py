@@ -1,4 +1,4 @@
-"""Runs of SENDs: what is gathered, what splits a run, what is visible of a bad entry."""
+"""Runs of SENDs: what is gathered, what splits a run, what is visible of a bad entry; receipts (A2)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ import pytest
 from crc32c import crc32c
 
 from spark_pulsar.model.errors import MalformedFrame
+from spark_pulsar.model.positions.ids import Position
 from spark_pulsar.wire.entries import entry_bytes
 from spark_pulsar.wire.protocol import commands, frames, requests
 from spark_pulsar.wire.protocol.frames import Frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageMetadata
 from spark_pulsar.wire.sends import run_splitter, send_runs
 from spark_pulsar.wire.sends.columnar_reading import read_columnar_sends
+from spark_pulsar.wire.sends.columnar_receipts import columnar_receipts
+from spark_pulsar.wire.sends.receipts import receipts
 from spark_pulsar.wire.sends.run_splitter import RunSplitter
 from spark_pulsar.wire.sends.send_runs import LEAST, STREAK, ColumnarSends, SendRun
+from tests import entry_commands
 from tests.cases import cases
 
 PING = frames.command_frame(commands.ping())
@@ -229,124 +233,119 @@ def test_an_unfinished_send_waits_for_the_next_buffer() -> None:
         assert [stored for run in runs for stored in stored_in(run)] == [entry(bytes(i)) for i in range(50)]
 
 
-class TestFlaws:
-    """A SEND that is not plain is visible, and alone."""
+GOOD = send(1, 199)
 
-    GOOD = send(1, 199)
 
-    def flags_of(self, frame: bytes) -> int:
-        """The flags of a SEND between two good ones."""
-        runs = runs_of(self.GOOD + frame + self.GOOD)
-        assert [len(run) for run in runs] == [1, 1, 1]
-        assert runs[0].flags == runs[2].flags == send_runs.PLAIN
-        return runs[1].flags
+def flags_of(frame: bytes) -> int:
+    """The flags of a SEND between two good ones: one that is not plain is visible, and alone."""
+    runs = runs_of(GOOD + frame + GOOD)
+    assert [len(run) for run in runs] == [1, 1, 1]
+    assert runs[0].flags == runs[2].flags == send_runs.PLAIN
+    return runs[1].flags
 
-    @pytest.mark.parametrize("at", [2, 6, -1])
-    def test_wrong_checksum(self, at: int) -> None:
-        stored = bytearray(entry(b"hello"))
-        stored[at] ^= 1
-        assert self.flags_of(send(1, 200, stored=bytes(stored))) == send_runs.CHECKSUM_WRONG
 
-    def test_absent_checksum(self) -> None:
-        assert self.flags_of(send(1, 200, stored=entry(b"x", with_checksum=False))) == send_runs.CHECKSUM_ABSENT
+def flipped(at: int) -> bytes:
+    stored = bytearray(entry(b"hello"))
+    stored[at] ^= 1
+    return bytes(stored)
 
-    @pytest.mark.parametrize("size", [2, 3, 1000, 2**32 - 1])
-    def test_metadata_that_do_not_fit(self, size: int) -> None:
-        body = struct.pack(">I", size) + b"x"
-        checked = b"\x0e\x01" + struct.pack(">I", crc32c(body)) + body
-        assert self.flags_of(send(1, 200, stored=checked)) == send_runs.METADATA_MALFORMED
-        assert self.flags_of(send(1, 200, stored=body)) == send_runs.METADATA_MALFORMED | send_runs.CHECKSUM_ABSENT
 
-    @pytest.mark.parametrize("size", range(2, 10))
-    def test_an_entry_that_ends_in_its_header(self, size: int) -> None:
-        checked = (b"\x0e\x01" + bytes(8))[:size]
-        assert self.flags_of(send(1, 200, stored=checked)) == send_runs.METADATA_MALFORMED
+def checked(body: bytes) -> bytes:
+    return b"\x0e\x01" + struct.pack(">I", crc32c(body)) + body
 
-    @pytest.mark.parametrize("size", [1, 3])
-    def test_an_entry_too_short_for_anything(self, size: int) -> None:
-        assert (
-            self.flags_of(send(1, 200, stored=bytes(size))) == send_runs.METADATA_MALFORMED | send_runs.CHECKSUM_ABSENT
-        )
 
-    def test_empty_metadata_fit(self) -> None:
-        # The real broker stores these; whether to refuse them is not a question of framing.
-        body = bytes(4)
-        assert (
-            self.flags_of_last(send(1, 200, stored=b"\x0e\x01" + struct.pack(">I", crc32c(body)) + body))
-            == send_runs.PLAIN
-        )
+def shadow() -> bytes:
+    command = BaseCommand(type=BaseCommand.SEND)
+    command.send.producer_id, command.send.sequence_id = 1, 200
+    command.send.message_id.ledgerId, command.send.message_id.entryId = 1, 2
+    return frames.payload_frame(command, entry())
 
-    def flags_of_last(self, frame: bytes) -> int:
-        return runs_of(self.GOOD + frame)[-1].flags
 
-    def test_transaction(self) -> None:
-        (run,) = runs_of(odd_send(txnid_most_bits=3, txnid_least_bits=8))
-        assert run.flags == send_runs.TRANSACTION
-        assert run.transaction == (3, 8)
-        (plain,) = runs_of(odd_send(txnid_least_bits=8))
-        assert (plain.flags, plain.transaction) == (send_runs.PLAIN, None), "as Apache Pulsar takes it (TX-8)"
+BODIES = [struct.pack(">I", size) + b"x" for size in (2, 3, 1000, 2**32 - 1)]
+ABSENT_TOO = send_runs.METADATA_MALFORMED | send_runs.CHECKSUM_ABSENT
+FLAWS: dict[str, list[tuple[bytes, int]]] = {
+    "a wrong checksum": [(flipped(at), send_runs.CHECKSUM_WRONG) for at in (2, 6, -1)],
+    "no checksum": [(entry(b"x", with_checksum=False), send_runs.CHECKSUM_ABSENT)],
+    "metadata that do not fit": [
+        *((checked(body), send_runs.METADATA_MALFORMED) for body in BODIES),
+        *((body, ABSENT_TOO) for body in BODIES),
+    ],
+    "an end in the header": [((b"\x0e\x01" + bytes(8))[:size], send_runs.METADATA_MALFORMED) for size in range(2, 10)],
+    "too short for anything": [(bytes(size), ABSENT_TOO) for size in (1, 3)],
+}
 
-    def test_marker_and_shadow(self) -> None:
-        assert self.flags_of(odd_send(marker=True)) == send_runs.MARKER
-        command = BaseCommand(type=BaseCommand.SEND)
-        command.send.producer_id, command.send.sequence_id = 1, 200
-        command.send.message_id.ledgerId, command.send.message_id.entryId = 1, 2
-        assert self.flags_of(frames.payload_frame(command, entry())) == send_runs.SHADOW
 
-    def test_flaws_add_up(self) -> None:
-        assert self.flags_of(odd_send(entry(b"x", False), marker=True)) == send_runs.MARKER | send_runs.CHECKSUM_ABSENT
+@pytest.mark.parametrize("name", FLAWS)
+def test_a_flaw_of_an_entry(name: str) -> None:
+    for stored, flags in FLAWS[name]:
+        assert flags_of(send(1, 200, stored=stored)) == flags, stored
 
-    def test_chunks_make_a_run(self) -> None:
-        runs = runs_of(self.GOOD + odd_send(is_chunk=True) + odd_send(is_chunk=True) + self.GOOD)
-        assert [(run.flags, len(run)) for run in runs] == [
-            (send_runs.PLAIN, 1),
-            (send_runs.CHUNK, 2),
-            (send_runs.PLAIN, 1),
-        ]
 
-    def test_flags_that_say_no_are_plain(self) -> None:
-        assert self.flags_of_last(odd_send(is_chunk=False, marker=False, highest_sequence_id=5)) == send_runs.PLAIN
+def test_marker_and_shadow() -> None:
+    assert flags_of(odd_send(marker=True)) == send_runs.MARKER
+    assert flags_of(shadow()) == send_runs.SHADOW
+    assert flags_of(odd_send(entry(b"x", False), marker=True)) == send_runs.MARKER | send_runs.CHECKSUM_ABSENT
 
-    @pytest.mark.parametrize("count", [0, -1, -(2**31)])
-    def test_a_count_below_one_reads_as_one(self, count: int) -> None:
-        (run,) = runs_of(odd_send(num_messages=count))
-        assert run.message_counts == [1]
 
-    def test_no_entry_at_all_ends_the_session(self) -> None:
-        # 1.2: a SEND with no bytes after the command closes the connection.
-        splitter = RunSplitter()
-        assert len(splitter.feed_sends(self.GOOD + frames.command_frame(requests.send(1, 200)) + self.GOOD)) == 1
-        assert isinstance(splitter.failure, MalformedFrame)
-        with pytest.raises(MalformedFrame):
-            splitter.feed_sends(b"")
+@pytest.mark.parametrize(
+    "frame",
+    # The real broker stores empty metadata; whether to refuse them is not a question of framing.
+    [send(1, 200, stored=checked(bytes(4))), odd_send(is_chunk=False, marker=False, highest_sequence_id=5)],
+    ids=["empty metadata", "flags that say no"],
+)
+def test_what_is_plain(frame: bytes) -> None:
+    assert runs_of(GOOD + frame)[-1].flags == send_runs.PLAIN
 
-    def test_a_bad_one_inside_a_long_run_is_found(self) -> None:
-        plain = [send(1, 200 + i, stored=entry(b"x" * 100)) for i in range(40)]
-        bad = bytearray(plain[20])
-        bad[-1] ^= 1
-        plain[20] = bytes(bad)
-        runs = runs_of(b"".join(plain))
-        assert [(len(run), run.flags) for run in runs] == [(20, 0), (1, send_runs.CHECKSUM_WRONG), (19, 0)]
+
+def test_transaction() -> None:
+    (run,) = runs_of(odd_send(txnid_most_bits=3, txnid_least_bits=8))
+    assert (run.flags, run.transaction) == (send_runs.TRANSACTION, (3, 8))
+    (plain,) = runs_of(odd_send(txnid_least_bits=8))
+    assert (plain.flags, plain.transaction) == (send_runs.PLAIN, None), "as Apache Pulsar takes it (TX-8)"
+
+
+def test_chunks_make_a_run() -> None:
+    runs = runs_of(GOOD + odd_send(is_chunk=True) + odd_send(is_chunk=True) + GOOD)
+    assert [(run.flags, len(run)) for run in runs] == [(send_runs.PLAIN, 1), (send_runs.CHUNK, 2), (send_runs.PLAIN, 1)]
+
+
+@pytest.mark.parametrize("count", [0, -1, -(2**31)])
+def test_a_count_below_one_reads_as_one(count: int) -> None:
+    (run,) = runs_of(odd_send(num_messages=count))
+    assert run.message_counts == [1]
+
+
+def test_no_entry_at_all_ends_the_session() -> None:
+    # 1.2: a SEND with no bytes after the command closes the connection.
+    splitter = RunSplitter()
+    assert len(splitter.feed_sends(GOOD + frames.command_frame(requests.send(1, 200)) + GOOD)) == 1
+    assert isinstance(splitter.failure, MalformedFrame)
+    with pytest.raises(MalformedFrame):
+        splitter.feed_sends(b"")
+
+
+def test_a_bad_one_inside_a_long_run_is_found() -> None:
+    plain = [send(1, 200 + i, stored=entry(b"x" * 100)) for i in range(40)]
+    plain[20] = plain[20][:-1] + bytes([plain[20][-1] ^ 1])
+    runs = runs_of(b"".join(plain))
+    assert [(len(run), run.flags) for run in runs] == [(20, 0), (1, send_runs.CHECKSUM_WRONG), (19, 0)]
+
+
+def framed(command: bytes, stored: bytes) -> bytes:
+    return struct.pack(">II", len(command) + 4 + len(stored), len(command)) + command + stored
 
 
 def test_unusual_encodings_are_read_by_protobuf() -> None:
-    stored = entry()
-
-    def frame(command: bytes) -> bytes:
-        return struct.pack(">II", len(command) + 4 + len(stored), len(command)) + command + stored
-
-    swapped = frame(b"\x08\x06\x32\x04\x10\x05\x08\x07")
-    unknown_field = frame(b"\x08\x06\x32\x07\x08\x07\x10\x05\xa0\x06\x01")
-    long_number = frame(b"\x08\x06\x32\x06\x08\x87\x80\x00\x10\x05")
-    for data in (swapped, unknown_field, long_number):
-        (run,) = runs_of(data)
+    swapped, unknown_field = b"\x08\x06\x32\x04\x10\x05\x08\x07", b"\x08\x06\x32\x07\x08\x07\x10\x05\xa0\x06\x01"
+    long_number = b"\x08\x06\x32\x06\x08\x87\x80\x00\x10\x05"
+    for command in (swapped, unknown_field, long_number):
+        (run,) = runs_of(framed(command, entry()))
         assert (run.producer_id, run.sequence_ids, run.flags) == (7, [5], send_runs.PLAIN)
 
 
 def test_a_send_whose_type_comes_last_is_left_as_a_frame() -> None:
     stored = entry()
-    command = b"\x32\x04\x08\x07\x10\x05\x08\x06"
-    data = struct.pack(">II", len(command) + 4 + len(stored), len(command)) + command + stored
+    data = framed(b"\x32\x04\x08\x07\x10\x05\x08\x06", stored)
     (item,) = RunSplitter().feed_sends(data)
     assert isinstance(item, Frame)
     parsed, payload_start = frames.parse_command(*item)
@@ -372,6 +371,56 @@ def test_a_send_whose_type_comes_last_is_left_as_a_frame() -> None:
 )
 @pytest.mark.parametrize("stored", [b"", entry()])
 def test_broken_commands_give_one_typed_error(command: bytes, stored: bytes) -> None:
-    data = struct.pack(">II", len(command) + 4 + len(stored), len(command)) + command + stored
     with pytest.raises(MalformedFrame):
-        RunSplitter().feed_sends(data)
+        RunSplitter().feed_sends(framed(command, stored))
+
+
+def expected(
+    producer_id: int, ledger_id: int, first: int, ids: list[int], highest: list[int] | None = None, step: int = 1
+) -> bytes:
+    return b"".join(
+        frames.command_frame(
+            entry_commands.send_receipt(
+                producer_id, ids[i], Position(ledger_id, first + i * step), highest[i] if highest is not None else 0
+            )
+        )
+        for i in range(len(ids))
+    )
+
+
+@cases("first_entry", [0, 1, 100, 127, 128, 16_380, 2**21 - 5, 2**40])
+@cases("first_id", [0, 90, 127, 128, 16_300, 2**21 - 100, 2**64 - 400])
+def test_consecutive(first_entry: int, first_id: int) -> None:
+    ids = list(range(first_id, first_id + 300))
+    assert receipts(1, 7, first_entry, ids) == expected(1, 7, first_entry, ids)
+    assert receipts(1, 7, first_entry, range(first_id, first_id + 300)) == expected(1, 7, first_entry, ids)
+
+
+@pytest.mark.parametrize("ids", [[], [5], [5, 5, 5], [200, 202, 203, 201, 2**63, 0, 1], list(range(0, 5000, 100))])
+@pytest.mark.parametrize(("producer_id", "ledger_id"), [(0, 0), (127, 128), (2**64 - 1, 2**63 - 1)])
+def test_not_consecutive(ids: list[int], producer_id: int, ledger_id: int) -> None:
+    assert receipts(producer_id, ledger_id, 120, ids) == expected(producer_id, ledger_id, 120, ids)
+
+
+def test_highest_sequence_ids_are_echoed() -> None:
+    ids, highest = [10, 15, 215], [14, 214, 2**64 - 1]
+    assert receipts(1, 7, 126, ids, highest) == expected(1, 7, 126, ids, highest)
+
+
+def test_dropped_duplicates() -> None:
+    # 5.5: ledger and entry 2**64 - 1 for every one of them
+    assert receipts(1, -1, -1, [4, 5, 6]) == expected(1, -1, -1, [4, 5, 6], step=0)
+    assert receipts(1, -1, -1, [4], [9]) == expected(1, -1, -1, [4], [9], step=0)
+
+
+def test_receipts_in_different_ledgers() -> None:
+    rows = [
+        (p, ledger, e, s)
+        for p in (0, 300)
+        for ledger in (1, 2**40)
+        for e in (0, 127, 128, 9**9)
+        for s in (0, 2**63 - 1)
+    ]
+    expected_frames = [expected(p, ledger, e, [s]) for p, ledger, e, s in rows]
+    assert columnar_receipts(*([row[i] for row in rows] for i in range(4))) == b"".join(expected_frames)
+    assert columnar_receipts([], [], [], []) == b""

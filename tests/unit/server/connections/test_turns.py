@@ -1,14 +1,17 @@
-"""Turns that are shared by many connections: each gets its part, and no flood keeps another waiting."""
+"""Turns: many connections share them, and one takes in as much as a submit holds."""
 
 from __future__ import annotations
 
 import pytest
 
-from spark_pulsar.broker.turn.events import CommandReceived
+from spark_pulsar.broker.turn.events import AcksReceived, CommandReceived, Event, Requested
+from spark_pulsar.ledger.storage import MAX_SUBMIT_BYTES
+from spark_pulsar.model.positions.ids import Position
 from spark_pulsar.server.connections.rotation import LIGHT_BYTES, PART_US
-from spark_pulsar.server.connections.turn_budget import TURN_US, weight_us
+from spark_pulsar.server.connections.turn_budget import TURN_BYTES, TURN_US, taken, weight_us
 from spark_pulsar.wire.entries.entry_bytes import build_entry
 from spark_pulsar.wire.protocol import commands, requests
+from spark_pulsar.wire.protocol.acks import PlainAck
 from spark_pulsar.wire.protocol.frames import command_frame, payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageMetadata
 from tests.unit.server.scene import Peer, Scene
@@ -101,3 +104,58 @@ def test_commands_weigh_by_their_kind_and_their_size() -> None:
     subscribe = weight_us(CommandReceived(1, requests.subscribe(1, TOPIC, "s", 1)), 100)
     assert 0 < ping < lookup < subscribe
     assert weight_us(CommandReceived(1, commands.ping()), 5_000_000) > 10 * TURN_US
+
+
+PART_BYTES = 1_000_000
+
+
+def ack_with_properties() -> BaseCommand:
+    command = requests.ack(1, [Position(1, 0)], cumulative=True)
+    command.ack.properties.add(key="k" * PART_BYTES, value=1)
+    return command
+
+
+def ack_of_parts() -> BaseCommand:
+    command = requests.ack(1, [Position(1, 0)])
+    command.ack.message_id[0].ack_set.extend([-1] * (PART_BYTES // 8))
+    return command
+
+
+def seek_into_a_batch() -> BaseCommand:
+    command = BaseCommand(type=BaseCommand.SEEK)
+    command.seek.consumer_id = command.seek.request_id = 1
+    command.seek.message_id.ledgerId = command.seek.message_id.entryId = 1
+    command.seek.message_id.ack_set.extend([-1] * (PART_BYTES // 8))
+    return command
+
+
+@pytest.mark.parametrize("command", [ack_with_properties(), ack_of_parts(), seek_into_a_batch()])
+def test_what_a_command_keeps_counts(command: BaseCommand) -> None:
+    # covers ACK-5, ACK-9: hostile input
+    events: list[Event] = [CommandReceived(1, command) for _ in range(300)]
+    count = taken(events)
+    assert count < 100
+    assert count * PART_BYTES <= TURN_BYTES
+
+
+def test_acks_of_whole_entries_count_by_their_ranges() -> None:
+    few, many = ([(1, 2 * number, 2 * number + 1) for number in range(size)] for size in (1, 100_000))
+    assert taken([AcksReceived(1, PlainAck(1, False, many, None)) for _ in range(300)]) < 30
+    assert taken([AcksReceived(1, PlainAck(1, False, few, None)) for _ in range(300)]) == 300
+
+
+def test_a_request_to_the_admin_api_may_make_a_topic_with_thousands_of_partitions() -> None:
+    # covers TN-7: hostile input
+    assert 1 <= taken([Requested(lambda core: None)] * 300) < 10
+
+
+def test_asking_for_partitions_costs_nothing_beside() -> None:
+    asked = CommandReceived(1, requests.partition_metadata(1, "persistent://public/default/t"))
+    assert taken([asked] * 1_000) == 1_000
+
+
+def test_small_commands_are_taken_all_and_one_is_taken_however_large() -> None:
+    assert taken([CommandReceived(1, commands.ping())] * 1_000) == 1_000
+    assert taken([CommandReceived(1, ack_of_parts())]) == 1
+    assert taken([]) == 0
+    assert MAX_SUBMIT_BYTES >= 4 * TURN_BYTES
