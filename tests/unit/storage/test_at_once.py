@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from spark_pulsar.ledger.state.apply import apply
-from spark_pulsar.ledger.state.durable_state import CounterSet, DurableState
+from spark_pulsar.ledger.state.durable_state import CounterSet
 from spark_pulsar.ledger.storage import StorageFailed
 from spark_pulsar.storage.disk.disk import Buffer, Disk
 from spark_pulsar.storage.disk.threads import Threads
@@ -18,6 +18,7 @@ from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.storage.journal import journal
 from spark_pulsar.storage.journal.journal import AT_ONCE_BYTES, QUICK_S, QUICK_WRITES
 from tests.eventually import eventually
+from tests.unit.storage.conftest import reopened
 
 
 class Clock(Threads):
@@ -89,10 +90,6 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "PATIENCE_S", 60.0)
 
 
-def counted(state: DurableState) -> int:
-    return state.counters["n"]
-
-
 def test_a_quick_disk_is_waited_for(tmp_path: Path) -> None:
     # covers DUR-1, DUR-2
     opened = Opened(tmp_path)
@@ -106,9 +103,7 @@ def test_a_quick_disk_is_waited_for(tmp_path: Path) -> None:
     assert not opened.submit(at_once=False)
     eventually(lambda: len(opened.groups) == told + 1)
     opened.storage._opened.close()  # as if the process had died
-    storage, state = FileStorage.open(tmp_path)
-    assert counted(state) == opened.count
-    storage.close(state)
+    assert reopened(tmp_path).counters["n"] == opened.count
 
 
 def test_a_slow_disk_is_left_to_the_thread(tmp_path: Path) -> None:
@@ -131,9 +126,7 @@ def test_a_quick_disk_that_hangs_is_waited_for_a_moment(tmp_path: Path, monkeypa
     opened.disk.let_through.set()
     eventually(lambda: len(opened.groups) == len(told) + 1)
     opened.storage.close(opened.state)
-    storage, state = FileStorage.open(tmp_path)
-    assert counted(state) == opened.count
-    storage.close(state)
+    assert reopened(tmp_path).counters["n"] == opened.count
 
 
 def test_one_slow_write_ends_it_for_some_time(tmp_path: Path) -> None:
@@ -168,9 +161,7 @@ def test_nothing_overtakes_what_is_under_way(tmp_path: Path) -> None:
     eventually(lambda: len(opened.groups) == len(told) + 2)
     assert opened.groups == sorted(opened.groups)
     opened.storage.close(opened.state)
-    storage, state = FileStorage.open(tmp_path)
-    assert counted(state) == opened.count
-    storage.close(state)
+    assert reopened(tmp_path).counters["n"] == opened.count
 
 
 def test_a_failed_write_is_told_and_nothing_is_written_after_it(tmp_path: Path) -> None:
@@ -185,6 +176,4 @@ def test_a_failed_write_is_told_and_nothing_is_written_after_it(tmp_path: Path) 
     with pytest.raises(StorageFailed):
         opened.submit(at_once=True)
     opened.storage.close()
-    storage, state = FileStorage.open(tmp_path)
-    assert counted(state) == durable
-    storage.close(state)
+    assert reopened(tmp_path).counters["n"] == durable

@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from spark_pulsar.ledger.state.appending import EntriesAppended
-from spark_pulsar.ledger.state.topics import TopicCreated
 from spark_pulsar.storage import entry_reading
 from tests.contract.storages import FileWorld
-from tests.entry_runs import run_of
 from tests.in_memory import can_be_asked_for_memory
+from tests.unit.storage.conftest import append, world_with_a_ledger
 
 
 @pytest.fixture
@@ -20,18 +18,9 @@ def world(tmp_path: Path) -> Iterator[FileWorld]:
     """A topic with ledger 1, in segments that take some megabytes."""
     if not can_be_asked_for_memory(tmp_path):
         pytest.skip("this file system does not tell what is in memory")
-    world = FileWorld(tmp_path, segment_bytes=8 << 20)
-    topic_id = world.state.next_topic_id
-    world.apply_and_submit(TopicCreated(topic_id, "persistent://public/default/t", 5, {}))
-    world.apply_and_submit(*world.state.records_to_open_ledger(topic_id, 7))
+    world = world_with_a_ledger(tmp_path, 8 << 20)
     yield world
     world.dispose()
-
-
-def append(world: FileWorld, *runs: list[bytes]) -> None:
-    ledger = world.state.ledgers[1]
-    for entries in runs:
-        world.apply_and_submit(EntriesAppended(run_of(1, ledger.entries, entries)))
 
 
 def at_once(world: FileWorld, entry_id: int) -> list[int]:

@@ -19,6 +19,7 @@ from spark_pulsar.storage.disk.layout import Layout
 from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.storage.offline.check import Severity, check
 from spark_pulsar.storage.offline.repair import repair
+from tests.unit.storage.conftest import reopened
 
 SECRET = b"of somebody else"
 FILES = ("LOCK", "VERSION", "VERSION.new", "checkpoint.sqlite", "checkpoint.sqlite-wal", "checkpoint.sqlite-shm")
@@ -130,8 +131,7 @@ def test_files_of_others_beside_the_brokers_are_left_alone(tmp_path: Path) -> No
     (tmp_path / "target").write_bytes(SECRET)
     for place in (data, data / "journal", data / "damaged"):
         (place / "README").symlink_to(tmp_path / "target")
-    storage, state = FileStorage.open(data)
-    storage.close(state)
+    reopened(data)
     assert (tmp_path / "target").read_bytes() == SECRET
 
 

@@ -10,6 +10,7 @@ from spark_pulsar import broker_process
 from spark_pulsar.ledger.storage import StorageDamaged, StorageError, StorageLocked, StorageVersionUnknown
 from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.storage.offline.check import Severity, check
+from tests.unit.storage.conftest import reopened
 
 
 def test_a_second_broker_is_kept_out(tmp_path: Path) -> None:
@@ -22,13 +23,11 @@ def test_a_second_broker_is_kept_out(tmp_path: Path) -> None:
     [finding] = check(tmp_path / "data")
     assert (finding.severity, finding.file) == (Severity.ERROR, "LOCK")
     storage.close(state)
-    storage, state = FileStorage.open(tmp_path / "data")
-    storage.close(state)
+    reopened(tmp_path / "data")
 
 
 def test_a_layout_of_another_program_is_refused(tmp_path: Path) -> None:
-    storage, state = FileStorage.open(tmp_path)
-    storage.close(state)
+    reopened(tmp_path)
     (tmp_path / "VERSION").write_text("spark-pulsar data directory, layout 99\n")
     with pytest.raises(StorageVersionUnknown, match="layout 99"):
         FileStorage.open(tmp_path)
@@ -45,12 +44,9 @@ def test_a_lost_version_file_beside_a_journal_is_damage(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_creation_is_done_again(tmp_path: Path) -> None:
-    storage, state = FileStorage.open(tmp_path)
-    storage.close(state)
+    reopened(tmp_path)
     (tmp_path / "VERSION").unlink()
-    storage, state = FileStorage.open(tmp_path)
-    assert state.topics == {}
-    storage.close(state)
+    assert reopened(tmp_path).topics == {}
 
 
 def test_a_place_that_cannot_be_used_is_named(tmp_path: Path) -> None:
@@ -65,8 +61,7 @@ def test_checking_what_is_no_data_directory(tmp_path: Path) -> None:
 
 
 def modes(directory: Path) -> dict[str, int]:
-    paths = (path for path in directory.rglob("*"))
-    return {str(path.relative_to(directory)): path.stat().st_mode & 0o777 for path in paths}
+    return {str(path.relative_to(directory)): path.stat().st_mode & 0o777 for path in directory.rglob("*")}
 
 
 def test_what_a_broker_makes_is_for_its_owner_alone(tmp_path: Path) -> None:
@@ -79,15 +74,13 @@ def test_what_a_broker_makes_is_for_its_owner_alone(tmp_path: Path) -> None:
 
 
 def test_what_an_older_program_left_open_is_closed_and_a_shared_directory_stays_shared(tmp_path: Path) -> None:
-    storage, state = FileStorage.open(tmp_path)
-    storage.close(state)
+    reopened(tmp_path)
     for path in (tmp_path, tmp_path / "journal", tmp_path / "ledgers"):
         path.chmod(0o755)
     (tmp_path / "checkpoint.sqlite").chmod(0o644)
     (tmp_path / "README").write_text("of somebody else")
     (tmp_path / "README").chmod(0o644)
-    storage, state = FileStorage.open(tmp_path)
-    storage.close(state)
+    reopened(tmp_path)
     found = modes(tmp_path)
     assert tmp_path.stat().st_mode & 0o777 == 0o755
     assert (found["journal"], found["ledgers"], found["checkpoint.sqlite"]) == (0o700, 0o700, 0o600)

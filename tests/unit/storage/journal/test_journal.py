@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_pulsar.ledger.state.appending import EntriesAppended
 from spark_pulsar.ledger.state.apply import apply
 from spark_pulsar.ledger.state.durable_state import CounterSet
 from spark_pulsar.ledger.state.topics import TopicCreated
-from spark_pulsar.storage.disk.directory_lock import lock_for_writing
 from spark_pulsar.storage.disk.disk import Buffer, Disk
 from spark_pulsar.storage.disk.layout import Layout
 from spark_pulsar.storage.disk.threads import Threads
@@ -23,8 +21,8 @@ from spark_pulsar.storage.journal.journal import GROUP_TARGET_BYTES
 from spark_pulsar.storage.journal.segment_upkeep import KEEP_SPARES_S, SegmentUpkeep, Space
 from spark_pulsar.storage.journal.segments import MAX_SPARES, MIN_SPARES, Segment, SegmentFiles
 from tests.contract.storages import FileWorld
-from tests.entry_runs import run_of
 from tests.eventually import eventually
+from tests.unit.storage.conftest import append
 
 
 class HeldDisk(Disk):
@@ -92,13 +90,9 @@ def test_a_group_stops_growing_at_its_target(tmp_path: Path) -> None:
     finish()
 
 
-def test_a_submit_larger_than_a_segment_gets_one_of_its_own(tmp_path: Path) -> None:
-    world = FileWorld(tmp_path)
-    world.apply_and_submit(TopicCreated(1, "persistent://public/default/t", 1, {}))
-    world.apply_and_submit(*world.state.records_to_open_ledger(1, 2))
+def test_a_submit_larger_than_a_segment_gets_one_of_its_own(world: FileWorld) -> None:
     large = bytes(range(256)) * 2000
-    world.apply_and_submit(EntriesAppended(run_of(1, 0, [large])))
-    world.apply_and_submit(EntriesAppended(run_of(1, 1, [b"small"])))
+    append(world, [large], [b"small"])
     sizes = [path.stat().st_size for path in sorted((world.data_dir / "journal").glob("0*"))]
     assert max(sizes) > len(large)
     world.kill()
@@ -107,7 +101,6 @@ def test_a_submit_larger_than_a_segment_gets_one_of_its_own(tmp_path: Path) -> N
     world.checkpoint()
     eventually(lambda: max(path.stat().st_size for path in (world.data_dir / "journal").iterdir()) < len(large))
     assert world.read_all(1) == {0: large, 1: b"small"}
-    world.dispose()
 
 
 def test_too_much_at_once_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,24 +112,17 @@ def test_too_much_at_once_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
     storage.close()
 
 
-def test_spare_segments_are_few(tmp_path: Path) -> None:
-    world = FileWorld(tmp_path)
-    world.apply_and_submit(TopicCreated(1, "persistent://public/default/t", 1, {}))
-    world.apply_and_submit(*world.state.records_to_open_ledger(1, 2))
-    for number in range(60):
-        world.apply_and_submit(EntriesAppended(run_of(1, number, [b"x" * 9000])))
+def test_spare_segments_are_few(world: FileWorld) -> None:
+    append(world, *[[b"x" * 9000]] * 60)
     assert len(list((world.data_dir / "journal").iterdir())) > 8
     world.checkpoint()
     eventually(lambda: len(list((world.data_dir / "journal").iterdir())) <= MIN_SPARES + 2)
     assert len(world.read_all(1)) == 60
-    world.dispose()
 
 
 @pytest.mark.parametrize("fill", [True, False])
-def test_a_new_spare_has_zeros_or_is_left_bare(tmp_path: Path, fill: bool) -> None:
-    layout = Layout(tmp_path)
-    lock_for_writing(layout).close()
-    files = SegmentFiles(Disk(), layout, 65_536, synced=True)
+def test_a_new_spare_has_zeros_or_is_left_bare(segments: SegmentFiles, fill: bool) -> None:
+    files = segments
     assert files.prepare_spare(fill=fill)
     assert not files.prepare_spare(fill=fill)
     segment = files.begin(1, 100)
@@ -148,13 +134,9 @@ def test_a_new_spare_has_zeros_or_is_left_bare(tmp_path: Path, fill: bool) -> No
     assert segment.path.read_bytes()[SEGMENT_HEADER_BYTES:] == bytes(65_536 - SEGMENT_HEADER_BYTES)
     files.recycle(segment)
     assert files.begin(2, 100).filled_to == 65_536
-    files.close()
 
 
-def test_a_segment_that_is_recycled_while_it_is_filled_gets_no_zeros_any_more(tmp_path: Path) -> None:
-    layout = Layout(tmp_path)
-    lock_for_writing(layout).close()
-
+def test_a_segment_that_is_recycled_while_it_is_filled_gets_no_zeros_any_more(tmp_path: Path, layout: Layout) -> None:
     class Slow(Disk):
         """Between opening a file to fill it and filling it, the segment is settled, recycled and written anew."""
 
@@ -179,10 +161,8 @@ def test_a_segment_that_is_recycled_while_it_is_filled_gets_no_zeros_any_more(tm
     files.close()
 
 
-def test_spare_segments_of_a_burst_are_given_back(tmp_path: Path) -> None:
-    layout = Layout(tmp_path)
-    lock_for_writing(layout).close()
-    files = SegmentFiles(Disk(), layout, 65_536, synced=True)
+def test_spare_segments_of_a_burst_are_given_back(segments: SegmentFiles, layout: Layout) -> None:
+    files = segments
     files.wanted_spares = MAX_SPARES
     for segment in [files.begin(number, 100) for number in range(MAX_SPARES + 5)]:
         files.recycle(segment)
@@ -191,7 +171,6 @@ def test_spare_segments_of_a_burst_are_given_back(tmp_path: Path) -> None:
     files.release()
     assert len(files._spares) == MIN_SPARES
     assert len(list(layout.journal.iterdir())) == MIN_SPARES
-    files.close()
 
 
 class _Clocked(Threads):
@@ -218,11 +197,8 @@ class _Clocked(Threads):
                 self.due.append((at_s, call))
 
 
-def test_spares_outlast_pauses_between_bursts_and_are_given_back_afterwards(tmp_path: Path) -> None:
-    layout = Layout(tmp_path)
-    lock_for_writing(layout).close()
-    files = SegmentFiles(Disk(), layout, 65_536, synced=True)
-    threads = _Clocked()
+def test_spares_outlast_pauses_between_bursts_and_are_given_back_afterwards(segments: SegmentFiles) -> None:
+    files, threads = segments, _Clocked()
     upkeep = SegmentUpkeep(files, Space(None), lambda: False, threads)
     upkeep.note_load(is_burst=False)
     assert files.wanted_spares == MIN_SPARES, "nothing was written yet"
@@ -241,14 +217,10 @@ def test_spares_outlast_pauses_between_bursts_and_are_given_back_afterwards(tmp_
     assert (files.wanted_spares, threads.due) == (MIN_SPARES, [])
     upkeep.background.close()
     assert len(files._spares) == MIN_SPARES
-    files.close()
 
 
-def test_spares_make_room_when_the_disk_is_needed_for_something_else(tmp_path: Path) -> None:
-    layout = Layout(tmp_path)
-    lock_for_writing(layout).close()
-    files = SegmentFiles(Disk(), layout, 65_536, synced=True)
-    threads = _Clocked()
+def test_spares_make_room_when_the_disk_is_needed_for_something_else(segments: SegmentFiles) -> None:
+    files, threads = segments, _Clocked()
     upkeep = SegmentUpkeep(files, Space(None), lambda: False, threads)
     upkeep.note_load(is_burst=True)
     for segment in [files.begin(number, 100) for number in range(8)]:
@@ -258,4 +230,3 @@ def test_spares_make_room_when_the_disk_is_needed_for_something_else(tmp_path: P
     threads.advance(KEEP_SPARES_S)
     upkeep.background.close()
     assert (len(files._spares), threads.due) == (MIN_SPARES, [])
-    files.close()

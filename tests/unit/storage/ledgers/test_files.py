@@ -7,7 +7,6 @@ import pytest
 
 from spark_pulsar.ledger.entries import EntryRun
 from spark_pulsar.ledger.storage import StorageDamaged
-from spark_pulsar.storage.disk.directory_lock import lock_for_writing
 from spark_pulsar.storage.disk.disk import Disk
 from spark_pulsar.storage.disk.layout import Layout
 from spark_pulsar.storage.ledgers.files import (
@@ -22,13 +21,6 @@ from spark_pulsar.storage.ledgers.writing import LedgerWriter, MergedEntries, cu
 from tests.entry_runs import run_of
 
 LEDGER = 5
-
-
-@pytest.fixture
-def layout(tmp_path: Path) -> Layout:
-    made = Layout(tmp_path)
-    lock_for_writing(made).close()
-    return made
 
 
 def write(layout: Layout, extent: Extent | None, *runs: EntryRun, seal: bool = False) -> Extent:

@@ -6,13 +6,12 @@ import os
 import resource
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
-from spark_pulsar.ledger.state.appending import EntriesAppended
 from spark_pulsar.ledger.state.durable_state import CounterSet
 from spark_pulsar.ledger.state.topics import TopicCreated
 from spark_pulsar.ledger.storage import StorageError, StorageLocked
@@ -24,20 +23,18 @@ from spark_pulsar.storage.files import FileStorage
 from spark_pulsar.storage.offline.check import Finding, Severity, check
 from spark_pulsar.storage.offline.repair import repair
 from tests.contract.storages import FileWorld
-from tests.entry_runs import run_of
+from tests.unit.storage.conftest import append, world_with_a_ledger
 
 
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
     """A killed data directory with settled and unsettled entries; ledger 1 is sealed, ledger 2 is not."""
-    world = FileWorld(tmp_path)
-    world.apply_and_submit(TopicCreated(1, "persistent://public/default/t", 1, {}))
-    for ledger_id in (1, 2):
-        world.apply_and_submit(*world.state.records_to_open_ledger(1, 2))
-        for entry_id in range(30):
-            world.apply_and_submit(EntriesAppended(run_of(ledger_id, entry_id, [b"x" * 4000])))
+    world = world_with_a_ledger(tmp_path)
+    append(world, *[[b"x" * 4000]] * 30)
+    world.apply_and_submit(*world.state.records_to_open_ledger(1, 2))
+    append(world, *[[b"x" * 4000]] * 30, ledger_id=2)
     world.checkpoint()
-    world.apply_and_submit(EntriesAppended(run_of(2, 30, [b"x" * 4000])))
+    append(world, [b"x" * 4000], ledger_id=2)
     world.kill()
     world.dispose()
     return Layout(world.data_dir)
@@ -174,29 +171,44 @@ def test_nothing_is_changed(tmp_path: Path, make: object) -> None:
             path.chmod(0o700)
 
 
-def test_no_broker_opens_what_is_repaired(tmp_path: Path) -> None:
-    class Opening(Disk):
-        """A disk on which a broker is started in the middle of the repair."""
+class Interfering(Disk):
+    """A disk on which something else happens in the middle of a repair; texts of its refusals."""
 
-        refused: list[str]
+    def __init__(self, happens: Callable[[], list[str]]) -> None:
+        self.happens = happens
+        self.refused: list[str] = []
 
-        def rename(self, old: Path, new: Path) -> None:
-            with pytest.raises(StorageLocked) as raised:
-                FileStorage.open(layout.root)
-            self.refused.append(str(raised.value))
-            super().rename(old, new)
+    def rename(self, old: Path, new: Path) -> None:
+        self.refused += self.happens()
+        super().rename(old, new)
 
+
+def refusal(opening: Callable[[Path], object], root: Path) -> list[str]:
+    with pytest.raises(StorageLocked) as raised:
+        opening(root)
+    return [str(raised.value)]
+
+
+@pytest.mark.parametrize("what", ["a broker", "check", "check --repair"])
+def test_a_repair_is_alone(tmp_path: Path, what: str) -> None:
     layout = closed(tmp_path)
+    with closing(lock_for_reading(layout)):
+        refusal(repair, layout.root)
     storage, state = FileStorage.open(layout.root)
-    with pytest.raises(StorageLocked):
-        repair(layout.root)
+    refusal(repair, layout.root)
     storage.close(state)
     layout.checkpoint.write_bytes(b"no database" * 1000)
-    disk = Opening()
-    disk.refused = []
+    disk = Interfering(
+        {
+            "a broker": lambda: refusal(FileStorage.open, layout.root),
+            "check": lambda: [finding.text for finding in check(layout.root)],
+            "check --repair": lambda: refusal(repair, layout.root),
+        }[what]
+    )
     repair(layout.root, disk=disk)
     assert disk.refused
-    assert [finding for finding in check(layout.root) if finding.severity is Severity.ERROR] == []
+    assert all(f"process {os.getpid()}" in text for text in disk.refused)
+    assert errors(layout) == []
 
 
 def test_a_log_that_cannot_be_read_is_told(tmp_path: Path) -> None:
@@ -206,8 +218,7 @@ def test_a_log_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     log.symlink_to(tmp_path)  # a directory has a size, and no bytes to copy
     with pytest.raises(StorageError, match="cannot be read"), unchanged(layout, layout.checkpoint):
         raise AssertionError("the log was passed over")
-    found = [finding for finding in check(layout.root) if finding.severity is Severity.ERROR]
-    assert [finding.file for finding in found] == [layout.relative(log)]
+    assert [finding.file for finding in errors(layout)] == [layout.relative(log)]
     os.unlink(log)
 
 
@@ -275,30 +286,3 @@ def test_who_may_not_read_does_not_set_aside(tmp_path: Path, monkeypatch: pytest
         with pytest.raises(CannotRead, match="Permission denied"):
             repair(layout.root)
     assert not (layout.root / "damaged").exists()
-
-
-@pytest.mark.parametrize("looks", [True, False], ids=["check", "check --repair"])
-def test_a_repair_is_alone(tmp_path: Path, looks: bool) -> None:
-    class Looking(Disk):
-        """A disk on which another process checks or repairs the directory in the middle of the repair."""
-
-        refused: list[str]
-
-        def rename(self, old: Path, new: Path) -> None:
-            if looks:
-                self.refused += [finding.text for finding in check(layout.root)]
-            else:
-                with pytest.raises(StorageLocked) as raised:
-                    repair(layout.root)
-                self.refused.append(str(raised.value))
-            super().rename(old, new)
-
-    layout = closed(tmp_path)
-    layout.checkpoint.write_bytes(b"no database" * 1000)
-    disk = Looking()
-    disk.refused = []
-    repair(layout.root, disk=disk)
-    assert disk.refused
-    assert all(f"process {os.getpid()}" in text for text in disk.refused)
-    with closing(lock_for_reading(layout)), pytest.raises(StorageLocked):
-        repair(layout.root)

@@ -18,17 +18,8 @@ from spark_pulsar.ledger.storage import StorageDamaged
 from spark_pulsar.storage.offline.check import Severity, check
 from tests.contract.histories import picture
 from tests.contract.storages import SMALL_SEGMENT_BYTES, FileWorld
-from tests.entry_runs import run_of
 from tests.eventually import eventually
-
-
-@pytest.fixture
-def world(tmp_path: Path):  # type: ignore[no-untyped-def]
-    made = FileWorld(tmp_path)
-    made.apply_and_submit(TopicCreated(1, "persistent://public/default/t", 1, {}))
-    made.apply_and_submit(*made.state.records_to_open_ledger(1, 2))
-    yield made
-    made.dispose()
+from tests.unit.storage.conftest import append as append_entries
 
 
 def entry(entry_id: int) -> bytes:
@@ -36,11 +27,10 @@ def entry(entry_id: int) -> bytes:
 
 
 def append(world: FileWorld, count: int) -> None:
-    ledger = world.state.topics[1].ledger
-    assert ledger.open_ledger is not None
-    for _ in range(count):
-        entry_id = ledger.open_ledger.entries
-        world.apply_and_submit(EntriesAppended(run_of(ledger.open_ledger.ledger_id, entry_id, [entry(entry_id)])))
+    """Appends so many entries to the open ledger."""
+    ledger = world.state.topics[1].ledger.open_ledger
+    assert ledger is not None
+    append_entries(world, *([entry(ledger.entries + number)] for number in range(count)), ledger_id=ledger.ledger_id)
 
 
 def ledger_files(world: FileWorld) -> list[str]:
