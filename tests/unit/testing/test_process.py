@@ -49,58 +49,31 @@ def test_ready_when_the_block_begins_and_gone_after_it() -> None:
     assert not accepts(broker.service_url)
 
 
-def test_two_at_once_have_ports_of_their_own() -> None:
-    with spark_pulsar.broker_process() as one, spark_pulsar.broker_process() as two:
-        urls = {one.service_url, one.admin_url, two.service_url, two.admin_url}
-        assert len(urls) == 4
-
-
-def test_a_given_directory_is_kept(tmp_path: Path) -> None:
+def test_ends_and_starts(tmp_path: Path) -> None:
     with spark_pulsar.broker_process(tmp_path / "data") as broker:
-        assert broker.data_dir == tmp_path / "data"
-    assert list((tmp_path / "data").iterdir())
-
-
-def test_restart_after_kill_keeps_ports_and_directory() -> None:
-    with spark_pulsar.broker_process() as broker:
         before = (broker.service_url, broker.admin_url, broker.data_dir)
+        assert broker.data_dir == tmp_path / "data"
         first = broker.pid
+        with pytest.raises(RuntimeError, match="running"):
+            broker.start()
+        broker.restart()  # of a living one, which ends in order
+        assert broker.pid != first
+        second = broker.pid
         broker.kill()
-        assert not is_alive(first)
+        assert not is_alive(second)
         assert not accepts(broker.service_url)
-        broker.restart()
+        broker.restart()  # of a killed one
         assert (broker.service_url, broker.admin_url, broker.data_dir) == before
-        assert broker.pid != first
         assert accepts(broker.service_url)
-
-
-def test_restart_of_a_living_broker_ends_it_in_order() -> None:
-    with spark_pulsar.broker_process() as broker:
-        first = broker.pid
-        broker.restart()
-        assert broker.pid != first
+        os.kill(broker.pid, signal.SIGKILL)
+        eventually(lambda: not broker.is_running)
+        broker.start()  # of one that died by itself
         assert accepts(broker.service_url)
-
-
-def test_stop_is_a_clean_end() -> None:
-    with spark_pulsar.broker_process() as broker:
         assert broker.stop() == 0
         assert broker.stop() == 0
         with pytest.raises(RuntimeError, match="not running"):
             _ = broker.pid
-
-
-def test_start_of_a_running_broker_is_refused() -> None:
-    with spark_pulsar.broker_process() as broker, pytest.raises(RuntimeError, match="running"):
-        broker.start()
-
-
-def test_one_that_died_by_itself_can_be_started() -> None:
-    with spark_pulsar.broker_process() as broker:
-        os.kill(broker.pid, signal.SIGKILL)
-        eventually(lambda: not broker.is_running)
-        broker.start()
-        assert accepts(broker.service_url)
+    assert list((tmp_path / "data").iterdir()), "a given directory is kept"
 
 
 def test_the_log_tells_why_it_did_not_start(tmp_path: Path) -> None:
@@ -120,10 +93,7 @@ def test_the_log_tells_why_it_did_not_start(tmp_path: Path) -> None:
         ({"functionWorkerEnabled": True}, "did you mean functionsWorkerEnabled?"),
         ({"qqqqq": 1}, "unknown key 'qqqqq'; docs/broker-configuration.md lists the keys"),
         ({"maxMessageSize": "x"}, "maxMessageSize=x: want a whole number from 1 to"),
-        (
-            {"authenticationProviders": ["token"]},
-            "Providers: want text, a number, True or False, got list",
-        ),
+        ({"authenticationProviders": ["token"]}, "Providers: want text, a number, True or False, got list"),
         ({"clusterName": "a\nauthenticationEnabled=false"}, "want one line"),
         ({"tokenSecretKey": "a\nb"}, "tokenSecretKey='*****': want one line"),
         ({"authorizationEnabled": True}, "want authenticationEnabled=true too"),
@@ -136,20 +106,16 @@ def test_a_mistake_in_conf_is_told_before_a_process_starts(conf: dict[str, objec
     assert set(Path(tempfile.gettempdir()).glob("spark-pulsar-*")) <= before
 
 
-def test_a_port_that_is_taken_is_named() -> None:
+def test_two_at_once_share_neither_ports_nor_a_directory() -> None:
     with spark_pulsar.broker_process() as one:
+        with spark_pulsar.broker_process() as two:
+            assert len({one.service_url, one.admin_url, two.service_url, two.admin_url}) == 4
         port = urlsplit(one.service_url).port or 0
-        said = f"cannot start: cannot listen at 127.0.0.1, port {port}: Address already in use"
-        with pytest.raises(BrokerDidNotStart, match=said), spark_pulsar.broker_process(port=port):
+        taken = f"cannot start: cannot listen at 127.0.0.1, port {port}: Address already in use"
+        with pytest.raises(BrokerDidNotStart, match=taken), spark_pulsar.broker_process(port=port):
             pytest.fail("not reached")
-
-
-def test_a_directory_in_use_is_refused() -> None:
-    with spark_pulsar.broker_process() as one:
-        with (
-            pytest.raises(BrokerDidNotStart, match="uses this data directory"),
-            spark_pulsar.broker_process(one.data_dir),
-        ):
+        used = "uses this data directory"
+        with pytest.raises(BrokerDidNotStart, match=used), spark_pulsar.broker_process(one.data_dir):
             pytest.fail("not reached")
         assert accepts(one.service_url)
 

@@ -86,21 +86,6 @@ def test_what_is_refused(method: str, path: str, body: bytes, status: int, reaso
     assert (answered, reason in answer["reason"]) == (status, True), answer
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["/subscription/s/expireMessages/1", "/subscription/s/position/1", "/lastMessageId", "/messageid/1"],
-)
-def test_non_persistent_topics_have_no_such_thing(path: str) -> None:
-    # covers NP-9
-    method = "POST" if "expire" in path else "GET"
-    topic = BASE.replace("persistent", "non-persistent") + "/t"
-    status, _, answer = call(World(), method, topic + path)
-    assert (status, "on a non-persistent topic is not allowed" in answer["reason"]) == (405, True)
-    status, _, answer = call(World(), "PUT", f"{topic}/subscription/s")
-    reason = "Create subscription on non-persistent topic can only be done through client"
-    assert (status, answer["reason"]) == (400, reason)
-
-
 def test_topics_that_may_not_come_into_being() -> None:
     # covers TN-7
     status, _, answer = call(World(allow_auto_topic_creation=False), "PUT", f"{SUB}/s")

@@ -1,6 +1,8 @@
 """Ports of a broker: closed to other machines unless they are opened, and a loud line where they are."""
 
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -10,52 +12,52 @@ from spark_pulsar.server.connections.listening import Listening
 FREE: dict[str, object] = {"brokerServicePort": 0, "webServicePort": 0}
 
 
+@contextmanager
+def listening_by(conf: dict[str, object]) -> Iterator[Listening]:
+    """The ports of a configuration."""
+    made = Listening(load_config(None, conf))
+    yield made
+    made.close()
+
+
 def addresses(listening: Listening) -> set[str]:
     return {each.getsockname()[0] for each in (*listening.binary, *listening.http)}
 
 
 def test_only_this_machine_reaches_a_broker_that_is_not_told_otherwise(caplog: pytest.LogCaptureFixture) -> None:
     # covers SEC-40, SEC-48
-    listening = Listening(load_config(None, FREE))
-    assert {"127.0.0.1"} <= addresses(listening) <= {"127.0.0.1", "::1"}
-    if socket.has_ipv6:
-        assert len(listening.binary) == len(listening.http)
-    listening.warn()
-    assert not caplog.records
-    assert listening.ready_line() == (
-        f"ready pulsar://127.0.0.1:{listening.ports.binary} http://127.0.0.1:{listening.ports.http}"
-    )
-    listening.close()
+    with listening_by(FREE) as listening:
+        assert {"127.0.0.1"} <= addresses(listening) <= {"127.0.0.1", "::1"}
+        if socket.has_ipv6:
+            assert len(listening.binary) == len(listening.http)
+        listening.warn()
+        assert not caplog.records
+        ports = listening.ports
+        assert listening.ready_line() == f"ready pulsar://127.0.0.1:{ports.binary} http://127.0.0.1:{ports.http}"
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "::"])
 def test_a_broker_that_others_reach_says_what_they_can_do(address: str, caplog: pytest.LogCaptureFixture) -> None:
     # covers SEC-40
-    listening = Listening(load_config(None, {**FREE, "bindAddress": address}))
-    listening.warn()
-    (line,) = caplog.messages
-    assert f"LISTENING ON {address} WITHOUT AUTHENTICATION" in line
-    for part in (str(listening.ports.binary), str(listening.ports.http), "delete every topic", "bindAddress=127.0.0.1"):
-        assert part in line
-    listening.close()
-    caplog.clear()
-    secured = {"authenticationEnabled": True, "authenticationProviders": "token"}
-    listening = Listening(load_config(None, {**FREE, **secured, "bindAddress": address}))
-    listening.warn()
-    assert not caplog.records
-    listening.close()
+    conf = {**FREE, "bindAddress": address}
+    with listening_by(conf | {"authenticationEnabled": True, "authenticationProviders": "token"}) as secured:
+        secured.warn()
+        assert not caplog.records
+    with listening_by(conf) as listening:
+        listening.warn()
+        (line,) = caplog.messages
+        assert f"LISTENING ON {address} WITHOUT AUTHENTICATION" in line
+        ports = (str(listening.ports.binary), str(listening.ports.http))
+        assert all(part in line for part in (*ports, "delete every topic", "bindAddress=127.0.0.1"))
 
 
 def test_ports_over_tls_stand_behind_the_others() -> None:
     # covers SEC-42
-    listening = Listening(load_config(None, {**FREE, "brokerServicePortTls": 0, "webServicePortTls": 0}))
-    schemes = [word.partition("://")[0] for word in listening.ready_line().split()]
-    assert schemes == ["ready", "pulsar", "http", "pulsar+ssl", "https"]
-    listening.close()
-    over_tls = {"brokerServicePort": "", "webServicePort": "", "brokerServicePortTls": 0, "webServicePortTls": 0}
-    listening = Listening(load_config(None, over_tls))
-    assert [word.partition("://")[0] for word in listening.ready_line().split()] == ["ready", "pulsar+ssl", "https"]
-    listening.close()
+    over_tls: dict[str, object] = {"brokerServicePortTls": 0, "webServicePortTls": 0}
+    for conf, schemes in ((FREE, ["pulsar", "http"]), ({"brokerServicePort": "", "webServicePort": ""}, [])):
+        with listening_by({**conf, **over_tls}) as listening:
+            shown = [word.partition("://")[0] for word in listening.ready_line().split()]
+            assert shown == ["ready", *schemes, "pulsar+ssl", "https"]
 
 
 @pytest.mark.parametrize("name", ["brokerServicePort", "webServicePort"])

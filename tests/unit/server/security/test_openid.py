@@ -174,8 +174,7 @@ def test_issuers_that_are_not_allowed_are_never_asked(issuer: Issuer) -> None:
 class Time:
     """A clock that the test moves."""
 
-    def __init__(self) -> None:
-        self.now_s = 1000.0
+    now_s = 1000.0
 
     def __call__(self) -> float:
         return self.now_s
@@ -266,10 +265,7 @@ def test_a_slow_issuer_holds_one_thread(monkeypatch: pytest.MonkeyPatch) -> None
         (lambda one: one.documents.pop("/keys"), "status 404"),
         (lambda one: publish(one, named="https://other.test"), "of another issuer"),
         (lambda one: one.documents.update({WELL_KNOWN_PATH: []}), "lacks issuer"),
-        (
-            lambda one: one.documents.update({WELL_KNOWN_PATH: {"issuer": one.url, "jwks_uri": "file:///x"}}),
-            "no jwks_uri",
-        ),
+        (lambda one: one.documents[WELL_KNOWN_PATH].update({"jwks_uri": "file:///x"}), "no jwks_uri"),
         (lambda one: one.documents.update({"/keys": "none"}), "want a JWKS"),
         (lambda one: one.documents.update({"/keys": {"keys": ["x" * 2_000_000]}}), "more than"),
     ],
@@ -341,37 +337,19 @@ def test_keys_may_come_from_a_file_that_is_read_again(tmp_path: Path) -> None:
     assert role(provider, token(url, OTHER_RSA, key_id="new")) == "alice"
 
 
+OF_A: dict[str, object] = {"openIDAllowedTokenIssuers": "https://a.test", "openIDAllowedAudiences": "a"}
+
+
 @pytest.mark.parametrize(
     ("settings", "match"),
     [
         ({"openIDAllowedAudiences": "a"}, "openIDAllowedTokenIssuers is not set"),
         ({"openIDAllowedTokenIssuers": "https://a.test"}, "openIDAllowedAudiences is not set"),
-        ({"openIDAllowedTokenIssuers": "http://a.test", "openIDAllowedAudiences": "a"}, "want issuers with https"),
+        (OF_A | {"openIDAllowedTokenIssuers": "http://a.test"}, "want issuers with https"),
         ({"openIDFallbackDiscoveryMode": "KUBERNETES_DISCOVER_PUBLIC_KEYS"}, "want DISABLED"),
-        (
-            {
-                "openIDAllowedTokenIssuers": "https://a.test",
-                "openIDAllowedAudiences": "a",
-                "openIDIssuerKeyFiles": "https://b.test=/x",
-            },
-            "want ISSUER=FILE",
-        ),
-        (
-            {
-                "openIDAllowedTokenIssuers": "https://a.test",
-                "openIDAllowedAudiences": "a",
-                "openIDIssuerKeyFiles": "https://a.test=/no/such/file",
-            },
-            "cannot read /no/such/file",
-        ),
-        (
-            {
-                "openIDAllowedTokenIssuers": "https://a.test",
-                "openIDAllowedAudiences": "a",
-                "openIDTokenIssuerTrustCertsFilePath": "/no/such/file",
-            },
-            "openIDTokenIssuerTrustCertsFilePath=/no/such/file",
-        ),
+        (OF_A | {"openIDIssuerKeyFiles": "https://b.test=/x"}, "want ISSUER=FILE"),
+        (OF_A | {"openIDIssuerKeyFiles": "https://a.test=/no/such/file"}, "cannot read /no/such/file"),
+        (OF_A | {"openIDTokenIssuerTrustCertsFilePath": "/no/file"}, "openIDTokenIssuerTrustCertsFilePath=/no/file"),
     ],
 )
 def test_what_cannot_be_used_is_told_at_the_start(settings: dict[str, object], match: str) -> None:

@@ -29,13 +29,7 @@ from tests.raw import RawConnection
 
 KEY = b"marked-key-" + os.urandom(24).hex().encode()
 PASSWORD = "marked-password-5b1d"
-FIXED = {
-    "{tenant}": "public",
-    "{namespace}": "default",
-    "{domain}": "persistent",
-    "{topic}": "t",
-    "{cluster}": "standalone",
-}
+FIXED = {"tenant": "public", "namespace": "default", "domain": "persistent", "topic": "t", "cluster": "standalone"}
 
 
 @dataclass(frozen=True)
@@ -103,14 +97,8 @@ def credentials(said: Said) -> list[dict[str, str]]:
     wrong = base64.b64encode(f"nobody:{PASSWORD}".encode()).decode()
     said.secrets.update({"basic": basic.encode(), "wrong basic": wrong.encode()})
     forged = said.secrets["forged"].decode()
-    lines = [
-        f"Bearer {said.token}",
-        f"Basic {basic}",
-        f"Bearer {forged}",
-        f"Basic {wrong}",
-        said.token,
-        f"Basic {said.token}",
-    ]
+    lines = [f"Bearer {said.token}", f"Basic {basic}", f"Bearer {forged}", f"Basic {wrong}"]
+    lines += [said.token, f"Basic {said.token}"]
     return [{"Authorization": line} for line in lines] + [
         {"X-Pulsar-Auth-Method-Name": said.token, "Authorization": f"Bearer {said.token}"},
         {"X-Original-Principal": "admin", "Authorization": f"Bearer {forged}"},
@@ -124,7 +112,7 @@ def test_answers_of_the_admin_api(said: Said) -> None:
     statuses = set()
     for path, methods in ROUTES:
         for name, value in FIXED.items():
-            path = path.replace(name, value)
+            path = path.replace(f"{{{name}}}", value)
         statuses.update(said.ask(method, f"/{path}", good) for method in methods if method == "GET")
     for path in ("configuration", "configuration/runtime", "configuration/values", "internal-configuration"):
         statuses.add(said.ask("GET", f"/admin/v2/brokers/{path}", good))

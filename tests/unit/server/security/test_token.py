@@ -85,7 +85,9 @@ def test_algorithms_are_those_of_the_key() -> None:
     signed = {
         **{name: _token({"sub": "u"}, SECRET, name) for name in ("HS256", "HS384", "HS512")},
         **{
-            name: _token({"sub": "u"}, RSA_KEY, name) for name in ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
+            f"{kind}{bits}": _token({"sub": "u"}, RSA_KEY, f"{kind}{bits}")
+            for kind in ("RS", "PS")
+            for bits in (256, 384, 512)
         },
         "ES256": _token({"sub": "u"}, EC_KEY, "ES256"),
         "none": _token({"sub": "u"}, None, "none"),
@@ -148,11 +150,6 @@ def test_key_that_cannot_be_used_is_named_and_not_shown(settings: Mapping[str, s
         _provider(**settings)
     assert str(caught.value).startswith(said)
     assert "s3cret" not in str(caught.value).replace("/s3cret/nowhere", "")
-
-
-def test_configuration_shows_no_key() -> None:
-    # covers AU-12
-    assert "s3cret" not in repr(load_config(None, {"tokenSecretKey": "s3cret", "basicAuthConf": "s3cret"}))
 
 
 # Claims
