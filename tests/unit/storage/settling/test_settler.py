@@ -12,13 +12,11 @@ from spark_pulsar.ledger.entries import EntryColumns
 from spark_pulsar.ledger.state.appending import EntriesAppended
 from spark_pulsar.ledger.state.cursors.records import CursorCreated, CursorMarkDeleted
 from spark_pulsar.ledger.state.damage import TopicDamaged
-from spark_pulsar.ledger.state.ledgers import LedgersTrimmed
 from spark_pulsar.ledger.state.topics import TopicCreated
 from spark_pulsar.ledger.storage import StorageDamaged
 from spark_pulsar.storage.offline.check import Severity, check
 from tests.contract.histories import picture
 from tests.contract.storages import SMALL_SEGMENT_BYTES, FileWorld
-from tests.eventually import eventually
 from tests.unit.storage.conftest import append as append_entries
 
 
@@ -51,18 +49,6 @@ def test_a_ledger_that_all_subscriptions_have_left_is_not_written_again(world: F
     assert world.read_all(2) == {0: entry(0)}
 
 
-def test_acknowledged_entries_of_the_open_ledger_stay(world: FileWorld) -> None:
-    # covers TRIM-2, TRIM-4
-    world.apply_and_submit(CursorCreated(1, 1, "sub", -1, -1, 9, {}))
-    append(world, 50)
-    world.apply_and_submit(CursorMarkDeleted(1, 1, 49))
-    world.checkpoint()
-    assert ledger_files(world) == ["000000000001.ledger"]
-    world.kill()
-    world.open()
-    assert world.read_all(1) == {entry_id: entry(entry_id) for entry_id in range(50)}
-
-
 def test_needed_entries_move_to_the_ledgers_file(world: FileWorld) -> None:
     append(world, 50)
     world.checkpoint()
@@ -91,19 +77,6 @@ def test_a_sealed_ledger_ends_in_its_table(world: FileWorld) -> None:
     world.open()
     assert len(world.read_all(1)) == 10
     assert len(world.read_all(2)) == 40
-
-
-def test_trimming_gives_the_space_back(world: FileWorld) -> None:
-    # covers TRIM-1, TRIM-2
-    append(world, 40)
-    world.apply_and_submit(*world.state.records_to_open_ledger(1, 3))
-    append(world, 40)
-    world.checkpoint()
-    assert len(ledger_files(world)) == 2
-    world.apply_and_submit(LedgersTrimmed(1, (1,)))
-    assert world.files.needs_checkpoint()
-    world.checkpoint()
-    eventually(lambda: ledger_files(world) == ["000000000002.ledger"])
 
 
 def test_reading_goes_on_while_settling(world: FileWorld) -> None:

@@ -31,76 +31,9 @@ def column(name: str, *items: tuple[SingleMessageMetadata, bytes]) -> list[objec
     return values
 
 
-def test_keys_null_empty_text_and_base64() -> None:
-    meta = SingleMessageMetadata
-    assert column(
-        "key",
-        (meta(), b""),
-        (meta(partition_key=""), b""),
-        (meta(partition_key="é"), b""),
-        (meta(partition_key="/wA=", partition_key_b64_encoded=True), b""),
-        (meta(partition_key="/wA", partition_key_b64_encoded=True), b""),
-        (meta(partition_key="", partition_key_b64_encoded=True), b""),
-        (meta(partition_key="/wA=", partition_key_b64_encoded=True, null_partition_key=True), b""),
-    ) == [None, b"", "é".encode(), b"\xff\0", b"\xff\0", b"", None]
-
-
-def test_null_and_empty_values() -> None:
-    meta = SingleMessageMetadata
-    assert column("value", (meta(), b""), (meta(null_value=True), b""), (meta(null_value=True), b"x")) == [
-        b"",
-        None,
-        None,
-    ]
-    single = EntrySlice(entry(b"", null_value=True), 1, 0)
-    assert decode_entries([single], ["value"]).column("value").to_pylist() == [None]
-    # What the Python client sends for send(None) in a batch.
-    data = entry(bytes.fromhex("00000006" + "180040024801"), num_messages_in_batch=1)
-    assert decode_entries([EntrySlice(data, 1, 0)], ["value", "sequence_id"]).to_pylist() == [
-        {"value": None, "sequence_id": 2}
-    ]
-
-
-def test_event_time_zero_is_null_and_sequence_ids_fall_back_to_the_entry() -> None:
-    meta = SingleMessageMetadata
-    assert column("event_time", (meta(), b""), (meta(event_time=0), b""), (meta(event_time=5), b"")) == [None, None, 5]
-    assert column("sequence_id", (meta(), b""), (meta(sequence_id=9), b"")) == [0, 9]
-
-
 def test_values_above_64_kilobytes() -> None:
     values = [np.random.default_rng(i).bytes(70_000 + i) for i in range(5)]
     assert column("value", *((SingleMessageMetadata(), value) for value in values)) == values
-
-
-def test_properties_of_single_and_batched_messages() -> None:
-    item = SingleMessageMetadata()
-    for key, value in (("a", "1"), ("b", ""), ("a", "2"), ("", "é")):
-        item.properties.add(key=key, value=value)
-    # Of equal keys the last one counts, as in the maps of the official clients.
-    assert column("properties", (item, b"x"), (SingleMessageMetadata(), b"y")) == [
-        [("b", ""), ("a", "2"), ("", "é")],
-        [],
-    ]
-
-
-def test_many_properties_with_repeated_keys() -> None:
-    many, few = SingleMessageMetadata(), SingleMessageMetadata()
-    for i in range(300):
-        many.properties.add(key=f"k{i % 100}", value=str(i))
-    few.properties.add(key="a", value="b")
-    first, second, third = column("properties", (few, b""), (many, b""), (few, b""))
-    assert first == third == [("a", "b")]
-    assert second == [(f"k{i % 100}", str(i)) for i in range(200, 300)]
-
-
-def test_text_that_is_not_utf_8_is_replaced_as_java_shows_it() -> None:
-    pair = b"\x0a\x02k\xff" + b"\x12\x03v\xed\xa0"
-    data = entry() + b"value"
-    head = data[4 : 4 + int.from_bytes(data[:4], "big")] + b"\x22" + bytes([len(pair)]) + pair
-    slices = [EntrySlice(struct.pack(">I", len(head)) + head + b"value", 1, 0)]
-    batch = decode_entries(slices, ["properties", "value"])
-    batch.validate(full=True)
-    assert batch.column("properties").to_pylist() == [[("k�", "v��")]]
 
 
 def test_message_ids_are_those_of_the_official_client() -> None:

@@ -10,7 +10,7 @@ import pytest
 from spark_pulsar.wire.columns.encode import EncodedBatches, encode_batches, message_columns
 from spark_pulsar.wire.columns.entries import EntrySlice
 from spark_pulsar.wire.columns.flat import event_times_ms
-from spark_pulsar.wire.columns.key_hashes import RowGroups, group_rows, text_keys
+from spark_pulsar.wire.columns.key_hashes import RowGroups, text_keys
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests.unit.wire.columns.decode import decode_entries
 
@@ -64,22 +64,6 @@ def test_other_columns_of_bytes() -> None:
 def test_no_rows_give_no_batches() -> None:
     for column in (pa.array([], pa.binary()), pa.chunked_array([], pa.string()), pa.array(["a"]).slice(1)):
         assert list(encode_batches(message_columns(column))) == []
-
-
-def test_every_column_at_once() -> None:
-    value = pa.array(["v0", "v1", None])
-    columns = message_columns(
-        value,
-        keys=text_keys(pa.array([b"\xff", None, b""])),
-        properties=pa.array([[("a", "1"), ("b", "")], None, []], PROPERTIES),
-        event_times=pa.array([None, 5, -1000]),
-    )
-    names = ("value", "key", "properties", "event_time", "sequence_id")
-    assert decoded(encode_batches(columns, first_sequence_ids=[300]), *names) == [
-        [b"v0", b"\xff", [("a", "1"), ("b", "")], None, 300],
-        [b"v1", None, [], 5, 301],
-        [None, b"", [], -1000, 302],
-    ]
 
 
 def test_sliced_maps() -> None:
@@ -156,27 +140,6 @@ def test_limits_cut_batches_in_order() -> None:
     for limits in ({"max_messages": 0}, {"max_bytes": 0}):
         with pytest.raises(ValueError, match="limits"):
             encode_batches(columns, **limits)
-
-
-def test_groups_become_batches_of_their_own_in_row_order() -> None:
-    value = pa.array([f"v{i}" for i in range(7)])
-    groups = group_rows([1, 0, 1, 1, 3, 0, 1], 4)
-    batches = encode_batches(message_columns(value), groups=groups, first_sequence_ids=[10, 20, 30, 40], max_messages=3)
-    assert [(b.group, b.rows.tolist(), b.first_sequence_id, b.last_sequence_id) for b in batches] == [
-        (0, [1, 5], 10, 11),
-        (1, [0, 2, 3], 20, 22),
-        (1, [6], 23, 23),
-        (3, [4], 40, 40),
-    ]
-    assert decoded(batches, "value", "ledger_id", "sequence_id") == [
-        [b"v1", 0, 10],
-        [b"v5", 0, 11],
-        [b"v0", 1, 20],
-        [b"v2", 1, 21],
-        [b"v3", 1, 22],
-        [b"v6", 1, 23],
-        [b"v4", 3, 40],
-    ]
 
 
 def test_rows_may_be_left_out_or_repeated() -> None:

@@ -60,19 +60,6 @@ def test_real_entries_are_told_apart_and_counted() -> None:
     assert MessageMetadata.FromString(bytes(table.metadata(1))).partition_key == "k"
 
 
-def test_a_batch_of_one_is_a_batch_and_a_batch_of_none_is_empty() -> None:
-    one = entry(b"\0\0\0\x02\x18\x02hi", num_messages_in_batch=1)
-    none = entry(num_messages_in_batch=0)
-    batch = decode_entries([EntrySlice(one, 1, 0), EntrySlice(none, 1, 1)], ["value", "batch_index"])
-    assert batch.to_pylist() == [{"value": b"hi", "batch_index": 0}]
-
-
-def test_markers_hold_no_messages_even_when_encrypted() -> None:
-    marker = entry(b"anything", marker_type=3)
-    assert inspect_entries([EntrySlice(marker, 1, 0)]).message_counts.tolist() == [0]
-    assert values(EntrySlice(marker, 1, 0), EntrySlice(HELLO, 1, 1)) == [b"hello"]
-
-
 def test_entries_over_one_buffer_are_not_copied() -> None:
     buffer = np.frombuffer(HELLO + BATCH, np.uint8)
     entries = Entries.over(buffer, [0, len(HELLO)], [len(HELLO), len(buffer)], [1, 1], [0, 1], partition=4)
@@ -87,19 +74,6 @@ def test_entries_over_one_buffer_are_not_copied() -> None:
 def test_any_buffer_will_do(kind: type) -> None:
     assert values(EntrySlice(kind(HELLO), 1, 0)) == [b"hello"]
     assert decode_entries(Entries.over(kind(HELLO), [0], [len(HELLO)], [1], [0]), ["value"]).num_rows == 1
-
-
-def test_no_entries_at_all() -> None:
-    assert decode_entries([]).num_rows == 0
-
-
-def test_bounds_select_batch_indexes_and_a_single_message_is_index_zero() -> None:
-    assert values(EntrySlice(BATCH, 1, 0, first_index=1)) == [b"m1", b"m2"]
-    assert values(EntrySlice(BATCH, 1, 0, stop_index=1)) == [b"m0"]
-    assert values(EntrySlice(BATCH, 1, 0, first_index=3)) == []
-    assert values(EntrySlice(HELLO, 1, 0, first_index=1)) == []
-    assert values(EntrySlice(HELLO, 1, 0, stop_index=0)) == []
-    assert values(EntrySlice(HELLO, 1, 0, stop_index=1)) == [b"hello"]
 
 
 def test_ack_bits_say_what_is_to_be_delivered() -> None:

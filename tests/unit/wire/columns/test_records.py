@@ -70,12 +70,6 @@ def test_columns_come_in_the_order_asked_for() -> None:
         assert (batch.schema.names, batch.num_rows) == ([name], 3)
 
 
-def test_null_values_are_null() -> None:
-    slices = [EntrySlice(entry(null_value=True), 1, 0), EntrySlice(HELLO, 1, 1)]
-    (nullable,) = record_batches(slices, TOPIC, ["value"])
-    assert nullable.column("value").to_pylist() == [None, b"hello"]
-
-
 def test_small_entries_are_put_together_and_large_ones_cut() -> None:
     slices = [EntrySlice(BATCH, 1, i) for i in range(10)]
     assert [batch.num_rows for batch in record_batches(slices, TOPIC)] == [30]
@@ -97,13 +91,6 @@ def test_batches_of_one_decoder_share_the_topic_and_are_whole_by_themselves() ->
     with pa.ipc.new_stream(sink, decoder.schema) as stream:
         stream.write_batch(batches[0])
     assert len(sink.getvalue()) < 1_000, "of the shared topics only those of the batch are sent"
-
-
-def test_no_batch_is_empty() -> None:
-    marker = EntrySlice(entry(marker_type=1), 1, 0)
-    unwanted = EntrySlice(BATCH, 1, 1, first_index=3)
-    assert list(record_batches([marker, unwanted], TOPIC)) == []
-    assert list(record_batches([], TOPIC)) == []
 
 
 def test_times_outside_the_calendar_are_held_at_its_ends() -> None:

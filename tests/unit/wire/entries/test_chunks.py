@@ -8,7 +8,7 @@ import pytest
 
 from spark_pulsar.model import limits
 from spark_pulsar.model.errors import NotAllowed
-from spark_pulsar.wire.entries.chunks import Assembled, ChunkAssembler, Loss, split
+from spark_pulsar.wire.entries.chunks import ChunkAssembler, Loss, split
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 
 
@@ -76,19 +76,6 @@ class TestSplit:
 
 
 class TestAssemble:
-    def test_there_and_back(self) -> None:
-        payload = bytes(range(250)) * 10
-        assembler: ChunkAssembler[int] = ChunkAssembler()
-        done: Assembled[int] | None = None
-        for position, (part, piece) in enumerate(split(metadata(), payload, 1000)):
-            assert done is None
-            done = assembler.add(part, piece, position)
-        assert done is not None
-        assert done.payload == payload
-        assert done.positions == [0, 1, 2]
-        assert done.metadata.chunk_id == 2
-        assert (len(assembler), assembler.pending_bytes, assembler.pop_lost()) == (0, 0, [])
-
     @pytest.mark.parametrize(
         ("chunks", "messages", "lost"),
         [

@@ -53,34 +53,11 @@ def test_encrypted_and_marker() -> None:
     assert entry_bytes.parse_entry(entry_bytes.build_entry(encrypted, b"")).is_encrypted
 
 
-@pytest.mark.parametrize("payload", [b"", b"x", memoryview(b"abc" * 10_000)])
-def test_checksum_states(payload: bytes) -> None:
-    stored = entry_bytes.build_entry(metadata(), payload)
-    assert entry_bytes.parse_entry(stored).checksum is Checksum.OK
-    assert bytes(entry_bytes.parse_entry(stored).payload) == bytes(payload)
-    damaged = (
-        stored[:-1] + bytes([stored[-1] ^ 1]) if len(payload) else stored[:3] + bytes([stored[3] ^ 1]) + stored[4:]
-    )
-    assert entry_bytes.parse_entry(damaged).checksum is Checksum.WRONG
-    plain = entry_bytes.build_entry(metadata(), payload, with_checksum=False)
-    assert plain == stored[6:]
-    assert entry_bytes.parse_entry(plain).checksum is Checksum.ABSENT
-
-
 def test_inside_a_larger_buffer() -> None:
     stored = entry_bytes.build_entry(metadata(), b"payload")
     entry = entry_bytes.parse_entry(b"before" + stored + b"after", 6, 6 + len(stored))
     assert entry.checksum is Checksum.OK
     assert bytes(entry.payload) == b"payload"
-
-
-def test_broker_metadata_may_stand_in_front_of_either() -> None:
-    front = entry_commands.build_broker_metadata(1_700_000_000_001, 7)
-    for with_checksum in (True, False):
-        entry = entry_bytes.parse_entry(front + entry_bytes.build_entry(metadata(), b"bem", with_checksum))
-        assert entry.broker_metadata is not None
-        assert (entry.broker_metadata.broker_timestamp, entry.broker_metadata.index) == (1_700_000_000_001, 7)
-        assert bytes(entry.payload) == b"bem"
 
 
 HEAD = metadata().SerializeToString()
@@ -122,15 +99,6 @@ def test_message_frame() -> None:
     command, payload_start = frames.parse_command(b"xx" + frame, 2, 2 + len(frame))
     assert command.message.message_id.partition == 2
     assert bytes(entry_bytes.parse_entry(b"xx" + frame, payload_start).payload) == b"hello"
-
-
-@pytest.mark.parametrize("with_checksum", [True, False])
-def test_publish_time_without_reading_the_rest(with_checksum: bool) -> None:
-    full = metadata(partition_key="k" * 300, event_time=5)
-    full.properties.add(key="a", value="b")
-    stored = entry_bytes.build_entry(full, b"payload", with_checksum)
-    assert entry_bytes.publish_time_of(b"xx" + stored, 2, 2 + len(stored)) == 1_700_000_000_000
-    assert entry_bytes.metadata_of(b"xx" + stored, 2, 2 + len(stored)) == full
 
 
 @pytest.mark.parametrize(

@@ -50,35 +50,10 @@ def test_many_messages_over_all_lengths_of_entry_ids() -> None:
     assert ids == list(range(20_000))
 
 
-@pytest.mark.parametrize("epoch", [None, 0, 300])
-def test_options(epoch: int | None) -> None:
-    buffer, starts, ends = stored(4)
-    counts, masks = [0, 1, 200, 0], [None, 0b101, 1 << 63 | 1, 1 << 200]
-    pieces = message_frames(1, 7, 126, 2, buffer, starts, ends, counts, masks, epoch)
-    expected = b"".join(
-        frames.payload_frame(
-            entry_commands.message(1, MessageId(7, 126 + i, 2), counts[i], masks[i], epoch), buffer[starts[i] : ends[i]]
-        )
-        for i in range(4)
-    )
-    assert b"".join(pieces) == expected
-    only_counts = b"".join(message_frames(1, 7, 126, 2, buffer, starts, ends, counts))
-    assert b"".join(message_frames(1, 7, 126, 2, buffer, starts, ends, counts, [None] * 4)) == only_counts
-
-
-def test_a_count_of_zero_is_left_out() -> None:
-    pieces = message_frames(1, 7, 0, -1, b"entry", [0], [5], [0], [None])
-    assert b"".join(pieces) == b"".join(message_frames(1, 7, 0, -1, b"entry", [0], [5]))
-
-
 @pytest.mark.parametrize("size", [10_000, 8192, 8191])
 def test_a_large_entry_alone(size: int) -> None:
     expected = frames.payload_frame(entry_commands.message(1, MessageId(7, 3, -1)), bytes(size))
     assert b"".join(message_frames(1, 7, 3, -1, bytes(size), [0], [size])) == expected
-
-
-def test_nothing_to_send() -> None:
-    assert message_frames(1, 7, 0, -1, b"", [], []) == []
 
 
 LOW, NEAR, FAR = (

@@ -15,7 +15,6 @@ from spark_pulsar.wire.protocol.frames import Frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageMetadata
 from spark_pulsar.wire.sends import run_splitter, send_runs
 from spark_pulsar.wire.sends.columnar_reading import read_columnar_sends
-from spark_pulsar.wire.sends.columnar_receipts import columnar_receipts
 from spark_pulsar.wire.sends.receipts import receipts
 from spark_pulsar.wire.sends.run_splitter import RunSplitter
 from spark_pulsar.wire.sends.send_runs import LEAST, STREAK, ColumnarSends, SendRun
@@ -68,23 +67,6 @@ def test_one_run_whatever_the_numbers(first: int, producer_id: int) -> None:
     assert run.buffer is data
     assert len(run) == 300
     assert repr(run) == f"SendRun(producer_id={producer_id}, entries=300, flags=0)"
-
-
-def test_batches_of_changing_size() -> None:
-    # Go and C++ send the first id of a batch, with its number of messages.
-    ids, counts, at = [], [], 500
-    for size in [100, 100, 100, 7, 1, 1, 130, 20_000, 3]:
-        ids.append(at)
-        counts.append(size)
-        at += size
-    (run,) = runs_of(b"".join(send(3, at, count) for at, count in zip(ids, counts, strict=True)))
-    assert (run.sequence_ids, run.message_counts) == (ids, counts)
-
-
-def test_ids_need_not_count_up() -> None:
-    ids = [200, 201, 150, 150, 128, 255, 256, 129, 2**40, 128]
-    (run,) = runs_of(b"".join(send(3, at) for at in ids))
-    assert run.sequence_ids == ids
 
 
 def test_highest_sequence_ids_make_a_run_of_their_own() -> None:
@@ -209,28 +191,6 @@ class TestColumnarSends:
         assert sum(len(item) for item in splitter.feed_sends(data)) == 300 * (2 + STREAK)
         assert len(looked_at) < 20
         assert set(looked_at) == {64}
-
-    @pytest.mark.parametrize("size", [1, 7, 64, 1000])
-    def test_in_pieces(self, size: int) -> None:
-        data = b"".join(send(number % 3, number, stored=entry(bytes(number % 80))) for number in range(300))
-        splitter = RunSplitter()
-        splitter.least_columnar_sends = 2
-        found: list[tuple[int, int]] = []
-        for at in range(0, len(data), size):
-            for item in splitter.feed_sends(data[at : at + size]):
-                assert isinstance(item, SendRun | ColumnarSends)
-                producers = [item.producer_id] * len(item) if isinstance(item, SendRun) else item.producer_ids
-                found += zip(producers, item.sequence_ids, strict=True)
-        assert found == [(number % 3, number) for number in range(300)]
-
-
-def test_an_unfinished_send_waits_for_the_next_buffer() -> None:
-    data = b"".join(send(1, 200 + i, stored=entry(bytes(i))) for i in range(50))
-    for size in (1, 7, 100, 1000):
-        splitter = RunSplitter()
-        runs = [item for at in range(0, len(data), size) for item in splitter.feed_sends(data[at : at + size])]
-        assert [sequence_id for run in runs for sequence_id in run.sequence_ids] == list(range(200, 250))
-        assert [stored for run in runs for stored in stored_in(run)] == [entry(bytes(i)) for i in range(50)]
 
 
 GOOD = send(1, 199)
@@ -396,12 +356,6 @@ def test_consecutive(first_entry: int, first_id: int) -> None:
     assert receipts(1, 7, first_entry, range(first_id, first_id + 300)) == expected(1, 7, first_entry, ids)
 
 
-@pytest.mark.parametrize("ids", [[], [5], [5, 5, 5], [200, 202, 203, 201, 2**63, 0, 1], list(range(0, 5000, 100))])
-@pytest.mark.parametrize(("producer_id", "ledger_id"), [(0, 0), (127, 128), (2**64 - 1, 2**63 - 1)])
-def test_not_consecutive(ids: list[int], producer_id: int, ledger_id: int) -> None:
-    assert receipts(producer_id, ledger_id, 120, ids) == expected(producer_id, ledger_id, 120, ids)
-
-
 def test_highest_sequence_ids_are_echoed() -> None:
     ids, highest = [10, 15, 215], [14, 214, 2**64 - 1]
     assert receipts(1, 7, 126, ids, highest) == expected(1, 7, 126, ids, highest)
@@ -411,16 +365,3 @@ def test_dropped_duplicates() -> None:
     # 5.5: ledger and entry 2**64 - 1 for every one of them
     assert receipts(1, -1, -1, [4, 5, 6]) == expected(1, -1, -1, [4, 5, 6], step=0)
     assert receipts(1, -1, -1, [4], [9]) == expected(1, -1, -1, [4], [9], step=0)
-
-
-def test_receipts_in_different_ledgers() -> None:
-    rows = [
-        (p, ledger, e, s)
-        for p in (0, 300)
-        for ledger in (1, 2**40)
-        for e in (0, 127, 128, 9**9)
-        for s in (0, 2**63 - 1)
-    ]
-    expected_frames = [expected(p, ledger, e, [s]) for p, ledger, e, s in rows]
-    assert columnar_receipts(*([row[i] for row in rows] for i in range(4))) == b"".join(expected_frames)
-    assert columnar_receipts([], [], [], []) == b""
