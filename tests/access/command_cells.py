@@ -1,7 +1,5 @@
 """Binary commands as each role of the access matrix sends them, on a topic with its rights and on one without."""
 
-from __future__ import annotations
-
 import urllib.parse
 from collections.abc import Callable, Iterator
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """The access matrix as data: for each action and role the status and text of the refusal, or that it was let in."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Final

@@ -1,7 +1,5 @@
 """Records the access matrix of Apache Pulsar: `python -m tests.access.recording` writes `access_matrix.json`."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

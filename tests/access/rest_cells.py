@@ -1,7 +1,5 @@
 """Calls of the REST API, one for each route and method of this broker, for every role of the access matrix."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """The roles of the access matrix, and the tenants, namespaces, topics and permissions that give them their rights."""
 
-from __future__ import annotations
-
 import base64
 import http.client
 import json

@@ -1,7 +1,5 @@
 """Every cell of the access matrix against our broker, compared with what was recorded on Apache Pulsar 4.0.8."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

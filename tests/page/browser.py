@@ -1,7 +1,5 @@
 """A real Chromium for the tests of the page, headless and without requests of its own."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A browser and brokers for the tests of the page: one of each, and a page for each test."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

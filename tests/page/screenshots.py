@@ -3,8 +3,6 @@
 A broker with the topics of a shop, on which producers and consumers run while the pictures are taken.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import threading

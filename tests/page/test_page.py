@@ -1,7 +1,5 @@
 """The page at `/` in a real Chromium, against a real broker."""
 
-from __future__ import annotations
-
 import base64
 import http.client
 import json

@@ -1,7 +1,5 @@
 """The page on a broker with authentication and authorization: what each role sees, and what it is told."""
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Iterator

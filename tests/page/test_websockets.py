@@ -1,7 +1,5 @@
 """A web page that publishes and consumes over WebSockets, in a real browser; a page of another host may not."""
 
-from __future__ import annotations
-
 import functools
 import http.server
 import threading

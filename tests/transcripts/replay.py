@@ -5,8 +5,6 @@ expected frame is compared with the next unread frame of its lane, whatever else
 ids are mapped at their first appearance.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Every recording of Apache Pulsar 4.0.8, against the broker under test."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

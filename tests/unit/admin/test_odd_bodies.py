@@ -1,7 +1,5 @@
 """Bodies of any shape, depth and length are served or refused: another exception would restart the core for all."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """Addresses, credentials and TLS of the commands: options, `client.conf`, and what is sent."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -1,7 +1,5 @@
 """`spark-pulsar config` with a running broker."""
 
-from __future__ import annotations
-
 import json
 
 from typer.testing import CliRunner, Result

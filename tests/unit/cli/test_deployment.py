@@ -1,7 +1,5 @@
 """docker-compose.yml, the Dockerfile and the files of conf/ fit together and the code; no container runs here."""
 
-from __future__ import annotations
-
 import re
 import ssl
 import urllib.request

@@ -1,7 +1,5 @@
 """The commands of the image, as scripts in a folder of their own: what Testcontainers and compose files start."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

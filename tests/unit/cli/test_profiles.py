@@ -1,7 +1,5 @@
 """Profiles: what they keep, what they do not, and who wins over them."""
 
-from __future__ import annotations
-
 import json
 import stat
 from pathlib import Path

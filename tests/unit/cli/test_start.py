@@ -1,7 +1,5 @@
 """The start of a broker and of commands that talk to one: the log level, and TLS that cannot be served."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`spark-pulsar tokens`: keys, tokens, and those that Apache Pulsar's own tool made."""
 
-from __future__ import annotations
-
 import base64
 import json
 import stat

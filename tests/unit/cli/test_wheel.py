@@ -1,7 +1,5 @@
 """The wheel, as the build back end makes it: everything is in it that an installation needs, and it runs."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Tests that are coroutines, and an authority with contexts of TLS for both sides."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import ssl

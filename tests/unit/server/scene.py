@@ -1,7 +1,5 @@
 """An engine on a loop whose turns and time a test makes, and the peers of its connections."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 from collections.abc import Callable

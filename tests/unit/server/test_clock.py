@@ -1,7 +1,5 @@
 """The clock of the process, by times that a test gives."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_pulsar.server.clock import CORRECTED_MS, Clock

@@ -1,7 +1,5 @@
 """Watch over the disk: one line and one call when it hangs, and when it goes on."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

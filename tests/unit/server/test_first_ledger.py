@@ -1,7 +1,5 @@
 """The number at which the ledgers of a data directory begin."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from spark_pulsar.ledger.records import Record

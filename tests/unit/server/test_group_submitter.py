@@ -1,7 +1,5 @@
 """Small groups wait for the one under way, so that the loop can write them itself; order is always kept."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Reads: by the loop of entries at hand, once in a turn; by threads of everything else."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Data directories of storages: locked, left by a broker, with a topic and its ledger."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

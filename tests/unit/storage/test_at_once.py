@@ -1,7 +1,5 @@
 """Submits that may wait for a quick disk: done on return, when nothing is under way and the disk does not hang."""
 
-from __future__ import annotations
-
 import errno
 import threading
 from collections.abc import Sequence

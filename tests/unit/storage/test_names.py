@@ -1,7 +1,5 @@
 """Names of files: what is promised survives power loss, wherever the process before was killed."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Journals with the records of entries that older programs wrote: replayed, read, settled and checked."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Checkpoints: when one is due, and rows that are prepared over many turns, so that none is held up by all of them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Reads of files without waiting: little at once, and nothing stays held."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

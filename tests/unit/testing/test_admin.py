@@ -1,7 +1,5 @@
 """The admin API of a broker under test."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pulsar

@@ -1,7 +1,5 @@
 """The fixtures of pytest, in runs of their own, in empty directories."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

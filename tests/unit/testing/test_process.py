@@ -1,7 +1,5 @@
 """A broker as a child process, with and without the libraries that make it faster."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

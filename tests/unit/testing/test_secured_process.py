@@ -1,7 +1,5 @@
 """`broker_process(token=True, tls=True)`: a secured broker, and the options of its clients."""
 
-from __future__ import annotations
-
 import socket
 import stat
 import subprocess

@@ -4,8 +4,6 @@ Clients differ in what they hash and how; a key lands where the official client 
 the variant is the same too, hence one function for each.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from spark_pulsar.wire.keys.murmur3 import MASK

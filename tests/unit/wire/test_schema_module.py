@@ -1,7 +1,5 @@
 """The committed generated module is what the compiler makes of the committed schema: `make proto` renews it."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Statistics of all topics: made in pieces, whole JSON whatever comes and goes meanwhile."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What happens between the slices in which costly requests are done."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

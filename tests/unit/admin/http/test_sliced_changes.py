@@ -1,7 +1,5 @@
 """Costly changes of the admin API are done in slices: others change the same meanwhile, and the broker may end."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Costly requests are done in slices: others run between, what comes and goes does no harm, and some get no answer."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """`/metrics`: readable by Prometheus, rates, evictions, damage, a disk that is short, hangs or has room."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Policies over REST: where this broker is stricter or kinder than Apache Pulsar, levels, rates of dispatch."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

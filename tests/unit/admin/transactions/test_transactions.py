@@ -1,7 +1,5 @@
 """/admin/v3/transactions in one process: coordinators, ends long ago, limits, metrics."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Lost connections of the official client are told once, and so is their return."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Histograms of latencies against the sorted list of them; the pace of producers, by a clock of the test."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The doctor names what is missing, and what to do about it."""
 
-from __future__ import annotations
-
 import json
 import socket
 import sys

@@ -1,7 +1,5 @@
 """The commands as one tree: help, completion, mistakes, and ends without a word."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Receipts of `produce`: bounded memory, and failures that end it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

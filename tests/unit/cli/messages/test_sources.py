@@ -1,7 +1,5 @@
 """Messages that `produce` sends: texts, files, lines; and the values of `--from` and `--until`."""
 
-from __future__ import annotations
-
 import tempfile
 from datetime import datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Values on standard output: exact, a line each, on a terminal; and when it takes no more."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

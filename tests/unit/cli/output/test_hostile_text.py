@@ -1,7 +1,5 @@
 """Control characters of strangers: no command lets one out, whatever a broker answers and whatever a file holds."""
 
-from __future__ import annotations
-
 import base64
 import http.server
 import io

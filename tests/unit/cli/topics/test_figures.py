@@ -1,7 +1,5 @@
 """Rows of `top` from the statistics of a broker."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

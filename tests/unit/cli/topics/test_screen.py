@@ -1,7 +1,5 @@
 """`spark-pulsar top` on a terminal: a live table, its keys, and its end."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty

@@ -1,7 +1,5 @@
 """Compaction of any entries, compared with a model that reads everything by protobuf."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import pytest

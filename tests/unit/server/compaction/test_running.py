@@ -1,7 +1,5 @@
 """The thread that compacts, and the walks over entries that it makes."""
 
-from __future__ import annotations
-
 import queue
 import threading
 

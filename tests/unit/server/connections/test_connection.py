@@ -1,7 +1,5 @@
 """Connections of an engine on a loop whose turns and time the test makes: floods, slow peers, peers that are gone."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -1,7 +1,5 @@
 """Memory of connections: what is counted, who waits, and who ends, at the limit and past it."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 

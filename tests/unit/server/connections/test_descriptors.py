@@ -1,7 +1,5 @@
 """However many clients come, the broker can open the files of its storage, and serves those that it has."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import resource

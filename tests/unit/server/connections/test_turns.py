@@ -1,7 +1,5 @@
 """Turns: many connections share them, and one takes in as much as a submit holds."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_pulsar.broker.turn.events import AcksReceived, CommandReceived, Event, Requested

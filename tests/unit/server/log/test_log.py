@@ -1,7 +1,5 @@
 """The log: lines that a host may cause, what stands in one, and the writer, which holds nobody up."""
 
-from __future__ import annotations
-
 import logging
 import os
 import subprocess

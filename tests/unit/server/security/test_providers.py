@@ -1,7 +1,5 @@
 """Providers chosen by name and by method, and the queue of hosts whose checks wait."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Mapping

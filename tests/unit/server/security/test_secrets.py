@@ -1,7 +1,5 @@
 """A broker with a marked secret in every key that may hold one, and nothing of them in what it says (AU-12)."""
 
-from __future__ import annotations
-
 import base64
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Bounds of WebSockets, at the limit and just past it: unread output, answers, deliveries, opened entries."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

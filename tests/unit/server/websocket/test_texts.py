@@ -1,7 +1,5 @@
 """Texts of WebSockets: ids, times, messages to publish, commands, parameters."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_pulsar.admin.http.refusals import Refused

@@ -1,7 +1,5 @@
 """The lock on a data directory, and links and the like in it."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

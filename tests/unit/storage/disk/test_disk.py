@@ -1,7 +1,5 @@
 """Reads of the disk from the system's memory; writes past the page cache leave what writes through it leave."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Sequence

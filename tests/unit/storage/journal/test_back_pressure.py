@@ -1,7 +1,5 @@
 """Producers faster than settling: full segments are bounded, receipts only come later."""
 
-from __future__ import annotations
-
 import errno
 import os
 import threading

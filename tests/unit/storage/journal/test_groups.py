@@ -1,7 +1,5 @@
 """Groups of the journal, and the index of the runs of entries in them."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_pulsar.ledger.records import RecordDamaged

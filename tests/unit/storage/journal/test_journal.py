@@ -1,7 +1,5 @@
 """Group commit, through an open storage on a disk that can be held; segments, and how long spare ones stay."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable, Sequence

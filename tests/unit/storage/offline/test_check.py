@@ -1,7 +1,5 @@
 """`check` names damage, and without `--repair` changes nothing, whatever SQLite would."""
 
-from __future__ import annotations
-
 import os
 import resource
 import sqlite3

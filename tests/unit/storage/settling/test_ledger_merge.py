@@ -1,7 +1,5 @@
 """Entries brought together by ledger, on their way from the journal to the ledgers' files."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_pulsar.ledger.entries import EntryColumns

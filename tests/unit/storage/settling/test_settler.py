@@ -1,7 +1,5 @@
 """Settling and checkpoints of an open storage."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every column that a message has, as far as wanted: the kernels seen whole, also where the connector asks for less."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Stored entries of real clients: headers, kinds, counts, chunks, checksums, and what decryption leaves."""
 
-from __future__ import annotations
-
 import json
 import struct
 import zlib

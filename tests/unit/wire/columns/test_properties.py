@@ -1,7 +1,5 @@
 """Properties of messages that resemble those before: what the kernels take from the row before is what is there."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 from random import Random

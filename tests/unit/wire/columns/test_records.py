@@ -1,7 +1,5 @@
 """The connector's record batches: Spark's exact Arrow types, projection, cutting, metadata, rows by key."""
 
-from __future__ import annotations
-
 import struct
 from datetime import UTC, datetime
 from random import Random

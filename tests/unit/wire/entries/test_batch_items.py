@@ -1,7 +1,5 @@
 """Batches as compaction reads and cuts them, beside what protobuf reads."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import pytest

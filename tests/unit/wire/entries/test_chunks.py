@@ -1,7 +1,5 @@
 """Chunked messages: cutting as official clients do, reassembly within bounds. Covers CHK-1, CHK-5, CHK-7."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The four codecs: bytes as official clients write them, and bounded, exact decompression."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys

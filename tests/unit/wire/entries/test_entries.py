@@ -1,7 +1,5 @@
 """Entries: kinds, checksums, broker metadata, damage, delays in a run of them."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

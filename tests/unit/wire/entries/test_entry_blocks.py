@@ -1,7 +1,5 @@
 """Blocks of entries, cut from MESSAGE frames, and their fingerprints."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

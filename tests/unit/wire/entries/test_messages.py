@@ -1,7 +1,5 @@
 """MESSAGE frames, against what protobuf writes."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Hashes of keys: tables of the official clients (PT-4)."""
 
-from __future__ import annotations
-
 import pytest
 from crc32c import crc32c
 

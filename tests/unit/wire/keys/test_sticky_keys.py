@@ -1,7 +1,5 @@
 """The sticky key of an entry, by the short way and by the long one, and sticky hashes of many entries at once."""
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """ACKs read by hand, against what protobuf reads, and bitmaps of batches (CUR-3)."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 

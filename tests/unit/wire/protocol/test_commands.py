@@ -1,7 +1,5 @@
 """Commands of both sides: fields that are always set (J1), refusals, and reading them back."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

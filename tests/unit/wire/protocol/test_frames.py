@@ -1,7 +1,5 @@
 """Frames and varints: limits, hostile bytes, what is delivered before a failure."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Frames recorded from the official Python client: read, written back as they came, and written by us alike."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Runs of SENDs: what is gathered, what splits a run, what is visible of a bad entry; receipts (A2)."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest
