@@ -6,22 +6,13 @@ from typing import Any, Final
 
 from tests.raw import Frame, RawConnection
 
-from .roles import (
-    NAMESPACE,
-    OTHER_NAMESPACE,
-    OTHER_TOPIC,
-    PARTS,
-    ROLES,
-    SUBSCRIPTION,
-    TOKENS,
-    TOPIC,
-    WITHOUT_CREDENTIALS,
-)
+from . import roles
+from .roles import NAMESPACE, OTHER_TOPIC, PARTS, ROLES, SUBSCRIPTION, TOPIC
 
 TOPICS: Final = (f"persistent://{NAMESPACE}/{TOPIC}", f"persistent://{NAMESPACE}/{PARTS}-partition-0", OTHER_TOPIC)
 _IN_TRANSACTIONS: Final = (TOPICS[0], OTHER_TOPIC)
 _COORDINATOR: Final = ("coordinator",)
-_NAMESPACES: Final = (NAMESPACE, OTHER_NAMESPACE)
+_NAMESPACES: Final = (NAMESPACE, roles.OTHER_NAMESPACE)
 _SCHEMA: Final = {"name": "s", "type": "String", "schema_data": b""}
 _PLACE: Final = {"ledgerId": 0, "entryId": 0}
 
@@ -34,7 +25,7 @@ def connection(service_url: str, role: str, **fields: Any) -> RawConnection:
     """A connection of a role after its handshake."""
     url = urllib.parse.urlsplit(service_url)
     raw = RawConnection(str(url.hostname), url.port or 0)
-    raw.connect(auth_method_name="token", auth_data=TOKENS[role].encode(), **fields)
+    raw.connect(auth_method_name="token", auth_data=roles.TOKENS[role].encode(), **fields)
     return raw
 
 
@@ -136,7 +127,7 @@ COMMANDS: Final[dict[str, tuple[Ask, tuple[str, ...]]]] = {
 def asked(service_url: str) -> Iterator[tuple[str, str, str, str]]:
     """Yields command, resource, role and the answer: its type, or the error."""
     for role in ROLES:
-        if role == WITHOUT_CREDENTIALS:
+        if role == roles.WITHOUT_CREDENTIALS:
             continue
         raw = connection(service_url, role)
         try:

@@ -10,45 +10,29 @@ from spark_pulsar.admin.http.path_names import OLD_PATHS
 from .roles import ADMIN, PARTS, ROLES, SUBSCRIPTION, TOPIC, Rest
 
 _PARTS: Final = {
-    "domain": "persistent",
-    "tenant": "own",
-    "namespace": "space",
-    "topic": TOPIC,
-    "subscription": SUBSCRIPTION,
-    "bundle": "0x00000000_0x40000000",
-    "cluster": "standalone",
-    "key": "k",
-    "value": "v",
-    "count": "0",
-    "time": "1",
-    "seconds": "1000000",
-    "number": "1",
-    "ledger": "0",
-    "entry": "0",
-    "version": "0",
-    "role": "guest",
-    "mode": "None",
-    "file": "app.js",
-    "name": "maxTopicsPerNamespace",
-    "broker": "127.0.0.1:80",
-    "group": "nobody",
-    "most": "0",
-    "least": "0",
-    "timeout": "1",
+    **{"domain": "persistent", "tenant": "own", "namespace": "space", "topic": TOPIC, "subscription": SUBSCRIPTION},
+    **{"bundle": "0x00000000_0x40000000", "cluster": "standalone", "key": "k", "value": "v", "count": "0", "time": "1"},
+    **{
+        "seconds": "1000000",
+        "number": "1",
+        "ledger": "0",
+        "entry": "0",
+        "version": "0",
+        "role": "guest",
+        "mode": "None",
+    },
+    **{"file": "app.js", "name": "maxTopicsPerNamespace", "broker": "127.0.0.1:80", "group": "nobody"},
+    **{"most": "0", "least": "0", "timeout": "1"},
 }
 """Values of the named parts of paths."""
 _RATE: Final = {"dispatchThrottlingRateInMsg": -1, "dispatchThrottlingRateInByte": -1, "ratePeriodInSecond": 1}
 _SCHEMA: Final = {"type": "STRING", "schema": "", "properties": {}}
 _TENANT: Final = {"adminRoles": ["manager"], "allowedClusters": ["standalone"]}
 _QUOTA: Final = {"msgRateIn": 1, "msgRateOut": 1, "bandwidthIn": 1, "bandwidthOut": 1, "memory": 1, "dynamic": True}
+_AT_LEAST: Final = {"policy_type": "min_available", "parameters": {"min_limit": "1", "usage_threshold": "100"}}
 _ISOLATION: Final = {
-    "namespaces": ["none/none"],
-    "primary": ["none"],
-    "secondary": [],
-    "auto_failover_policy": {
-        "policy_type": "min_available",
-        "parameters": {"min_limit": "1", "usage_threshold": "100"},
-    },
+    **{"namespaces": ["none/none"], "primary": ["none"], "secondary": []},
+    "auto_failover_policy": _AT_LEAST,
 }
 _BODIES: Final[dict[str, Any]] = {
     "autoSubscriptionCreation": {"allowAutoSubscriptionCreation": True},
@@ -66,8 +50,7 @@ _BODIES: Final[dict[str, Any]] = {
     "expireMessages": {"ledgerId": 0, "entryId": 0},
     "inactiveTopicPolicies": {
         "inactiveTopicDeleteMode": "delete_when_no_subscriptions",
-        "maxInactiveDurationSeconds": 100000,
-        "deleteWhileInactive": False,
+        **{"maxInactiveDurationSeconds": 100000, "deleteWhileInactive": False},
     },
     "isAllowAutoUpdateSchema": True,
     "messageTTL": 0,
@@ -77,9 +60,7 @@ _BODIES: Final[dict[str, Any]] = {
     "permissions/{role}": ["produce"],
     "permissions/subscription/{subscription}": ["guest"],
     "persistence": {
-        "bookkeeperEnsemble": 1,
-        "bookkeeperWriteQuorum": 1,
-        "bookkeeperAckQuorum": 1,
+        **dict.fromkeys(("bookkeeperEnsemble", "bookkeeperWriteQuorum", "bookkeeperAckQuorum"), 1),
         "managedLedgerMaxMarkDeleteRate": 0.0,
     },
     "properties": {"k": "v"},
@@ -117,105 +98,73 @@ _BODIES: Final[dict[str, Any]] = {
     "resource-quotas": _QUOTA,
 }
 """Bodies of PUT and POST by the end of the path; counts and limits have none of their own and are 0."""
-_WITHOUT_BODY: Final = (
-    "{topic}",
-    "{namespace}",
-    "unload",
-    "unsubscribe/{subscription}",
-    "clearBacklog",
-    "clearBacklog/{subscription}",
-    "property/{key}/{value}",
-    "terminate",
-    "terminate/partitions",
-    "trim",
-    "createMissedPartitions",
-    "compaction",
-    "subscription/{subscription}",
-    "skip_all",
-    "skip/{count}",
-    "resetcursor/{time}",
-    "expireMessages/{seconds}",
-    "analyzeBacklog",
-    "{name}/{value}",
-    "resourcegroup/{group}",
-    "{bundle}/split",
-    "dispatcherPauseOnAckStatePersistent",
-    "entryFilters",
-    "{most}/{least}",
-)
+_ENDS: Final = """
+{topic} {namespace} unload unsubscribe/{subscription} clearBacklog clearBacklog/{subscription}
+property/{key}/{value} terminate terminate/partitions trim createMissedPartitions compaction
+subscription/{subscription} skip_all skip/{count} resetcursor/{time} expireMessages/{seconds} analyzeBacklog
+{name}/{value} resourcegroup/{group} {bundle}/split dispatcherPauseOnAckStatePersistent entryFilters {most}/{least}
+"""
+_WITHOUT_BODY: Final = frozenset(_ENDS.split())
 _TOPIC_PATH: Final = "admin/v2/{domain}/{tenant}/{namespace}/{topic}"
 _NAMESPACE_PATH: Final = "admin/v2/namespaces/{tenant}/{namespace}"
 _EXTRA_TOPIC: Final = "admin/v2/persistent/own/space/extra"
 _EXTRA_SUBSCRIPTION: Final = f"admin/v2/persistent/own/space/{TOPIC}/subscription/extra"
 _EXTRA_NAMESPACE: Final = ("PUT", "admin/v2/namespaces/own/extra", {})
+_SPARE: Final = {"cluster": "spare"}
+_MADE_CLUSTER: Final = ("PUT", "admin/v2/clusters/spare", _BODIES["clusters/{cluster}"])
+_EXTRA: Final = {"topic": "extra"}
+_PARTED: Final = {"topic": PARTS}
+_OF_EXTRA: Final = {"subscription": "extra"}
+_MADE_SUBSCRIPTION: Final = ("PUT", _EXTRA_SUBSCRIPTION, None)
+_RATES: Final = {"publishRateInMsgs": -1}
+_SPACE: Final = "admin/v2/persistent/own/space"
 _OWN: Final[dict[tuple[str, str], tuple[dict[str, str], tuple[str, str, Any] | None]]] = {
     ("POST", "admin/v2/brokers/configuration/{name}/{value}"): ({"value": "0"}, None),
     ("DELETE", "admin/v2/resourcegroups/{group}"): (
         {"group": "gone"},
-        ("PUT", "admin/v2/resourcegroups/gone", {"publishRateInMsgs": -1}),
+        ("PUT", "admin/v2/resourcegroups/gone", _RATES),
     ),
-    ("POST", f"{_NAMESPACE_PATH}/resourcegroup/{{group}}"): (
-        {},
-        ("PUT", "admin/v2/resourcegroups/nobody", {"publishRateInMsgs": -1}),
-    ),
+    ("POST", f"{_NAMESPACE_PATH}/resourcegroup/{{group}}"): ({}, ("PUT", "admin/v2/resourcegroups/nobody", _RATES)),
     **{
         (method, f"{_NAMESPACE_PATH}/persistence/bookieAffinity"): ({"namespace": "extra"}, _EXTRA_NAMESPACE)
         for method in ("GET", "POST", "DELETE")
     },
     ("PUT", f"{_NAMESPACE_PATH}/{{bundle}}/split"): ({"namespace": "extra"}, _EXTRA_NAMESPACE),
-    ("POST", f"{_NAMESPACE_PATH}/{{bundle}}/unsubscribe/{{subscription}}"): ({"subscription": "extra"}, None),
-    ("PUT", f"{_TOPIC_PATH}/shadowTopics"): ({"topic": "extra"}, ("PUT", _EXTRA_TOPIC, None)),
-    ("POST", "admin/v2/clusters/{cluster}/migrate"): (
-        {"cluster": "spare"},
-        ("PUT", "admin/v2/clusters/spare", _BODIES["clusters/{cluster}"]),
-    ),
-    ("PUT", "admin/v2/clusters/{cluster}"): ({"cluster": "spare"}, None),
-    ("POST", "admin/v2/clusters/{cluster}"): (
-        {"cluster": "spare"},
-        ("PUT", "admin/v2/clusters/spare", _BODIES["clusters/{cluster}"]),
-    ),
-    ("DELETE", "admin/v2/clusters/{cluster}"): (
-        {"cluster": "spare"},
-        ("PUT", "admin/v2/clusters/spare", _BODIES["clusters/{cluster}"]),
-    ),
+    ("POST", f"{_NAMESPACE_PATH}/{{bundle}}/unsubscribe/{{subscription}}"): (_OF_EXTRA, None),
+    ("PUT", f"{_TOPIC_PATH}/shadowTopics"): (_EXTRA, ("PUT", _EXTRA_TOPIC, None)),
+    ("POST", "admin/v2/clusters/{cluster}/migrate"): (_SPARE, _MADE_CLUSTER),
+    ("PUT", "admin/v2/clusters/{cluster}"): (_SPARE, None),
+    ("POST", "admin/v2/clusters/{cluster}"): (_SPARE, _MADE_CLUSTER),
+    ("DELETE", "admin/v2/clusters/{cluster}"): (_SPARE, _MADE_CLUSTER),
     ("PUT", "admin/v2/tenants/{tenant}"): ({"tenant": "spare"}, None),
     ("POST", "admin/v2/tenants/{tenant}"): ({}, None),
     ("DELETE", "admin/v2/tenants/{tenant}"): ({"tenant": "spare"}, ("PUT", "admin/v2/tenants/spare", _TENANT)),
     ("PUT", _NAMESPACE_PATH): ({"namespace": "extra"}, None),
-    ("DELETE", _NAMESPACE_PATH): ({"namespace": "extra"}, ("PUT", "admin/v2/namespaces/own/extra", {})),
-    ("PUT", _TOPIC_PATH): ({"topic": "extra"}, None),
-    ("DELETE", _TOPIC_PATH): ({"topic": "extra"}, ("PUT", _EXTRA_TOPIC, None)),
+    ("DELETE", _NAMESPACE_PATH): ({"namespace": "extra"}, _EXTRA_NAMESPACE),
+    ("PUT", _TOPIC_PATH): (_EXTRA, None),
+    ("DELETE", _TOPIC_PATH): (_EXTRA, ("PUT", _EXTRA_TOPIC, None)),
     ("PUT", f"{_TOPIC_PATH}/partitions"): ({"topic": "extra-parts"}, None),
-    ("POST", f"{_TOPIC_PATH}/partitions"): ({"topic": PARTS}, None),
-    ("DELETE", f"{_TOPIC_PATH}/partitions"): (
-        {"topic": "extra-parts"},
-        ("PUT", f"{_EXTRA_TOPIC}-parts/partitions", 2),
-    ),
-    ("POST", f"{_TOPIC_PATH}/terminate"): ({"topic": "ended"}, ("PUT", "admin/v2/persistent/own/space/ended", None)),
+    ("POST", f"{_TOPIC_PATH}/partitions"): (_PARTED, None),
+    ("DELETE", f"{_TOPIC_PATH}/partitions"): ({"topic": "extra-parts"}, ("PUT", f"{_EXTRA_TOPIC}-parts/partitions", 2)),
+    ("POST", f"{_TOPIC_PATH}/terminate"): ({"topic": "ended"}, ("PUT", f"{_SPACE}/ended", None)),
     ("POST", f"{_TOPIC_PATH}/terminate/partitions"): (
         {"topic": "ended-parts"},
-        ("PUT", "admin/v2/persistent/own/space/ended-parts/partitions", 2),
+        ("PUT", f"{_SPACE}/ended-parts/partitions", 2),
     ),
-    ("GET", f"{_TOPIC_PATH}/backlog"): ({"topic": "offline"}, ("PUT", "admin/v2/persistent/own/space/offline", None)),
-    ("GET", f"{_TOPIC_PATH}/partitioned-stats"): ({"topic": PARTS}, None),
-    ("GET", f"{_TOPIC_PATH}/partitioned-internalStats"): ({"topic": PARTS}, None),
-    ("POST", f"{_TOPIC_PATH}/createMissedPartitions"): ({"topic": PARTS}, None),
-    ("PUT", f"{_TOPIC_PATH}/subscription/{{subscription}}"): ({"subscription": "extra"}, None),
-    ("DELETE", f"{_TOPIC_PATH}/subscription/{{subscription}}"): (
-        {"subscription": "extra"},
-        ("PUT", _EXTRA_SUBSCRIPTION, None),
-    ),
-    ("POST", f"{_NAMESPACE_PATH}/unsubscribe/{{subscription}}"): (
-        {"subscription": "extra"},
-        ("PUT", _EXTRA_SUBSCRIPTION, None),
-    ),
+    ("GET", f"{_TOPIC_PATH}/backlog"): ({"topic": "offline"}, ("PUT", f"{_SPACE}/offline", None)),
+    ("GET", f"{_TOPIC_PATH}/partitioned-stats"): (_PARTED, None),
+    ("GET", f"{_TOPIC_PATH}/partitioned-internalStats"): (_PARTED, None),
+    ("POST", f"{_TOPIC_PATH}/createMissedPartitions"): (_PARTED, None),
+    ("PUT", f"{_TOPIC_PATH}/subscription/{{subscription}}"): (_OF_EXTRA, None),
+    ("DELETE", f"{_TOPIC_PATH}/subscription/{{subscription}}"): (_OF_EXTRA, _MADE_SUBSCRIPTION),
+    ("POST", f"{_NAMESPACE_PATH}/unsubscribe/{{subscription}}"): (_OF_EXTRA, _MADE_SUBSCRIPTION),
     ("DELETE", f"{_NAMESPACE_PATH}/permissions/{{subscription}}/{{role}}"): (
         {},
         ("POST", f"admin/v2/namespaces/own/space/permissions/subscription/{SUBSCRIPTION}", ["consumer", "guest"]),
     ),
     ("DELETE", f"{_TOPIC_PATH}/permissions/{{role}}"): (
         {},
-        ("POST", f"admin/v2/persistent/own/space/{TOPIC}/permissions/guest", ["produce"]),
+        ("POST", f"{_SPACE}/{TOPIC}/permissions/guest", ["produce"]),
     ),
     ("POST", f"{_NAMESPACE_PATH}/permissions/subscription/{{subscription}}"): ({"subscription": "guests"}, None),
 }

@@ -15,17 +15,8 @@ KEY: Final = b"the secret key of the tokens of the access matrix"
 ADMIN: Final = "admin"
 """Super user, as which everything is set up."""
 WITHOUT_CREDENTIALS: Final = "-"
-ROLES: Final = (
-    WITHOUT_CREDENTIALS,
-    "nobody",
-    "producer",
-    "consumer",
-    "worker",
-    "topical",
-    "stranger",
-    "manager",
-    ADMIN,
-)
+_OTHERS: Final = ("nobody", "producer", "consumer", "worker", "topical", "stranger", "manager")
+ROLES: Final = (WITHOUT_CREDENTIALS, *_OTHERS, ADMIN)
 """`worker` has the actions of functions, `topical` those of one topic, `manager` is the tenant's administrator and
 `stranger` that of another tenant."""
 GRANTS: Final[Mapping[str, list[str]]] = {

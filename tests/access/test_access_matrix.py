@@ -63,18 +63,8 @@ DIFFERENCES: Final = {
 }
 """Actions in which some role has another answer than on Apache Pulsar, with the reason."""
 _UNCHECKED: Final = {
-    "CONNECT",
-    "PING",
-    "PONG",
-    "AUTH_RESPONSE",
-    "CLOSE_PRODUCER",
-    "CLOSE_CONSUMER",
-    "FLOW",
-    "ACK",
-    "REDELIVER_UNACKNOWLEDGED_MESSAGES",
-    "WATCH_TOPIC_LIST_CLOSE",
-    "END_TXN_ON_PARTITION",
-    "END_TXN_ON_SUBSCRIPTION",
+    *("CONNECT", "PING", "PONG", "AUTH_RESPONSE", "CLOSE_PRODUCER", "CLOSE_CONSUMER", "FLOW", "ACK"),
+    *("REDELIVER_UNACKNOWLEDGED_MESSAGES", "WATCH_TOPIC_LIST_CLOSE", "END_TXN_ON_PARTITION", "END_TXN_ON_SUBSCRIPTION"),
 }
 """Commands without a cell: they concern the connection, what an earlier command has opened, or are no client's."""
 
@@ -162,12 +152,8 @@ def test_an_open_transaction_is_told_to_its_owner(tmp_path: Path) -> None:
         least = opened.fields.get("txnid_least_bits", 0)
         path = f"admin/v3/transactions/transactionMetadata/0/{least}"
         answers = {role: rest.call(role, "GET", path) for role in ("producer", ADMIN, "consumer", "manager")}
-        assert {role: status for role, (status, _) in answers.items()} == {
-            "producer": 200,
-            ADMIN: 200,
-            "consumer": 401,
-            "manager": 401,
-        }
+        statuses = {role: status for role, (status, _) in answers.items()}
+        assert statuses == {"producer": 200, ADMIN: 200, "consumer": 401, "manager": 401}
         assert answers["consumer"][1] == "This operation requires super-user access"
         raw.request("END_TXN", txnid_most_bits=0, txnid_least_bits=least, txn_action="ABORT")
         assert {rest.call(role, "GET", path)[0] for role in answers} == {404}, "what has ended is no secret"

@@ -105,6 +105,10 @@ def test_optional_parts_appear_when_given() -> None:
     assert not last.consumer_mark_delete_position.HasField("partition")
 
 
+def test_every_command_type_has_its_field() -> None:
+    assert set(FIELD_OF) == set(BaseCommand.Type.values())
+
+
 def test_an_empty_text_is_never_sent_with_an_error() -> None:
     # G5
     assert content_of(commands.ack_response(1, 2, TopicNotFound())).message == "TopicNotFound"
