@@ -42,7 +42,7 @@ seen = [part if isinstance(part, str) else decode.decode_entries(part).to_pylist
 seen += [batch.to_pylist() for batch in decode.record_batches(good, "t", max_rows=7)]
 for column in (table.column("key"), texts):
     keys = key_hashes.text_keys(column)
-    seen += [hashes.partition_of(keys, 4, scheme).tolist() for scheme in ("JavaStringHash", "Murmur3_32Hash")]
+    seen += [key_hashes.partition_of(keys, 4, scheme).tolist() for scheme in ("JavaStringHash", "Murmur3_32Hash")]
     partitions = key_hashes.partition_of(keys, 4)
     partitions[partitions < 0] = 2
     columns = encode.message_columns(
