@@ -1,7 +1,8 @@
-"""The admin API as an ASGI application: paths to functions, on the undecoded path (T-8).
+"""The admin API as an ASGI application: paths to functions, on the undecoded path (T-8), once a request is known to
+have good credentials (SEC-2: `server.security.http`).
 
-Every refused call answers `{"reason": text}`: 404 for an unknown path, 405 with `Allow` for a method that the path does
-not take, 501 for a feature of Apache Pulsar that this broker has not yet.
+Every refused call answers `{"reason": text}` (T-1): 404 for an unknown path, 405 with `Allow` for a method that the
+path does not take, 501 for a feature of Apache Pulsar that this broker has not yet.
 """
 
 from __future__ import annotations
@@ -243,7 +244,7 @@ async def _serve(
 
 
 def _options(methods: dict[str, Route]) -> Response:
-    """Returns the methods of a path. No header lets a page of another origin read them, or use them."""
+    """Returns the methods of a path (T-12). No header lets a page of another origin read them, or use them."""
     allowed = [*(["HEAD"] if "GET" in methods else []), *methods, "OPTIONS"]
     return PlainTextResponse(", ".join(allowed), headers={"Allow": ",".join(allowed)})
 

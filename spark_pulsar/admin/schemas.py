@@ -135,7 +135,7 @@ def _post(core: Core, call: Call) -> object:
 
 
 def _delete(core: Core, call: Call) -> object:
-    """Deletes all schemas of a topic. With `force` the next version is 0 again; else a mark takes a version."""
+    """Deletes all schemas of a topic. With `force` the next version is 0 again; else a mark takes a version (SC-10)."""
     name = _topic(call)
     check_tenant(core, name.namespace_name)
     existing(core, name.namespace_name)

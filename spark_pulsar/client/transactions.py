@@ -49,7 +49,7 @@ class Transactions:
         yield from self._request(transaction.most, command, request_id, deadline)
 
     def end(self, transaction: TransactionId, *, commit: bool, deadline: Deadline) -> PipelinedRequest[None]:
-        """Commits or aborts. TransactionNotFound when it has ended, as when an answer was lost."""
+        """Commits or aborts. TransactionNotFound when it has ended, as when an answer was lost (TXN-6)."""
         request_id = next_id()
         command = requests.end_transaction(request_id, transaction, commit=commit)
         yield from self._request(transaction.most, command, request_id, deadline)

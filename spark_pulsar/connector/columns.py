@@ -1,4 +1,5 @@
-"""Tables of columns: those of a read, those of a read on request, and those of a write (READ-3, READ-12)."""
+"""Tables of columns: those of a read, those of a read on request, and those of a write (READ-3, READ-12). What a
+topic's schema has in place of `value` is in `schemas.types.columns` (SCHEMA-1)."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Data loss: decides whether a read may have a hole, by `failOnDataLoss` (OFFSET-5). What is no loss, `reading.gaps`
-knows (OFFSET-7).
+(OFFSET-7) and `micro_batches.topic_continuity` (OFFSET-20) know.
 
-Messages between two offsets may be gone from the broker. `planning` sees that a partition was deleted or replaced,
-also what a start named (OFFSET-9), `reading` that a part of its range was removed before it was read, or ends before
-its end (`client.errors.EndNotReached`, OFFSET-8), `chunked` that a chunk of a message is missing. All of them call this
-module: with `failOnDataLoss` true the loss is a DataLossError; else it is logged, and the read goes on.
+Messages between two offsets may be gone from the broker. `planning` sees that a partition was deleted or replaced
+(OFFSET-6), also what a start named (OFFSET-9), `reading` that a part of its range was removed before it was read, or
+ends before its end (`client.errors.EndNotReached`, OFFSET-8), `chunked` that a chunk of a message is missing. All of
+them call this module: with `failOnDataLoss` true the loss is a DataLossError; else it is logged, and the read goes on.
 
 A loss between the offsets of a micro-batch is decided once, when its end is planned. A replay reads the same ranges,
 and only logs the losses accepted then.

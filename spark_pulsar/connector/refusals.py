@@ -1,7 +1,7 @@
 """Refusals of a broker by a policy or a permission, with what the user can do about them.
 
 A broker says which rule it keeps, in words that assume its administrator. The table here adds the policy's name, the
-command that changes it and the option that avoids it (READ-39, READ-40).
+command that changes it and the option that avoids it (READ-39, READ-40, SINK-14).
 """
 
 from __future__ import annotations

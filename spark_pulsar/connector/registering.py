@@ -1,4 +1,5 @@
-"""`spark_pulsar.register`: the connector made known to a session that can run it (READ-37)."""
+"""`spark_pulsar.register`: the connector made known to a session that can run it (READ-37). Workers get a Python that
+has the package from `worker_python` (READ-36)."""
 
 from __future__ import annotations
 

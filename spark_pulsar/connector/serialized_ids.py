@@ -1,7 +1,7 @@
 """Serialized message ids: the bytes that the official clients make of a message id, in texts and in offsets.
 
-The column `__messageId` holds them, StreamNative's connector writes them into options and checkpoints, as a JSON array
-of signed bytes, and base64 makes a text of them (OFFSET-26).
+The column `__messageId` holds them, the texts of options may (`options.offsets`, OFFSET-16), StreamNative's connector
+writes them into options and checkpoints, as a JSON array of signed bytes, and base64 makes a text of them (OFFSET-26).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Versions of Spark: what each of them has. The rest of the connector knows none (SPARK-1 ... SPARK-5).
+"""Versions of Spark: what each of them has; one older than 4.0 is refused by `registering` (READ-37). The rest of the
+connector knows none (SPARK-1 ... SPARK-5).
 
 | | 4.0 | 4.1 | 4.2 and newer |
 | --- | --- | --- | --- |

@@ -1,4 +1,4 @@
-"""Properties of retry letters and dead letters, as the Java client names them (RLQ-3, DLQ-3, DLQ-4)."""
+"""Properties of retry letters and dead letters, as the Java client names them (RLQ-3, DLQ-3, DLQ-4, LETTER-1)."""
 
 from __future__ import annotations
 

@@ -317,7 +317,7 @@ class Engine:
 
     def _due(self, rotation_us: int = 0) -> list[Event]:
         """Takes the events of this turn: those of connections that wait for no other, and then, in rotation, of the
-        others. It takes not more to write than one submit takes; the rest is for the next turn."""
+        others (SEC-29). It takes not more to write than one submit takes; the rest is for the next turn."""
         happened, self._happened = self._happened, []
         if not self._is_behind and rotation_us:
             happened += self._rotation.next_events(rotation_us - (turn_budget.TURN_US - self.room_us))

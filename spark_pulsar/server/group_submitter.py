@@ -1,4 +1,5 @@
-"""Groups of records on their way to storage, which the journal's thread writes while the loop goes on, or waits.
+"""Groups of records on their way to storage, which the journal's thread writes while the loop goes on, or waits
+(DUR-2).
 
 The loop waits for a quick disk when it has nothing else to do: another turn of it takes longer than the disk. That
 needs a journal at rest, which it never is while small groups come more often than its thread makes them durable.

@@ -50,7 +50,7 @@ _TOO_LONG: Final = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Type: application/json\r\nConnection: close\r\n"
     b'Content-Length: 48\r\n\r\n{"reason":"The head of the request is too long"}'
 )
-"""Answer to a request whose line and headers are longer than `httpMaxRequestHeaderSize`."""
+"""Answer to a request whose line and headers are longer than `httpMaxRequestHeaderSize` (SEC-27)."""
 
 
 def _ignore(_unread_bytes: int) -> None:

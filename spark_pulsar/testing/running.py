@@ -1,4 +1,4 @@
-"""The Pulsar of a test session: a broker process of its own, or one that runs already."""
+"""The Pulsar of a test session: a broker process of its own (SEC-84: `security`), or one that runs already."""
 
 from __future__ import annotations
 

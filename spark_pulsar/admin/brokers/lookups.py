@@ -1,5 +1,5 @@
-"""Lookup of topics over HTTP, for clients whose service URL is `http://…` (ADM-70). Which brokers there are, and what
-they own, `owned_namespaces` answers (ADM-7)."""
+"""Lookup of topics over HTTP, for clients whose service URL is `http://…`, with the addresses of the listener that they
+name (ADM-70, A4, SEC-47). Which brokers there are, and what they own, `owned_namespaces` answers (ADM-7)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Rules for roles at the admin API: the operation that a route requires, and Apache Pulsar's words of refusal (AU-7,
-AU-8, SEC-60).
+"""Rules for roles at the admin API: the operation that a route requires, and Apache Pulsar's words of refusal (AU-6,
+AU-7, AU-8, SEC-60).
 
 A rule is a column of the tables of routes. It is checked before the resource is looked up, and before the body is read
 unless the body alone names the resource: a role without rights learns nothing of it.

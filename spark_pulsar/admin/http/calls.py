@@ -154,8 +154,8 @@ def reads(read: Callable[[Core, Call], object], status: int = 200) -> Handler:
 
 
 def changes(change: Change, status: int = 204) -> Handler:
-    """Makes the handler that changes the core; its answer without a body comes when the changes are on disk (T-3). A
-    costly change is a generator (`slices`)."""
+    """Makes the handler that changes the core; its answer without a body comes when the changes are on disk (T-3, T-2).
+    A costly change is a generator (`slices`)."""
 
     async def handler(call: Call) -> Response:
         await change_in_slices(call.gate, lambda core: change(core, call))

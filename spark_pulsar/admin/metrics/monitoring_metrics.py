@@ -1,5 +1,5 @@
 """Metrics as JSON, `broker-stats monitoring-metrics` of pulsar-admin: those of `/metrics` under Apache Pulsar's older
-names, by connection, namespace and managed ledgers."""
+names, by connection, namespace and managed ledgers (ADM-7, ADM-9)."""
 
 from __future__ import annotations
 

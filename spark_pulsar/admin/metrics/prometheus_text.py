@@ -1,4 +1,4 @@
-"""`/metrics` in the Prometheus text format, version 0.0.4.
+"""`/metrics` in the Prometheus text format, version 0.0.4 (ADM-9: `metric_table`).
 
 The text is made metric by metric in blocks of some hundred lines, so that ten thousand topics neither hold up the
 broker nor fill its memory.

@@ -1,7 +1,7 @@
 """Policies in effect, and the level that each comes from: topic, all clusters' topic, namespace, broker.
 
-Apache Pulsar returns the value in effect policy by policy (`?applied=true`), and no level. These paths are ours: one
-answer for all policies of a namespace or a topic.
+Apache Pulsar returns the value in effect policy by policy (`?applied=true`, ADM-67: `policy_routes`), and no level.
+These paths are ours: one answer for all policies of a namespace or a topic.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Paths of subscriptions, their properties (CUR-19) and their cursors (ADM-74); `cursors` does the work."""
+"""Paths of subscriptions, their properties (CUR-19) and their cursors (ADM-74); `cursors` does the work, and reads
+names that are escaped twice (T-10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Topics and partitions over REST (TN-8, ADM-68). Each function runs in the core and raises its refusals."""
+"""Topics and partitions, of either domain, over REST (TN-8, ADM-68, NP-9). Each function runs in the core and raises
+its refusals."""
 
 from __future__ import annotations
 

@@ -181,7 +181,8 @@ def _earliest(subscription: Subscription, wanted: Wanted) -> int:
 
 
 def subscription_stats_in_steps(subscription: Subscription, wanted: Wanted) -> Steps[dict[str, Any]]:
-    """Returns the statistics of a subscription; `msgBacklog` counts entries (BAT-3, ST-1)."""
+    """Returns the statistics of a subscription; `msgBacklog` counts entries (BAT-3, ST-1), those that wait for their
+    time too (DEL-5), whose bytes `backlog_size` knows (ST-3)."""
     consumers_json: list[dict[str, Any]] = []
     for consumer in list(subscription.consumers) if wanted.consumers else ():
         consumers_json.append(consumer_stats(consumer))

@@ -150,7 +150,7 @@ class Dispatcher(ABC):
 
     def send_part(self, consumer: Consumer, run: EntryRun, low: int, high: int, *, with_counts: bool) -> int:
         """Sends entries `low … high - 1` of a run; returns their number of messages, which cost as many permits
-        (A9, C11)."""
+        (A9, C11, A10)."""
         starts, ends = run.starts[low:high], run.ends[low:high]
         counts = run.message_counts
         messages = high - low if counts is None else sum(counts[low:high])

@@ -62,7 +62,7 @@ class HashFilter:
 
 
 class ExclusiveDispatcher(Dispatcher):
-    """Sends from the read position on; going back to mark-delete is its only way to redeliver (EX-2, EX-3)."""
+    """Sends from the read position on; going back to mark-delete is its only way to redeliver (EX-2, EX-3, RC-2)."""
 
     hash_filter: HashFilter | None = None
     """Filter by the hash ranges that an Exclusive consumer names (RD-6); of Failover they mean nothing."""

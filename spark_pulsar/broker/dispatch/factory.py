@@ -36,7 +36,7 @@ def new_dispatcher(
     *,
     read_compacted: bool = False,
 ) -> Dispatcher:
-    """Makes the dispatcher of a subscription type; `key_shared` is the mode of a Key_Shared one."""
+    """Makes the dispatcher of a subscription type; `key_shared` is the mode of a Key_Shared one (SUB-2)."""
     is_stored = subscription.topic.non_persistent is None
     if subscription_type == CommandSubscribe.Key_Shared:
         return _key_shared(core, subscription, key_shared or KeySharedMeta())

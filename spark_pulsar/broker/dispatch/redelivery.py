@@ -2,7 +2,8 @@
 acknowledgements (requests for redelivery, X12), entries whose delay is over, and the limits of unacknowledged messages
 (SH-4 ... SH-8, NACK-3).
 
-The other types keep nothing per consumer: their next consumer begins behind mark-delete (EX-4, FO-7).
+Messages in a receiver queue are delivered, and come again when its consumer closes (SUB-9). The other types keep
+nothing per consumer: their next consumer begins behind mark-delete (EX-4, FO-7).
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ class RedeliveringDispatcher(Dispatcher):
 
     def released(self, ranges: Iterable[EntryRange]) -> None:
         """Adds delayed entries that were passed over to those to be redelivered; the others are still to come
-        (DEL-11)."""
+        (DEL-11, DEL-4)."""
         cursor = self.subscription.cursor
         for ledger_id, first, end in ranges:
             if ledger_id == self.position.ledger_id:

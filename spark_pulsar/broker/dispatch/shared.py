@@ -167,7 +167,7 @@ class SharedDispatcher(RedeliveringDispatcher):
 
 def _alike(run: EntryRun, low: int, high: int) -> tuple[str | None, int]:
     """Finds the chunked message that entry `low` belongs to, None for none, and the end of the entries that go with it:
-    chunks go one by one."""
+    chunks go one by one (CHK-6)."""
     uuid = uuid_of(run, low)
     if uuid is not None:
         return uuid, low + 1

@@ -123,8 +123,8 @@ class Subscription:
         self.throttled[member] = self.throttled.get(member, 0) + 1
 
     def add(self, consumer: Consumer, wanted_type: int, key_shared: KeySharedMeta | None = None) -> None:
-        """Adds a consumer; `key_shared` is the Key_Shared mode of the first one. ConsumerAssignFailed when it cannot
-        have the sticky hashes that it names."""
+        """Adds a consumer; `key_shared` is the Key_Shared mode of the first one (SUB-1, SUB-2). ConsumerAssignFailed
+        when it cannot have the sticky hashes that it names."""
         dispatcher = self.dispatcher
         if not self.consumers:
             compacted = consumer.read_compacted
@@ -145,8 +145,8 @@ class Subscription:
             self.topic.dispatch_limits.refresh(self)
 
     def remove(self, consumer: Consumer) -> None:
-        """Removes a consumer that closed and redelivers its unacknowledged messages (`dispatch.redelivery`). A reader's
-        subscription goes with its last consumer (RD-1)."""
+        """Removes a consumer that closed and redelivers its unacknowledged messages (`dispatch.redelivery`, SUB-10). A
+        reader's subscription goes with its last consumer (RD-1)."""
         try:
             self.consumers.remove(consumer)
         except ValueError:
@@ -166,7 +166,7 @@ class Subscription:
             self.drop()
 
     def drop(self) -> None:
-        """Removes the subscription from its topic (ST-9)."""
+        """Removes the subscription from its topic, whose counters keep what it has sent (ST-9)."""
         topic = self.topic
         if topic.subscriptions.get(self.name) is self:
             topic.remove_subscription(self)

@@ -85,7 +85,7 @@ class Topic(HasCounters):
     """Index of the partition, -1 for a topic without."""
     ledger: ManagedLedger = field(init=False)
     producers: dict[str, Producer] = field(default_factory=dict)
-    """Producers by name."""
+    """Producers by name (PR-2, PR-13)."""
     access: Access | None = None
     """Exclusive access and the producers that wait for it; None until a producer wants it (PR-4)."""
     publish_limit: PublishLimit | None = None
@@ -95,7 +95,7 @@ class Topic(HasCounters):
     dispatch_limits: DispatchLimits | None = None
     """Dispatch and subscribe rates, when there are some (SUB-6, SUB-7)."""
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
-    """Subscriptions by name, durable or not. Changed by methods alone."""
+    """Subscriptions by name, durable or not (CUR-8, CUR-18). Changed by methods alone."""
     delays: DelayWatch | None = None
     """Delayed entries, once there was one (DEL-4)."""
     non_persistent: NonPersistentEntries | None = None
@@ -107,7 +107,7 @@ class Topic(HasCounters):
     deduplicates: bool = False
     """True when repeated entries are found by their sequence ids (DED-1)."""
     messages_out_before: int = 0
-    """Messages sent to subscriptions that are gone."""
+    """Messages sent to subscriptions that are gone (ST-9)."""
     bytes_out_before: int = 0
     meter: Meter = field(init=False)
     evictions_by_size: int = 0
@@ -174,7 +174,7 @@ class Topic(HasCounters):
 
     @property
     def consumer_count(self) -> int:
-        """Connected consumers of all subscriptions."""
+        """Connected consumers of all subscriptions (SUB-5)."""
         return sum(len(subscription.consumers) for subscription in self.subscriptions.values())
 
     def must_roll(self, core: Core) -> bool:

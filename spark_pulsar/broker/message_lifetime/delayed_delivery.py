@@ -54,7 +54,7 @@ class DelayWatch:
         return held if held and self._core.policies_of(self._topic.name).delayed_delivery.active else None
 
     def arm(self, not_before_ms: int = 0) -> None:
-        """Sets the timer to the time of the earliest entry."""
+        """Sets the timer to the time of the earliest entry (CLK-2)."""
         following = self.delays.next_block()
         timer = self._timer
         if following is None:

@@ -1,4 +1,5 @@
-"""Expires the messages of a subscription that are older than a time, on demand (TTL-8). By itself: see `ttl`."""
+"""Expires the messages of a subscription that are older than a time, on demand (TTL-8), and for quotas (BQ-7). By
+themselves entries expire in `ttl` (TTL-1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Effective policies of each topic, computed when a feature requests them.
+"""Effective policies of each topic: its own, else those of its namespace, else the configuration's (ADM-67), computed
+when a feature requests them.
 
 `PolicyBook.of` merges the policies of a topic and its namespace once per distinct pair and remembers the result until
 one of them changes. A feature calls `core.policies_of(topic.name)` when it needs a value. The monitors

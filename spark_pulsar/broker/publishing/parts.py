@@ -1,4 +1,4 @@
-"""Parts of a run of SENDs: entries that a limit of their topic allows, and entries that it refuses."""
+"""Parts of a run of SENDs: entries that a limit of their topic allows (ADM-55, DEL-9), and entries that it refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Opens and closes producers: PRODUCER, CLOSE_PRODUCER (PR-1 ... PR-3, PR-11, PR-18, A18)."""
+"""Opens and closes producers: PRODUCER, CLOSE_PRODUCER (PR-1 ... PR-3, PR-11, PR-18, A18). Exclusive access is in
+`entities.exclusive_access` (PR-4 ... PR-8)."""
 
 from __future__ import annotations
 
@@ -71,7 +72,7 @@ def _open(core: Core, session: Session, command: CommandProducer, topic: Topic, 
 
 
 def _check_open(core: Core, session: Session, topic: Topic, command: CommandProducer) -> None:
-    """Refuses a producer that may not be opened now (PR-12)."""
+    """Refuses a producer that may not be opened now (PR-12, TN-13)."""
     if not revocation.may_produce(core, session, topic):  # any more, after a wait
         raise AuthorizationError("Client is not authorized to Produce")
     if core.topics.get(topic.full_name) is not topic:  # while something else was waited for
@@ -82,7 +83,7 @@ def _check_open(core: Core, session: Session, topic: Topic, command: CommandProd
 
 
 def _join(core: Core, session: Session, command: CommandProducer, topic: Topic, name: str) -> None:
-    """Opens the producer, unless its topic has as many as it may (PR-13)."""
+    """Opens the producer, unless its topic has as many as it may (PR-13), or a schema that it does not fit (SC-7)."""
     mode = command.producer_access_mode
     fences = mode == ProducerAccessMode.ExclusiveWithFencing
     limit = core.policies_of(topic.name).max_producers

@@ -45,7 +45,8 @@ FLAWS: Final[Mapping[Flaw, PulsarError]] = {
 
 
 def on_sends(core: Core, session: Session, event: SendsReceived) -> None:
-    """Handles consecutive SENDs of one producer: one check, one record, one write of receipts (A16)."""
+    """Handles consecutive SENDs of one producer: one check, one record, one write of receipts. One of a producer that
+    the broker closed lately is ignored (A13), one of any other ends the connection (A16)."""
     sends = event.run
     producer = session.producers.get(sends.producer_id)
     if producer is None:
@@ -143,7 +144,7 @@ def _store(core: Core, producer: Producer, sends: SendRun) -> None:
 
 
 def _store_in(core: Core, info: LedgerInfo, producer: Producer, sends: SendRun) -> None:
-    """Appends one record, and sends one write of receipts when it is on disk."""
+    """Appends one record, and sends one write of receipts when it is on disk (BAT-1, TX-8)."""
     session, topic = producer.session, producer.topic
     count = len(sends.ends)
     messages = sum(sends.message_counts)

@@ -1,5 +1,5 @@
 """Avro's schema resolution: determines whether data written with one schema can be read with another, as Avro for Java
-does in Apache Pulsar's registry.
+does in Apache Pulsar's registry (SC-5). Which of two is to read the other, `compatibility` knows (SC-4).
 
 The rules are those of the specification ("Schema Resolution") with the three liberties that Avro for Java takes, so
 that this registry accepts what Apache Pulsar accepts: records need not have the same name, unless the reader chooses

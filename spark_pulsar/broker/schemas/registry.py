@@ -1,7 +1,8 @@
 """Registry of schemas: the versions of a topic. Which producers and consumers may use them is in `admission`.
 
-A topic's schemas are those of its name without domain and partition (SC-1). A version is on disk before a client
-hears of it. Avro's rules are imported with the first schema that needs them.
+A topic's schemas are those of its name without domain and partition (SC-1). `definitions` checks one (SC-2), `requests`
+answers with one (SC-9). A version is on disk before a client hears of it. Avro's rules are imported with the first
+schema that needs them.
 """
 
 from __future__ import annotations
@@ -127,13 +128,13 @@ def _check_room(core: Core, topic: TopicName, schema: Schema) -> None:
 
 
 def check(core: Core, schema: Schema) -> None:
-    """Raises IncompatibleSchema unless it is a schema, of a size that is read here."""
+    """Raises IncompatibleSchema unless it is a schema, of a size that is read here (SC-2)."""
     definitions.check_size(schema, core.config.max_schema_bytes)
     definitions.check(schema)
 
 
 def check_may_follow(core: Core, topic: TopicName, schema: Schema) -> None:
-    """Raises IncompatibleSchema unless the topic's strategy lets the schema follow those that are there."""
+    """Raises IncompatibleSchema unless the topic's strategy lets the schema follow those that are there (SC-3)."""
     strategy = strategy_of(core, topic)
     if strategy is Compatibility.ALWAYS_COMPATIBLE:
         return

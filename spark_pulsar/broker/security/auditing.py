@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def audit(core: Core, session: Session, action: str, resource: str, *, is_allowed: bool, reason: str = "") -> None:
     """Writes that the role of a session may do `action` with `resource`, or may not for `reason`, which holds no secret
-    (AU-12). Callers write refusals, and the first accepted authentication of a connection."""
+    (AU-12). Callers write refusals (SEC-64), and the first accepted authentication of a connection."""
     if core.config.audit_log:
         principal = session.principal
         core.effects.append(

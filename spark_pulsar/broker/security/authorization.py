@@ -3,7 +3,8 @@ only one that there is (AU-7 … AU-10, SEC-62).
 
 Super users may do everything, administrators of a tenant everything in it. Other roles have actions with a namespace or
 a topic, and each operation says which action permits it. Behind a proxy both the proxy's role and the client's must be
-allowed. Called when a command opens something or changes it and for each admin request, never for a message.
+allowed. Called when a command opens something or changes it (`commands`) and for each admin request
+(`admin.http.access`), never for a message (SEC-60).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Authorization of binary commands: the operation that each requires, and Apache Pulsar's words of refusal (AU-9,
-SEC-64)."""
+SEC-60, SEC-64)."""
 
 from __future__ import annotations
 

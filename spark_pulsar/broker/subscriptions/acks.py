@@ -139,7 +139,7 @@ def _ack_each(
     *,
     wants_receipt: bool,
 ) -> None:
-    """Acks entries one by one, whichever consumer holds them (ACK-1)."""
+    """Acks entries one by one, whichever consumer holds them (ACK-1, BAT-5)."""
     subscription = consumer.subscription
     cursor, ledger = subscription.cursor, subscription.topic.ledger
     moved_from, held = cursor.mark_delete, consumer.unacked

@@ -1,8 +1,10 @@
 """Moves of a cursor without its consumers: skip, clear, expire, reset, and finding the n-th unacked entry
-(CUR-11 ... CUR-15, TTL-8; by time: `lifetime.expire_by_time`). The admin API and quotas come through here.
+(CUR-11 ... CUR-15, TTL-8; by time: `message_lifetime.expire_by_time`). The admin API and quotas (BQ-6) come through
+here.
 
 `mark_deleted` is the one way forward: every rule that decides that entries are done calls it. Entries that consumers
-still hold are taken from them, and dispatch is woken, so that nothing waits for an ack that means nothing any more.
+still hold are taken from them, those that wait for their time are discarded (DEL-12), and dispatch is woken, so that
+nothing waits for an ack that means nothing any more.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Seek: a subscription moves to an entry or to a time (A7, CUR-11 ... CUR-13)."""
+"""Seek: a subscription moves to an entry or to a time (A7, CUR-11 ... CUR-13). The start id of a reader is no seek:
+`subscribing` (CUR-10, A11)."""
 
 from __future__ import annotations
 
@@ -75,8 +76,8 @@ def on_seek(core: Core, session: Session, command: CommandSeek) -> None:
 
 
 def move(core: Core, subscription: Subscription, wanted: Position, bits: int | None = None) -> None:
-    """Makes `wanted` the next entry; before the oldest that is the oldest, behind the last the end. `bits`: messages
-    of its batch that are still wanted."""
+    """Makes `wanted` the next entry; before the oldest that is the oldest, behind the last the end (CUR-11). `bits`:
+    messages of its batch that are still wanted."""
     ledger, cursor = subscription.topic.ledger, subscription.cursor
     in_compacted = subscription.reads_compacted and compaction.covers(subscription.topic, wanted)
     position = wanted if in_compacted else ledger.at_or_after(wanted)

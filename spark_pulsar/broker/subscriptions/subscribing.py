@@ -241,6 +241,7 @@ def _check_mode(subscription: Subscription, command: CommandSubscribe) -> None:
 
 
 def _ranges(command: CommandSubscribe) -> tuple[tuple[int, int], ...]:
+    """Returns the hash ranges that a consumer names (KS-7, RD-6)."""
     return tuple((hash_range.start, hash_range.end) for hash_range in command.keySharedMeta.hashRanges)
 
 

@@ -1,4 +1,4 @@
-"""Sizes of a topic's entries and backlogs, at little cost, for quotas and statistics (BQ-1, ST-3).
+"""Sizes of a topic's entries and backlogs, at little cost, for quotas and statistics (BQ-1, BQ-11, ST-3).
 
 Bytes are stored bytes. A backlog's bytes are those after its mark-delete; entries acked one by one behind it count (as
 in Apache Pulsar). Statistics take the sizes that are known at little cost (`ledger.managed_ledgers`), quotas an upper

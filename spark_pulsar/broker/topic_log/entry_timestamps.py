@@ -1,4 +1,5 @@
-"""Timestamps of entries: publish and delivery time, by their producers' clocks."""
+"""Timestamps of entries: publish time, which decides the age for time to live and quotas (TTL-3, BQ-2), and delivery
+time, by their producers' clocks."""
 
 from __future__ import annotations
 

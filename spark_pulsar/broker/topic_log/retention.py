@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 def trim(core: Core, topic: Topic) -> None:
-    """Trims the ledgers that nothing protects, and again when the next ledger's retention is over (TRIM-1, RET-1,
-    RET-4). Readers protect none (RET-5)."""
+    """Trims the ledgers that nothing protects (TRIM-2, TRIM-3: `ledger.managed_ledgers.trimming`), and again when the
+    next ledger's retention is over (TRIM-1, RET-1, RET-4). Readers protect none (RET-5)."""
     if core.state.topics.get(topic.state.topic_id) is not topic.state:
         return
     retention = core.policies_of(topic.name).retention

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def obtain(core: Core, name: TopicName, *, may_create: bool) -> Topic:
-    """Finds a topic, or creates it when it is missing and may be (TN-6, TN-7).
+    """Finds a topic, or creates it when it is missing and may be (TN-6, TN-7, TN-14).
 
     Raises TopicNotFound when it may not be created or no partition can have this name, NotAllowed for system topics,
     the base name of a partitioned topic, and a partition of a topic that is not partitioned; and as `lifecycle.create`,

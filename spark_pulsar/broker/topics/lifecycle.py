@@ -1,4 +1,5 @@
-"""Life of topics: creates, unloads and deletes topics, partitioned topics and their subscriptions (TN-5 ... TN-8)."""
+"""Life of topics: creates, unloads and deletes topics, partitioned topics (PT-1) and their subscriptions (TN-5 ...
+TN-8)."""
 
 from __future__ import annotations
 

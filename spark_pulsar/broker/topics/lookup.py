@@ -1,4 +1,5 @@
-"""Lookup: LOOKUP and the addresses in its answer, partition metadata, topics of a namespace (A4, TN-8, MT-2)."""
+"""Lookup: LOOKUP and the addresses in its answer, partition metadata, topics of a namespace (A4, TN-8, MT-2, C12).
+Lookup over HTTP is in `admin.brokers.lookups` (ADM-70)."""
 
 from __future__ import annotations
 

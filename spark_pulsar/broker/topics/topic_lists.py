@@ -30,7 +30,8 @@ _LISTED: Final = 0.25
 
 
 def select(names: Sequence[str], pattern: TopicPattern | None) -> Generator[int, None, list[str]]:
-    """Selects the names that may be shown and that a pattern fits."""
+    """Selects the names that may be shown, which those of system topics may not (TN-14), and that a pattern fits
+    (MT-2)."""
     cost = _COST_OF_NAME if pattern is None else cost_of_match(pattern)
     count = max(1, int(STEP_COST / cost))
     selected: list[str] = []

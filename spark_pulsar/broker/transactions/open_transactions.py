@@ -1,5 +1,6 @@
-"""Open transactions of the coordinators: their number by coordinator, role and connection, which is limited (TX-28),
-and their time-outs, of which a turn does some (TX-7). What they hold back from consumers is in `entries` (TX-9)."""
+"""Open transactions of the coordinators: their number by coordinator, role and connection, which is limited (TX-24,
+TX-28), and their time-outs, of which a turn does some (TX-7). What they hold back from consumers is in `entries`
+(TX-9)."""
 
 from __future__ import annotations
 

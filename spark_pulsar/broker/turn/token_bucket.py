@@ -1,4 +1,4 @@
-"""Token buckets of publish, dispatch and subscribe rates."""
+"""Token buckets of publish (PR-14), dispatch (SUB-7) and subscribe rates (SUB-6)."""
 
 from __future__ import annotations
 

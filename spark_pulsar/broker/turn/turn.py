@@ -137,7 +137,8 @@ class Turn:
         self._records.append(record)
 
     def when_durable(self, due: Due) -> None:
-        """Calls `due` when all that was appended up to now is on disk; at once when it is already (DUR-7)."""
+        """Calls `due` when all that was appended up to now is on disk; at once when it is already (DUR-1, DUR-7,
+        ACK-4)."""
         if self._records:
             self._lazy_since_ms = None
             self._dues.append(due)

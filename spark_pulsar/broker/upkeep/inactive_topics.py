@@ -1,4 +1,5 @@
-"""Inactive topics are deleted, where a policy requires it (TN-11, RET-6).
+"""Inactive topics are deleted, where a policy requires it (TN-11, RET-6); non-persistent ones without clients always
+are (NP-7: `topics.non_persistent_topic`).
 
 A topic is in use while it has a producer, or a subscription; with the mode `delete_when_subscriptions_caught_up` only a
 subscription with a consumer or a backlog counts. Topics are checked in rounds; one that was not in use in two rounds at

@@ -6,7 +6,7 @@
 | consumed ledgers are trimmed | `retention`: at a roll, at an ack that frees one, when retention is over |
 | entries expire | `ttl_monitor`: at the time, and before they would be delivered |
 | idle subscriptions are deleted | `idle_subscriptions`: at the time |
-| backlogs meet their quotas | `backlog_quota`: at the publish that reaches the limit, at the age |
+| backlogs meet their quotas (BQ-3) | `backlog_quota`: at the publish that reaches the limit, at the age |
 
 Beside that every topic is visited after the start, when its policies change and once in a while (the intervals of the
 configuration): a topic that needs time of its own is taken into use by that. One round at a time goes over the names

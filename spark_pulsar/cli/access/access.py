@@ -1,4 +1,5 @@
-"""Access to a broker from the command line: address, credentials and TLS, of options, `client.conf` and defaults.
+"""Access to a broker from the command line: address, credentials and TLS, of options, a profile, variables,
+`client.conf` and defaults, in this order (SEC-82).
 
 Plugins and certificates are those of the connector's client; here they become headers of HTTP requests and settings of
 the official client.

@@ -1,4 +1,5 @@
-"""Options of all commands that talk to a broker: its address, credentials and TLS, by the names of pulsar-admin."""
+"""Options of all commands that talk to a broker: its address, credentials and TLS, by the names of pulsar-admin
+(SEC-82)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Profiles: addresses, credentials and TLS of a Pulsar under a name, in a file of the user.
+"""Profiles: addresses, credentials and TLS of a Pulsar under a name, in a file of the user (SEC-82).
 
 A profile has no secret: it names the file or the variable that has it.
 """

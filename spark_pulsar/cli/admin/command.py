@@ -1,4 +1,4 @@
-"""Rows of the table of admin commands, and the commands of typer that they become.
+"""Rows of the table of admin commands, and the commands of typer that they become (ADM-71).
 
 Most rows say everything: method, path, options. A command that makes several calls, or whose answer needs work, has a
 function beside its row.

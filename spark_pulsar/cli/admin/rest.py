@@ -1,4 +1,5 @@
-"""Calls of the admin REST API from the command line; a refusal prints its reason on standard error, with status 1."""
+"""Calls of the admin REST API from the command line; a refusal prints its reason on standard error, with status 1.
+`client.rest` sends them with the caller's credentials (SEC-83)."""
 
 import re
 import ssl

@@ -1,4 +1,5 @@
-"""Table of admin commands, of all groups: source of the tree of commands, of docs/admin.md and of their test."""
+"""Table of admin commands, of all groups: source of the tree of commands, of docs/admin.md and of their test
+(ADM-71)."""
 
 from typing import Final
 

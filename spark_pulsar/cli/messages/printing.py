@@ -1,4 +1,5 @@
-"""Messages on standard output: a line each, as text, as an object of JSON or with the payload in hexadecimal."""
+"""Messages on standard output: a line each, as text, as an object of JSON or with the payload in hexadecimal; what a
+terminal would obey is escaped (SEC-86)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`spark-pulsar tokens`: keys and tokens, with the commands, options, outputs and files of `pulsar tokens`."""
+"""`spark-pulsar tokens`: keys and tokens, with the commands, options, outputs and files of `pulsar tokens` (SEC-80)."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def new_key_pair(algorithm: str) -> tuple[bytes, bytes]:
 
 
 def read_key(text: str, option: str) -> bytes:
-    """Reads the key that an option names, as the broker reads `tokenSecretKey` and `tokenPublicKey`."""
+    """Reads the key that an option names, as the broker reads `tokenSecretKey` and `tokenPublicKey` (SEC-4)."""
     with needing_security():
         from spark_pulsar.server.security import token
     try:

@@ -1,4 +1,5 @@
-"""Service URLs: the addresses of brokers, and the kind of connection that is made to them."""
+"""Service URLs: the addresses of brokers, and the kind of connection that is made to them. A port of another kind is
+noticed in `wrong_port` (READ-34)."""
 
 import re
 from typing import Final, NamedTuple

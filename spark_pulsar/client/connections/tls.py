@@ -13,7 +13,8 @@ PROTOCOLS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion
 
 @dataclass(frozen=True, slots=True)
 class TlsConfig:
-    """The TLS settings of a client, under the names of Pulsar's; files are in PEM format, or key stores of Java.
+    """The TLS settings of a client, under the names of Pulsar's; files are in PEM format, or key stores of Java
+    (SEC-89: `client.key_stores`).
 
     Creating one raises ValueError for settings that contradict each other.
     """

@@ -27,8 +27,8 @@ class Decryptor:
     def decrypt(self, metadata: MessageMetadata, payload: bytes | memoryview) -> bytes:
         """Returns the payload of an encrypted entry, compressed still if it was.
 
-        Raises DecryptionError when no private key opens it, or it is damaged; EncryptionKeyError when the file of a
-        private key cannot be used.
+        Raises DecryptionError when no private key opens it, or it is damaged (READ-14); EncryptionKeyError when the
+        file of a private key cannot be used.
         """
         reasons = []
         for key in metadata.encryption_keys[:_MOST_KEYS_OF_A_MESSAGE]:

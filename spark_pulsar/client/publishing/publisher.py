@@ -68,8 +68,8 @@ class Publisher:
     the broker gives the names: under the old one a topic with deduplication would drop it as a duplicate. A refusal may
     also be lost with the connection: where the broker then reports the sequence id of the second entry without receipt,
     or a later one, all entries without receipt are sent again under another name, possibly twice. A publisher with a
-    name of its own fails when an entry is refused; to notice a lost refusal, it sends one entry at a time. Entries
-    above a topic's `maxMessageSize` are sent again in parts, by `split`.
+    name of its own fails when an entry is refused; to notice a lost refusal, it sends one entry at a time (ONCE-9).
+    Entries above a topic's `maxMessageSize` are sent again in parts, by `split`.
 
     The first failure that no retry can mend is final: it is raised by the call that meets it and by all later ones.
     A deduplicated publisher is for a topic with deduplication and a name of one's own. It waits for another one that

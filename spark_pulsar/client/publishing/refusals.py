@@ -1,5 +1,5 @@
 """Refusals of single entries: meaning of a SEND_ERROR for its entry, and whether the same bytes may be sent again
-(SINK-13, SINK-14)."""
+(SINK-13, SINK-14). `Publisher` sees to it that a refused entry is not lost (SINK-16)."""
 
 from typing import Final
 

@@ -60,7 +60,7 @@ class Attachment:
         return self.lost is None and self.connection.alive
 
     def attach_reader(self, start: MessageId, types: ReaderTypes) -> PipelinedRequest[None]:
-        """Subscribes as a non-durable reader, by a type that the topic allows; creates no topic."""
+        """Subscribes as a non-durable reader, by a type that the topic allows; creates no topic (READ-41)."""
         refusal: PulsarError | None = None
         for subscription_type in types.candidates(self.topic):
             try:

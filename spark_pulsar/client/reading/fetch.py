@@ -131,7 +131,7 @@ class Fetch:
     def __iter__(self) -> Iterator[EntryBlock]:
         """Blocks until the end; for a fetch without end until nothing came for `idle_timeout_ms`.
 
-        Raises as `next_block`, and OperationTimeout when an entry that must exist does not arrive.
+        Raises as `next_block`, and OperationTimeout when an entry that must exist does not arrive (READ-10).
         """
         while not self.finished:
             block = self._next(self._patience())

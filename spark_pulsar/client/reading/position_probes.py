@@ -1,4 +1,5 @@
-"""Probes: idle readers that request where topics begin and end, and which entry was published at a time."""
+"""Probes: idle readers that request where topics begin and end, and which entry was published at a time (W4), by a seek
+(W6)."""
 
 import threading
 from collections.abc import Callable, Mapping

@@ -1,4 +1,5 @@
-"""Topics in which a query keeps its notes: read from a position to the end."""
+"""Topics in which a query keeps its notes, of transactions (TXN-2) and of producers (ONCE-12): read from a position to
+the end."""
 
 from __future__ import annotations
 

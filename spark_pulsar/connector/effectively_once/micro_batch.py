@@ -43,7 +43,7 @@ _SEEN: Final[dict[tuple[str, str | None], _Seen]] = {}
 
 def check_micro_batch(client: PulsarClient, options: Options, outcomes: Sequence[TaskOutcome]) -> None:
     """Checks that no other task has written rows under the number of a micro-batch, and that rows which were left out
-    are no new ones. Raises DeliveryGuaranteeError."""
+    are no new ones (ONCE-13). Raises DeliveryGuaranteeError."""
     if not outcomes or not outcomes[0].attempt.is_of_query:
         return
     attempt = outcomes[0].attempt
@@ -89,7 +89,8 @@ def _check_skipped(outcomes: Sequence[TaskOutcome], seen: _Seen) -> None:
 
 
 def _check_roster(client: PulsarClient, options: Options, outcomes: Sequence[TaskOutcome]) -> None:
-    """Raises when a producer that no task of the micro-batch has opened knows rows of it, or of a later one."""
+    """Raises when a producer that no task of the micro-batch has opened knows rows of it, or of a later one
+    (ONCE-11)."""
     attempt = outcomes[0].attempt
     opened = {producer for outcome in outcomes for producer in outcome.producers}
     others = sorted(Roster(client, options, attempt).noted() - opened)

@@ -1,5 +1,5 @@
-"""Sequence ids of rows: counted (`checked_sequence_ids`), or as a column gives them. They grow on each partition, in
-the order of the rows, and depend on these alone (ONCE-3)."""
+"""Sequence ids of rows: counted (`checked_sequence_ids`, ONCE-10), or as a column gives them. They grow on each
+partition, in the order of the rows, and depend on these alone (ONCE-3)."""
 
 from __future__ import annotations
 

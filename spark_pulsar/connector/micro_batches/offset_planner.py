@@ -159,8 +159,8 @@ class OffsetPlanner:
         return replace(planned, cuts=self._cuts(batch.start, planned, batch.begins if is_limited else None))
 
     def _observe(self, committed: SourceOffset) -> PlannedBatch:
-        """Begins a micro-batch that ends at the present ends of all partitions, as far as letters are due. Reports data
-        loss, and moves the subscription's cursor to its start."""
+        """Begins a micro-batch that ends at the present ends of all partitions, also of those that are new (OFFSET-11),
+        as far as letters are due (LETTER-3). Reports data loss, and moves the subscription's cursor to its start."""
         ends = self._ends(committed)
         start = self._continued(committed, ends)
         self._report_losses(plan(start, SourceOffset(ends)).losses)
@@ -292,8 +292,8 @@ class OffsetPlanner:
         return cut_points(ranges, extents, split)
 
     def _await_news(self, positions: Mapping[str, ReadPosition]) -> None:
-        """Nothing is new: waits for a while until the broker sends something, if nothing else waits for the
-        answer."""
+        """Nothing is new: waits for a while until the broker sends something, if nothing else waits for the answer
+        (READ-11, READ-38)."""
         of_many = len(positions) > MOST_FOLLOWED
         # Letters and messages that are held back come to be due with time.
         by_time = bool(self._options.retry_letter_topics) or self._options.min_messages_per_trigger is not None

@@ -1,4 +1,5 @@
-"""Small micro-batches: their rows are read ahead on the driver, and travel with the plan.
+"""Small micro-batches: their rows are read ahead on the driver, and travel with the plan, where PySpark can (SPARK-5:
+`source_runner`).
 
 A task that reads costs the hand-over to a Python worker, more than a thousand rows are worth. `SmallBatches` decides
 which micro-batches are small when their end is planned, and has their rows when their tasks are planned. It has none in

@@ -1,6 +1,6 @@
 """Continuity: proves that the topics of a query still hold the messages that it has read, and keeps evidence for the
 next proof (OFFSET-17, OFFSET-20): a topic that was made again is noticed, whatever its ids (OFFSET-6). `offset_planner`
-reads it from its start then (OFFSET-18).
+reads it from its start then (OFFSET-18), and compares a micro-batch of an earlier run (OFFSET-19).
 
 Offsets carry the fingerprint of an entry for each partition (`offsets.evidence`). It is compared with the topic when a
 run of a query begins, and again where the broker closed a reader or a connection was lost: between two polls without

@@ -1,4 +1,5 @@
 """Evidence of content: the fingerprint of an entry that a query has passed, kept with its position (OFFSET-17).
+`micro_batches.topic_continuity` compares it (OFFSET-20).
 
 A position is a place: what lies there may have been exchanged, by a data directory that was wiped, a copy that was
 restored, or a service.url that leads to another broker. The entry that lies last before the position, or one that was

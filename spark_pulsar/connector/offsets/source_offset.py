@@ -27,9 +27,9 @@ did come next is noted in `first` by the end of the micro-batch that reads it, s
 before the first commit, when `latest` has moved on. The first end offset is in the write-ahead log, so it carries it.
 "fresh": true marks the answer to that question, which is never stored by itself.
 
-`seen` proves at the next start that a topic is still the one that was read: ids alone do not, for a directory that was
-wiped, a copy that was restored and another broker may have the same. `replaced` is how a micro-batch begins anew there,
-in a replay too.
+`seen` proves at the next start that a topic is still the one that was read (OFFSET-17): ids alone do not, for a
+directory that was wiped, a copy that was restored and another broker may have the same. `replaced` is how a micro-batch
+begins anew there, in a replay too.
 
 `oneTask` and `cuts` are decided when a micro-batch is planned and have to outlive a restart: a replay has the same
 tasks.

@@ -1,4 +1,5 @@
-"""Message ids as `startingOffsets`: to read on from, or again from, messages that were seen before."""
+"""Message ids as `startingOffsets`: to read on from, or again from, messages that were seen before. (What the words
+`earliest` and `latest` stand for, `endpoints` finds, OFFSET-2.)"""
 
 from __future__ import annotations
 

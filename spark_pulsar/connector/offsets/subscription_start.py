@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def subscribe(client: PulsarClient, topics: Sequence[str], options: Options, initial: InitialPosition) -> None:
-    """Makes the subscription of a query on topic partitions that lack it. Raises ConsumerBusy."""
+    """Makes the subscription of a query on topic partitions that lack it (OFFSET-10). Raises ConsumerBusy."""
     if options.subscription_name is not None and topics:
         with _naming_the_option(options):
             client.ensure_subscription(topics, options.subscription_name, initial=initial)

@@ -2,8 +2,8 @@
 (READ-21).
 
 An alias is read as our option, its value turned into the form of ours. Errors name what the user wrote. What means
-something else under its name is refused (see `table.UNSUPPORTED`). Settings of the Java client are in `java_settings`:
-they never contradict what is said by an option, which wins.
+something else under its name is refused (see `table.UNSUPPORTED`). Settings of the Java client are in `java_settings`
+(READ-43): they never contradict what is said by an option, which wins.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Encryption options: names and files of keys, and messages that cannot be encrypted or decrypted."""
+"""Encryption options: names and files of keys (READ-15), and messages that cannot be encrypted (SINK-9) or decrypted
+(READ-14)."""
 
 from __future__ import annotations
 

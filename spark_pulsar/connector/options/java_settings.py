@@ -3,7 +3,8 @@
 
 The names are those of the fields of the Java client's configuration data, version 4.0.8: they are the dictionary that
 finds misspelt names. A setting is read as an option of ours, or has no effect here, which the log says once with the
-reason; one that no text can give, or that would weaken security if it were left out, is refused with what to do.
+reason (READ-44); one that no text can give, or that would weaken security if it were left out, is refused with what to
+do.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Starts and ends of a read in options: words, positions and publish times, for all partitions or by name. The end of
-one read as the start of another leaves out no message and repeats none (READ-47)."""
+"""Starts and ends of a read in options: words, positions and publish times (OFFSET-3), for all partitions or by name.
+The end of one read as the start of another leaves out no message and repeats none (READ-47)."""
 
 from __future__ import annotations
 

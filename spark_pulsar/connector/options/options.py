@@ -1,4 +1,5 @@
-"""Options of `format("pulsar")`, checked; in any case of their names, and with dots (READ-27).
+"""Options of `format("pulsar")`, checked, none of them ignored (READ-7); in any case of their names, and with dots
+(READ-27).
 
 Values are checked as soon as a `DataSource` is built, which is when the user still stands at the call site; what
 depends on the kind of work (batch or stream, read or write) is checked by `for_read` and `for_write`. `writing` acts
@@ -254,6 +255,7 @@ class Options:
         return self
 
     def _check_delivery_guarantee(self) -> None:
+        """Refuses what contradicts a delivery guarantee (ONCE-7, TXN-6)."""
         guarantee = self.delivery_guarantee
         if "transactionTimeoutMs" in self.given and guarantee != TRANSACTIONAL:
             raise OptionError(f"option transactionTimeoutMs is for deliveryGuarantee {TRANSACTIONAL} only")
@@ -430,8 +432,8 @@ class Options:
         return uses
 
     def _of_use(self, use: Use) -> Options:
-        """Returns the options without those that have no effect in such a job, but may be given. Raises OptionError for
-        one that may not."""
+        """Returns the options without those that have no effect in such a job, but may be given (READ-44). Raises
+        OptionError for one that may not."""
         uses = {name: self._uses_of(name) for name in sorted(self.given)}
         strange = {name: of for name, of in uses.items() if use not in of}
         for name, of in strange.items():

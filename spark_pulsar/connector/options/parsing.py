@@ -1,7 +1,8 @@
 """Parsing of options: Spark's strings as `Options`.
 
 The fields of `Options` are the single list of names; the parser accepts nothing else, and answers a name that is close
-to one of them with a suggestion. Names are matched without case, as everywhere in Spark.
+to one of them with a suggestion. Names are matched without case, as everywhere in Spark (READ-27), those of Kafka's
+source by `aliases` (READ-21).
 """
 
 from __future__ import annotations

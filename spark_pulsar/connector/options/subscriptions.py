@@ -1,5 +1,5 @@
-"""Names of subscriptions in options. Retry letters of a subscription are read with `enableRetry`, which `options`
-checks (LETTER-2)."""
+"""Names of subscriptions in options, `predefinedSubscription` (OFFSET-14) too. Retry letters of a subscription are read
+with `enableRetry`, which `options` checks (LETTER-2)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Planning: what the tasks of one read do. Pure functions of two offsets, so that a replay plans the same tasks.
 
-One task reads one range of one topic partition, or a part of it (see `splitting`). Ranges come in the order of topic
-names.
+One task reads one range of one topic partition, or a part of it (see `splitting`, READ-18, READ-19). Ranges come in the
+order of topic names.
 """
 
 from __future__ import annotations

@@ -61,6 +61,7 @@ def check_found(topics: Sequence[str], known: Collection[str], options: Options)
 
 
 def _retry_letter_partitions(client: PulsarClient, options: Options) -> list[str]:
+    """Finds the partitions of the retry letter topics, as far as these exist (LETTER-2)."""
     named = options.retry_letter_topics
     there = client.partitions_of_each(named).values() if named else ()
     return [topic for partitions in there if not isinstance(partitions, TopicNotFound) for topic in partitions]

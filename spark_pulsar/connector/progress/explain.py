@@ -1,5 +1,5 @@
-"""Progress of a streaming query in a line or two: read, left to read, rate, time of a micro-batch, and advice (READ-4,
-READ-32).
+"""Progress of a streaming query in a line or two: read, left to read (READ-31: `lag`), rate, time of a micro-batch, and
+advice (READ-4, READ-32).
 
 `explain` reads the last progress events of Spark's query object, of a classic session or of Spark Connect;
 `explain_progress` is a pure function of those. Spark has no place for a source's own metrics or description (see

@@ -1,4 +1,5 @@
-"""Counting ahead in one topic partition: the messages and bytes of its entries, and the entries themselves while few.
+"""Counting ahead in one topic partition: the messages and bytes of its entries, and the entries themselves while few
+(READ-16).
 
 A non-durable reader parses the metadata of entries only. It keeps the counts, as a few numbers an entry, until the
 query has passed it; so each entry is counted once, and no partition further than requested.

@@ -1,4 +1,5 @@
-"""Unpacking of blocks: entries as record batches of their messages, decrypted, chunked ones put together.
+"""Unpacking of blocks: entries as record batches of their messages, decrypted, decompressed (READ-6), chunked ones put
+together.
 
 The kernels turn the entries of a block into columns. Chunked messages, the only ones that cross entries, are put
 together on the side and take the place of their last chunk.

@@ -1,5 +1,5 @@
 """Gaps in a range that is read: distinguishes entries that were trimmed from ids that never were a message's (OFFSET-4,
-OFFSET-7, TXN-7).
+OFFSET-5, OFFSET-7, TXN-7).
 
 Ids have gaps without a loss: ledgers end, and markers of transactions and of replication are never delivered. A broker
 trims from the front only. So everything from an entry on is there as long as that entry is; and the broker gets

@@ -1,4 +1,4 @@
-"""Ranges that several threads read, their record batches handed out one by one, within a bound of memory."""
+"""Ranges that several threads read, their record batches handed out one by one, within a bound of memory (TABLE-4)."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
 The read columns are those of StreamNative's JVM connector: `value`, or what the topic's schema has in its place (see
 `schemas`), then those of the metadata. `.schema(...)` on the reader picks some of them, in any order, and is passed
 down to the kernels, so columns that are not requested are not decoded; `value` and `__key` may be requested as
-`string`, which then must be valid UTF-8. More metadata comes where `metadataColumns` or that schema names it.
+`string`, which then must be valid UTF-8. More metadata comes where `metadataColumns` or that schema names it (READ-12).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Linked definitions: an Avro definition in the form of its JSON, with types in place of the names that refer to them.
+"""Linked definitions: an Avro definition in the form of its JSON, with types in place of the names that refer to them,
+so that a definition can be extended (SCHEMA-6) or united with others (SCHEMA-8).
 
 A named type is one object wherever it is used, so that what changes in it changes everywhere. `unlinked` makes JSON of
 it again: the definition where it stands first, then its name. Attributes that Avro does not know stay as they are.

@@ -52,8 +52,8 @@ class EntrySender:
         self._policies = policies
 
     def send(self, publisher: Publisher, batch: EncodedBatch, schema_version: bytes = b"") -> None:
-        """Sends a batch as one entry, or a large row as its chunks; returns while receipts are on the way. Raises as
-        `Publisher.send`, and NotAllowed for a row that is too large even in chunks."""
+        """Sends a batch as one entry, or a large row as its chunks (CHK-1); returns while receipts are on the way.
+        Raises as `Publisher.send`, and NotAllowed for a row that is too large even in chunks."""
         metadata = MessageMetadata()
         payload: bytes | memoryview = batch.payload
         if self._is_alone(publisher, batch):

@@ -1,4 +1,5 @@
-"""Entries that are too large for their topic, in parts: the messages of a batch in two smaller ones (SINK-11).
+"""Entries that are too large for their topic, in parts: the messages of a batch in two smaller ones (SINK-11); a single
+row goes in chunks, or is an error, in `entry_sender` (SINK-7, SINK-12).
 
 The messages keep their bytes, order and sequence ids. An entry is taken apart, rather than its rows kept until the
 receipt comes: refusals are rare, and rows of all entries under way would fill the memory. What must be an entry of its

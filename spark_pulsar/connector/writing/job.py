@@ -1,5 +1,5 @@
 """The write of a job or micro-batch: its schema, its rows in each task, and its end at the driver, with each delivery
-guarantee."""
+guarantee (ONCE-1, TXN-1, TXN-5)."""
 
 from __future__ import annotations
 

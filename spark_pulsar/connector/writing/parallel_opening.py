@@ -1,4 +1,5 @@
-"""Opening of many writers or producers side by side: each waits for its broker a few times, and does little else."""
+"""Opening of many writers or producers side by side (SINK-18): each waits for its broker a few times, and does little
+else."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Writing in a task: Arrow record batches become batches of messages on the right partitions, each with its receipt.
 
-Rows are routed column-wise: keys are hashed by a kernel, rows of one partition are encoded together, and one object
-exists for each batch on the wire. Small record batches are gathered first, so that a topic with many partitions still
-gets full batches. A task returns when the broker has acknowledged every row. A task that is run again writes again (at
-least once, SINK-3), unless it is an attempt whose rows have names (`effectively_once`).
+Rows are routed column-wise: keys are hashed by a kernel, rows of one partition are encoded together (SINK-18), and one
+object exists for each batch on the wire. Small record batches are gathered first, so that a topic with many partitions
+still gets full batches. A task returns when the broker has acknowledged every row. A task that is run again writes
+again (at least once, SINK-3), unless it is an attempt whose rows have names (`effectively_once`).
 """
 
 from __future__ import annotations

@@ -183,7 +183,7 @@ class TopicWriter:
         partitions[is_named] = numbers[is_named]
 
     def _open_all(self, indexes: list[int]) -> None:
-        """Opens a publisher on each partition that has none."""
+        """Opens a publisher on each partition that has none (SINK-18)."""
         new = [index for index in indexes if index not in self._publishers]
         if not new:
             return
@@ -253,6 +253,7 @@ def _value(column: Any) -> Any:
 
 
 def _event_times(table: pa.Table) -> Any:
+    """Returns the event times of rows as instants, which are written in milliseconds (SINK-1); None without any."""
     from spark_pulsar.connector.session_zone import as_instants
 
     return as_instants(table.column("__eventTime")) if "__eventTime" in table.column_names else None

@@ -1,4 +1,4 @@
-"""Ledgers: the facts of one, marks of the sizes inside it, and when one that takes entries is full (ML-2)."""
+"""Ledgers: the facts of one, marks of the sizes inside it, and when one that takes entries is full (ML-2, ML-1)."""
 
 from __future__ import annotations
 

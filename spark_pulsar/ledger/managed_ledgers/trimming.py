@@ -38,7 +38,7 @@ def plan_trimming(
     clock_since_ms: int | None = None,
 ) -> Trimming:
     """Plans which ledgers may be trimmed at this time. `slowest` is the lowest mark-delete of the durable cursors, None
-    without any: then every closed ledger is a candidate.
+    without any, since readers hold nothing (RET-5): then every closed ledger is a candidate.
 
     A candidate goes when its closing lies longer back than the time limit, or when the rest without it still reaches
     the size limit (so that the rest never falls below the limit). A closing that lies in the future, by a clock that

@@ -1,4 +1,5 @@
-"""De-duplication (DED-2, DED-7): the highest sequence id stored of each producer name.
+"""De-duplication (DED-2, DED-7): the highest sequence id stored of each producer name, until the broker removes it
+(DED-9).
 
 `SequencesReached` stands in the same group as the entries it speaks of, so that an entry and its sequence id are on
 disk together or not at all: nothing has to be read again after a crash.

@@ -69,7 +69,7 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class TransactionOpened(DeclaredRecord):
-    """A transaction is open; its number was never used before by its coordinator."""
+    """A transaction is open; its number was never used before by its coordinator (TX-3)."""
 
     most: int
     least: int

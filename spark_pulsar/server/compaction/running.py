@@ -39,7 +39,7 @@ class _Order:
 
 
 class Compactions:
-    """Compactions, one after the other. `notify` runs in the thread."""
+    """Compactions, one after the other. `notify` runs in the thread (CMP-C6)."""
 
     def __init__(self, read: Read, notify: Callable[[Event], None]) -> None:
         self._read = read

@@ -1,4 +1,5 @@
-"""Limits of connections before their clients are known (SEC-24, SEC-25)."""
+"""Limits of connections before their clients are known (SEC-24, SEC-25). How long one may take, `connection` and
+`server.web` know (SEC-26, SEC-28)."""
 
 from __future__ import annotations
 

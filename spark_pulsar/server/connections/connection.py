@@ -1,4 +1,5 @@
-"""A client connection: bytes in become events, bytes out leave in one write a turn. It knows frames and no rule."""
+"""A client connection: bytes in become events, bytes out leave in one write a turn. It knows frames and no rule; frames
+behind a malformed one are dropped (A16)."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from .connection_memory import ConnectionMemory
 
 _HIGH_WATER_BYTES: Final = 2 * 1024 * 1024
-"""Unread bytes from which on consumers of a connection get nothing."""
+"""Unread bytes from which on consumers of a connection get nothing (SH-9)."""
 _LOW_WATER_BYTES: Final = UNCOUNTED_BYTES // 4
 """Unread bytes down to which they get nothing then. The system's own buffer is full that long."""
 _ITEM_BYTES: Final = 128
@@ -353,7 +354,7 @@ class Connection(asyncio.Protocol):
     # Called by the memory of connections
 
     def restrain(self, *, is_read: bool, gets_messages: bool) -> None:
-        """Reads from the peer and sends it messages, or not for now."""
+        """Reads from the peer and sends it messages, or not for now (SEC-30)."""
         self.may_be_read, self.may_get_messages = is_read, gets_messages
         self._update_delivery()
         self._wait_or_update_reading()

@@ -1,5 +1,5 @@
-"""Turn budget: the bytes that one turn takes in, since its records are written in one submit, the bytes read after
-which it comes, and the time that the commands of all connections in it take."""
+"""Turn budget: the bytes that one turn takes in (SEC-29: `rotation`), since its records are written in one submit, the
+bytes read after which it comes, and the time that the commands of all connections in it take."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from .writer import LogWriter
 
 
 class _Lines(logging.Formatter):
-    """Form of a record: one line in which nothing obeys a stranger, and below it the stack of an error."""
+    """Form of a record: one line in which nothing obeys a stranger, and below it the stack of an error (SEC-87)."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         record.message = one_line(record.message)

@@ -1,4 +1,4 @@
-"""The audit log: a line for who may do what, and who may not (SEC-20)."""
+"""The audit log: a line for who may do what, and who may not, without a secret (SEC-20, AU-12)."""
 
 from __future__ import annotations
 

@@ -65,7 +65,8 @@ class BasicProvider:
         return cls(config.basic_auth_conf)
 
     def authenticate(self, credentials: Credentials, now_ms: int) -> Authenticated:
-        """Returns the user of `user:password`. An unknown user is refused after as much work as a known one."""
+        """Returns the user of `user:password`. An unknown user is refused after as much work as a known one. Checks
+        wait in a queue that is fair by host (SEC-88: `check_queue`)."""
         del now_ms  # passwords do not expire
         name, colon, password = credentials.data.partition(b":")
         if not colon or not name or not password or len(password) > MAX_PASSWORD_BYTES or b"\0" in password:

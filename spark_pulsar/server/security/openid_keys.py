@@ -1,4 +1,5 @@
-"""Keys of OpenID Connect issuers: discovered, cached, and fetched again at a bounded rate (SEC-23)."""
+"""Keys of OpenID Connect issuers: discovered, cached, and fetched again at a bounded rate (SEC-23). Tokens are judged
+by `openid` (SEC-22)."""
 
 from __future__ import annotations
 

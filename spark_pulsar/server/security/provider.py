@@ -1,4 +1,5 @@
-"""The form of an authentication provider: credentials in, a role out (AU-1)."""
+"""The form of an authentication provider: credentials in, a role out (AU-1); `providers` has those of a broker
+(SEC-1)."""
 
 from __future__ import annotations
 

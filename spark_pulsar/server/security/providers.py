@@ -139,7 +139,7 @@ class Providers:
             check.run()
 
     def _check(self, credentials: Credentials) -> Outcome:
-        """Calls the providers of the method one after another, until one knows the role."""
+        """Calls the providers of the method one after another, until one knows the role (SEC-1, SEC-3)."""
         providers = self._by_method.get(credentials.method)
         if providers is None:
             if self.anonymous_role:

@@ -1,5 +1,6 @@
 """TLS of the broker's ports: a context made from the configured files, and made anew when they change (SEC-42, SEC-44).
-The role of a client certificate is read by `tls_certificates` (AU-5).
+Handshakes are bounded in `connections.tls_connection` (SEC-45). The role of a client certificate is read by
+`tls_certificates` (AU-5).
 
 A context is never altered once it is in use: connections live on with the one of their handshake.
 """

@@ -1,5 +1,5 @@
 """Authentication by the client certificate of a TLS connection (AU-5). The broker's own certificates are loaded again
-by `tls` (SEC-44)."""
+by `tls` (SEC-44), which requests those of clients (SEC-43)."""
 
 from __future__ import annotations
 

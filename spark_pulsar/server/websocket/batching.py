@@ -1,4 +1,4 @@
-"""Messages of a producer as entries: single ones, or batches, compressed on request (BAT-1, CMP-1)."""
+"""Messages of a producer as entries: single ones, or batches, compressed on request (BAT-1, CMP-1, WS-7)."""
 
 from __future__ import annotations
 

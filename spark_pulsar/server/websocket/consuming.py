@@ -1,4 +1,5 @@
-"""A WebSocket that consumes or reads: entries of the broker become messages of its client (WS-10 ... WS-13)."""
+"""A WebSocket that consumes or reads: entries of the broker become messages of its client (WS-10 ... WS-14). One of
+several topics has a consumer on each (MT-1)."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Delivery:
 
 
 class Deliveries:
-    """Entries at the client, in the order of their delivery."""
+    """Entries at the client, in the order of their delivery (WS-12)."""
 
     def __init__(self) -> None:
         self._entries: dict[tuple[int, int], Delivery] = {}

@@ -1,4 +1,4 @@
-"""Choice of a partition by a producer, as Apache Pulsar's Java client makes it (WS-7)."""
+"""Choice of a partition by a producer, as Apache Pulsar's Java client makes it (WS-7, PT-2 ... PT-4)."""
 
 from __future__ import annotations
 

@@ -29,8 +29,8 @@ class Disk:
     _held: Mapping[Path, int] = {}
 
     def hold(self, directories: Mapping[Path, int]) -> None:
-        """Finds these directories, and the files in them, by their descriptors from now on: wherever they are moved,
-        and whatever stands at their paths meanwhile. Without any, by paths again."""
+        """Finds these directories, and the files in them, by their descriptors from now on (DUR-14): wherever they are
+        moved, and whatever stands at their paths meanwhile. Without any, by paths again."""
         self._held = directories
 
     def refuse_replaced(self, directory: Path) -> None:
@@ -111,7 +111,8 @@ class Disk:
         return self._write(fd, buffers, offset, 0)
 
     def write_durably(self, fd: int, buffers: Sequence[Buffer], offset: int) -> int:
-        """Like `write`, and on return the bytes survive power loss.
+        """Like `write`, and on return the bytes survive power loss (DUR-1; `write` alone is what
+        `journalSyncData=false` leaves, DUR-5).
 
         Write and fdatasync are one system call (RWF_DSYNC): that is one hand-over of the interpreter lock less, on
         the path that every receipt waits for. They are two where the system has no such call.

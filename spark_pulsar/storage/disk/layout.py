@@ -104,8 +104,8 @@ class Layout:
         return [self.version, self.new_version, *(file for path in databases for file in database_files(path))]
 
     def own_files(self) -> Iterator[Path]:
-        """Yields the path of each file that is the broker's, in the sub-directories those that are there. What others
-        have beside them is theirs."""
+        """Yields the path of each file that is the broker's, in the sub-directories those that are there (DUR-13). What
+        others have beside them is theirs."""
         yield self.lock
         yield from self.files()
         for directory in self.directories():

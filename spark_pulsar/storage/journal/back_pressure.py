@@ -7,7 +7,7 @@ the disk is bounded by the shell, which reads no more from its producers then.
 
 It waits for nothing but copying. A checkpoint that was requested and stands behind submits in the journal's queue needs
 the journal to go on, so the journal does; the submits before it are bounded. Copying that fails ends like copying that
-succeeds: what happens then is decided where the reason is known, for instance a disk without space.
+succeeds: what happens then is decided where the reason is known, for instance a disk without space (DUR-10: `Journal`).
 """
 
 from __future__ import annotations

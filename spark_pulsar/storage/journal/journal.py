@@ -342,7 +342,7 @@ class Journal:
 
     def _insist(self, begin: Callable[[], _Begun]) -> _Begun:
         """A new segment. Nothing was written yet, so the request may be repeated again and again: the disk has no
-        space, or gives no permission. `on_stalled` hears why, and None when it is over."""
+        space, or gives no permission (DUR-10). `on_stalled` hears why, and None when it is over."""
         pause_s = _FIRST_PAUSE_S
         stalled = False
         while True:

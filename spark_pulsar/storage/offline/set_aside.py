@@ -1,5 +1,5 @@
-"""Files of ledgers in `damaged/`: a file that a start moved there because nothing named it may be named after all, by
-the checkpoint's copy once that is in its place."""
+"""Files of ledgers in `damaged/`: a file that a start moved there because nothing named it (DUR-12:
+`recovery.leftovers`) may be named after all, by the checkpoint's copy once that is in its place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Opens a data directory: the checkpoint, then the journal's groups after it, through the same `apply` as live.
+"""Opens a data directory: the checkpoint, then the journal's groups after it, as far as they are whole (DUR-3, DUR-4),
+through the same `apply` as live. Sequence ids are among their records, so that nothing is read again (DED-7).
 
 With a hole in the journal (`journal.walk`) the intact entries of the damaged groups are salvaged, later records are
 applied as far as they fit (`ledger.state.lossy_replay`), and topics with missing records are reported, and become

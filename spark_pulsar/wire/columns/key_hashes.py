@@ -1,4 +1,4 @@
-"""Keys as text, their hashes, and the partition each row goes to, for whole columns (PT-4)."""
+"""Keys as text, their hashes, and the partition each row goes to, for whole columns (PT-4, PT-6)."""
 
 from __future__ import annotations
 

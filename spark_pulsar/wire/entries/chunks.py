@@ -168,7 +168,7 @@ def split(
     metadata: MessageMetadata, payload: bytes | memoryview, max_message_size_bytes: int = MAX_MESSAGE_SIZE_BYTES
 ) -> Iterator[tuple[MessageMetadata, memoryview]]:
     """Yields the entries of one message, as (metadata, payload): itself when it fits, else its chunks in the order to
-    send.
+    send (SINK-7).
 
     `payload` is compressed already and `metadata` says so. Official clients measure the metadata *before* the chunk
     fields are in, so an entry may exceed the limit by those few bytes, which brokers allow for. NotAllowed when the

@@ -1,4 +1,5 @@
-"""Finding the entries of a run that are to be delivered later, without reading the others' metadata (DEL-1).
+"""Finding the entries of a run that are to be delivered later, without reading the others' metadata (DEL-1), to index
+them and to refuse too long a delay (DEL-9).
 
 `deliver_at_time` is field 19 of MessageMetadata, so its bytes begin with 0x98 0x01. A search for those bytes covers a
 run of small entries at once, and only the metadata in a run of large ones. A parse then makes sure that the bytes are

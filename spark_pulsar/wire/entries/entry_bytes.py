@@ -103,7 +103,7 @@ def build_entry(metadata: MessageMetadata, payload: bytes | memoryview, with_che
 
 
 def parse_entry(buffer: bytes, start: int = 0, end: int | None = None) -> Entry:
-    """Takes apart the entry in `buffer[start:end]`; CorruptMessage, but a wrong checksum is only reported."""
+    """Takes apart the entry in `buffer[start:end]`; CorruptMessage, but a wrong checksum is only reported (PR-12)."""
     end = len(buffer) if end is None else end
     broker_metadata = None
     if buffer.startswith(BROKER_METADATA_MAGIC, start, end):

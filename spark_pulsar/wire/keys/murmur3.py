@@ -23,10 +23,11 @@ def murmur3_32(key: bytes) -> int:
 
 
 def range_hash(key_hash: int) -> int:
-    """Returns the sticky hash of AUTO_SPLIT by ranges and of STICKY in 4.x, of a masked Murmur hash; 0 becomes 1."""
+    """Returns the sticky hash of AUTO_SPLIT by ranges and of STICKY in 4.x, of a masked Murmur hash; 0 becomes 1 (KS-4,
+    KS-7)."""
     return key_hash % STICKY_HASHES or 1
 
 
 def ring_hash(key_hash: int) -> int:
-    """Returns the sticky hash on the ring of consistent hashing in 4.x, 1 to 65535, of a masked Murmur hash."""
+    """Returns the sticky hash on the ring of consistent hashing in 4.x, 1 to 65535, of a masked Murmur hash (KS-6)."""
     return key_hash % (STICKY_HASHES - 1) + 1

@@ -1,4 +1,5 @@
-"""The sticky key of an entry: what decides which consumer of a Key_Shared subscription gets it (KS-2, X5)."""
+"""The sticky key of an entry: what decides which consumer of a Key_Shared subscription gets it (KS-1, KS-2, X5); of a
+batch that of its own metadata (BAT-6)."""
 
 from __future__ import annotations
 

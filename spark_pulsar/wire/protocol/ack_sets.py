@@ -1,5 +1,5 @@
-"""Batch bitmaps: a Python int in here, 64-bit signed words on the wire (CUR-3). A cursor ANDs them, so that acks inside
-a batch add up and the last one is that of the batch (`Cursor.acknowledge_batch`, A8, BAT-5).
+"""Batch bitmaps: a Python int in here, 64-bit signed words on the wire (CUR-3, ACK-9). A cursor ANDs them, so that acks
+inside a batch add up and the last one is that of the batch (`Cursor.acknowledge_batch`, A8, BAT-5).
 
 Bit i stands for batch index i. 1 = not acked (in MESSAGE: deliver it), 0 = acked (skip it). Both ways take time that
 grows with the length alone: a peer may send half a million words.

@@ -76,7 +76,8 @@ def connected(
     max_message_size_bytes: int = MAX_MESSAGE_SIZE_BYTES,
     features: FeatureFlags | None = None,
 ) -> BaseCommand:
-    """CONNECTED to a client that speaks protocol `client_version`; the lower of both versions is agreed on."""
+    """CONNECTED to a client that speaks protocol `client_version`; the lower of both versions is agreed on (A15,
+    J2)."""
     return command_of(
         api.CommandConnected(
             server_version=server_version,

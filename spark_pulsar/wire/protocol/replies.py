@@ -29,7 +29,7 @@ _RESPONSES: Final[Mapping[int, Callable[..., Message]]] = {
 
 
 def refusal(command: BaseCommand, cause: PulsarError) -> BaseCommand | None:
-    """Returns the answer that reports to the sender of `command` what went wrong; None for commands that get none.
+    """Returns the answer that reports to the sender of `command` what went wrong; None for commands that get none (C6).
 
     Commands with a response message of their own carry the error inside it, as clients wait for exactly that; SEND
     gets SEND_ERROR, an ACK with request id ACK_RESPONSE; everything else with a request id gets ERROR.

@@ -21,7 +21,7 @@ def connect(
     proxy_to_broker_url: str | None = None,
     features: FeatureFlags | None = None,
 ) -> BaseCommand:
-    """CONNECT, the first frame. `proxy_to_broker_url` is `host:port` of the broker when a proxy stands between."""
+    """CONNECT, the first frame (W1). `proxy_to_broker_url` is `host:port` of the broker when a proxy stands between."""
     return command_of(
         api.CommandConnect(
             client_version=client_version,

@@ -121,7 +121,7 @@ class ReplayQueues:
         self.wait_each(ledger_id, zip(range(first, first + len(sticky_hashes)), sticky_hashes, strict=True))
 
     def wait_for(self, owner: Consumer | None, ledger_id: int, entry_ids: list[int]) -> None:
-        """Queues rising entries for a consumer, or by their sticky hashes when it is None."""
+        """Queues rising entries for a consumer, or by their sticky hashes when it is None (KS-8)."""
         if owner is None:
             for entry_id, sticky_hash in zip(entry_ids, self.sticky_hashes.of_each(ledger_id, entry_ids), strict=True):
                 self.parked.setdefault(sticky_hash, EntrySet()).add_all(ledger_id, (entry_id,))
@@ -188,7 +188,7 @@ class ReplayQueues:
         return self.count() < before
 
     def remove_through(self, position: Position) -> None:
-        """Removes entries up to a position, which are acknowledged."""
+        """Removes entries up to a position, which are acknowledged (KS-15)."""
         for replay_queue in (*self.of.values(), *self.parked.values()):
             replay_queue.remove_through(*position)
         self.reassign()

@@ -1,5 +1,5 @@
-"""Record batches of a task: kernels' columns go in, the columns of the read come out, undecodable rows, which decoders
-find together (SCHEMA-18), go their way."""
+"""Record batches of a task: kernels' columns go in, the columns of the read come out, of any schema versions
+(SCHEMA-17: `messages`), undecodable rows, which decoders find together (SCHEMA-18), go their way."""
 
 from __future__ import annotations
 

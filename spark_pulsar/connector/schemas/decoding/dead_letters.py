@@ -1,4 +1,4 @@
-"""Dead letters: messages that do not decode go to a topic of their own, as they are, and the read goes on.
+"""Dead letters: messages that do not decode (SCHEMA-18) go to a topic of their own, as they are, and the read goes on.
 
 At least once: a task that is retried publishes them again, under the same ORIGIN_MESSAGE_ID. A letter above the
 broker's limit, as that of a chunked or a compressed message may be, goes in chunks.

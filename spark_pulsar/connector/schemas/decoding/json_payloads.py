@@ -2,7 +2,8 @@
 
 Where all types are ones that pyarrow's JSON reader has, it reads the whole column at once. What it does not take, and
 columns with maps, unions, bytes or decimals, is read by Python's, row by row: slower, and more lenient about how
-clients write dates (numbers, ISO texts, lists), bytes (base64) and numbers that are none of JSON (NaN).
+clients write dates (numbers, ISO texts, lists), bytes (base64) and numbers that are none of JSON (NaN). What does not
+fit its type is an error (SCHEMA-13: `json_values`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Times of JSON payloads that are ISO 8601 texts, by column: what the connector itself writes, and Go and JavaScript.
+"""Times of JSON payloads that are ISO 8601 texts, by column: what the connector itself writes (SCHEMA-16), and Go and
+JavaScript.
 
 Texts of other forms, with more digits or an offset, are left to the reading row by row.
 """

@@ -46,7 +46,7 @@ def micros(array: Any) -> IntArray:
 
 def moments(array: Any, kind: Any) -> IntArray:
     """Returns what an Avro type says of integers, dates, times and timestamps: timestamps in its unit, and those of the
-    other kind, with or without time zone, as Spark casts them; finer ones are rounded down.
+    other kind, with or without time zone, as Spark casts them (SCHEMA-11); finer ones are rounded down.
 
     Raises SchemaError for a time whose number of nanoseconds has more than 64 bits.
     """

@@ -1,5 +1,5 @@
 """Rescued data beside decoded payloads: what does not fit the schema of a read, as the text of a JSON object
-(SCHEMA-21).
+(SCHEMA-21), by `schemaEvolutionMode` (SCHEMA-20).
 
 A decoder that rescues makes a struct of the value and that text, so that both stay together wherever rows are selected,
 sorted and joined.

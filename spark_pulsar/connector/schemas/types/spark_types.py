@@ -44,8 +44,8 @@ _NAMED: Final[dict[str, Any]] = {
 
 
 def spark_name(kind: Any) -> str:
-    """Returns the name of Spark's type for an Arrow type, as its `simpleString()`. Raises SchemaError for one that
-    Spark lacks (SCHEMA-14: `OddType`)."""
+    """Returns the name of Spark's type for an Arrow type, as its `simpleString()` (SCHEMA-15). Raises SchemaError for
+    one that Spark lacks (SCHEMA-14: `OddType`)."""
     if isinstance(kind, OddType):
         raise SchemaError(kind.reason)
     if pa.types.is_struct(kind):

@@ -2,7 +2,8 @@
 
 State is the mark-delete position (everything at or before it is acked), the entries acked beyond it as ranges, bit sets
 of partly acked batches, and redelivery counts. Durable cursors are changed by `apply` alone, through the records of
-`records`; the cursor of a reader (CUR-8) is the same class, changed directly and never recorded.
+`records`, parts of batches too (CUR-6); the cursor of a reader (CUR-8) is the same class, changed directly and never
+recorded.
 """
 
 from __future__ import annotations
@@ -172,7 +173,7 @@ class Cursor:
     # Changes: by apply for durable cursors, directly for readers' cursors. All are idempotent but `redeliver`.
 
     def acknowledge(self, ranges: Iterable[EntryRange]) -> None:
-        """Acknowledges entries one by one. Mark-delete moves over ranges that touch it (CUR-1)."""
+        """Acknowledges entries one by one. Mark-delete moves over ranges that touch it (CUR-1, ACK-1)."""
         if isinstance(ranges, Singles):
             self._acknowledge_each(ranges.ledger_id, ranges.entry_ids)
             return
@@ -212,8 +213,8 @@ class Cursor:
         self.absorb()
 
     def acknowledge_batch(self, ledger_id: int, entry_id: int, bits: int) -> None:
-        """ANDs a bit set (1 = unacked) into the entry's; when nothing is left unacked the entry is acked (CUR-3, BAT-5,
-        A8)."""
+        """ANDs a bit set (1 = unacked) into the entry's; when nothing is left unacked the entry is acked (CUR-3, ACK-9,
+        BAT-5, A8)."""
         if self.is_acked(ledger_id, entry_id):
             return
         sets = self.batch_sets.get(ledger_id)
@@ -226,7 +227,8 @@ class Cursor:
             self.changed_blocks.add((ledger_id, entry_id >> BLOCK_SHIFT))
 
     def advance_mark_delete(self, position: Position) -> None:
-        """Acknowledges everything at or before the position. A position at or behind mark-delete changes nothing."""
+        """Acknowledges everything at or before the position. A position at or behind mark-delete changes nothing
+        (ACK-3)."""
         if position <= self.mark_delete:
             return
         self._move(position)

@@ -1,4 +1,4 @@
-"""Acks of open transactions on a cursor, which wait for the ends of these (TX-12).
+"""Acks of open transactions on a cursor, which wait for the ends of these, whatever moves meanwhile (TX-12 ... TX-16).
 
 A part of a batch is a sized bit set here: bit i = 1 means that index i is not acked by it, and one more bit above the
 last index is always set, so that the set holds the size of the batch.

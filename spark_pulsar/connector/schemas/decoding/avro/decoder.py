@@ -1,4 +1,4 @@
-"""Payloads of AVRO schemas: decoded with their writer's schema, resolved to the reader's (SCHEMA-19)."""
+"""Payloads of AVRO schemas: decoded with their writer's schema, resolved to the reader's (SCHEMA-5, SCHEMA-19)."""
 
 from __future__ import annotations
 

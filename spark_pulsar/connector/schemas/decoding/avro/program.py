@@ -1,4 +1,4 @@
-"""Programs of the AVRO kernel: a writer's schema, resolved to the reader's, as instructions and slots.
+"""Programs of the AVRO kernel: a writer's schema, resolved to the reader's, as instructions and slots (SCHEMA-19).
 
 Resolution is Avro's, as the library has it: fields by name or alias, the first branch of a union that takes a type,
 numbers that became wider, symbols by name. `Unsupported` names what only the library decodes.
