@@ -26,7 +26,7 @@ from tests.spark.flows import Flows, texts
 
 KILLS = 1
 PATIENCE_MS = 120_000
-ROWS = 20_000
+ROWS = 10_000
 """Files of each micro-batch: writing them takes some tenths of a second."""
 
 
@@ -101,7 +101,7 @@ def test_rows_of_another_source_are_all_written(flows: Flows) -> None:
 def test_from_topic_to_topic(flows: Flows) -> None:
     # covers READ-9
     source, target = kept_topic(flows), kept_topic(flows)
-    total = 8 * KILLS * ROWS
+    total = 6 * KILLS * ROWS
     flows.send(source, texts(total, prefix=""), batching_enabled=True, batching_max_messages=100)
     frame = flows.stream(source, maxMessagesPerTrigger=ROWS, subscriptionName="copy", operationTimeoutMs=PATIENCE_MS)
     query = sink(flows, frame.select("value"), target, flows.checkpoint())

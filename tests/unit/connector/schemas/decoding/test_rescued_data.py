@@ -141,7 +141,7 @@ JSON_VALUES = st.recursive(
 OBJECTS = st.dictionaries(st.sampled_from(["a", "s", "l", "m", "x", "new", "ä"]), JSON_VALUES, max_size=5)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(OBJECTS, min_size=1, max_size=6))
 def test_no_field_of_json_vanishes(objects: list[dict[str, Any]]) -> None:
     # covers SCHEMA-21
