@@ -176,13 +176,6 @@ def test_what_a_batch_claims_to_hold_takes_no_memory() -> None:
     assert (len(items), is_damaged) == (1, True)
 
 
-def test_a_batch_that_ends_too_early() -> None:
-    data = batch_of([SingleMessageMetadata(partition_key="a", payload_size=20)])
-    for size in range(len(data)):
-        with pytest.raises(CorruptMessage):
-            list(portions_of(data[:size], 1))
-
-
 @given(st.integers(1, 3 * PORTION_ITEMS), st.data())
 def test_what_is_cut_keeps_its_index(messages: int, data: st.DataObject) -> None:
     # covers CMP-C3

@@ -8,11 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_pulsar.model.errors import CorruptMessage
-from spark_pulsar.model.positions.ids import MessageId
 from spark_pulsar.wire.entries import entry_bytes
 from spark_pulsar.wire.entries.delays import Delay, delays_in
 from spark_pulsar.wire.entries.entry_bytes import Checksum, Kind, build_entry, metadata_of
-from spark_pulsar.wire.protocol import frames
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests import entry_commands
 from tests.cases import cases
@@ -89,14 +87,6 @@ def test_damage_gives_one_typed_error(stored: bytes) -> None:
 def test_incomplete_metadata_are_not_written() -> None:
     with pytest.raises(CorruptMessage):
         entry_bytes.build_entry(MessageMetadata(producer_name="p"), b"")
-
-
-def test_message_frame() -> None:
-    stored = entry_bytes.build_entry(metadata(), b"hello")
-    frame = frames.payload_frame(entry_commands.message(1, MessageId(7, 3, 2)), stored)
-    command, payload_start = frames.parse_command(b"xx" + frame, 2, 2 + len(frame))
-    assert command.message.message_id.partition == 2
-    assert bytes(entry_bytes.parse_entry(b"xx" + frame, payload_start).payload) == b"hello"
 
 
 @pytest.mark.parametrize(
