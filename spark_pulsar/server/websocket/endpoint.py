@@ -20,12 +20,13 @@ from spark_pulsar.model.names import TopicName
 from spark_pulsar.server.security.provider import VOUCHED
 
 from .consumer_parameters import ConsumerParameters, ReaderParameters
-from .consuming import WebSocketConsumer, WebSocketReader
+from .consuming import WebSocketConsumer
 from .dead_letters import DeadLetters
 from .opened_bytes import OpenedBytes
 from .outbox import SERVICE_RESTART, Outbox
 from .parameters import Parameters, invalid
 from .producing import ProducerParameters, WebSocketProducer
+from .reading import WebSocketReader
 from .session import Session
 
 if TYPE_CHECKING:
