@@ -1,7 +1,8 @@
-"""First ledger of a data directory: the number at which its ledgers begin.
+"""First ledger of a data directory: the number at which its ledgers begin (ML-6).
 
 Message ids are kept outside of the broker, in checkpoints of queries above all. Were the ledgers of each directory to
-begin at the same number, those of one that was wiped and made anew would give its messages the ids of others.
+begin at the same number, those of one that was wiped and made anew would give its messages the ids of others. (The
+namespaces of a new broker are in `broker.policies.documents`, B-1.)
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def _values(core: Core, _call: Call) -> object:
 
 
 def _runtime(core: Core, _call: Call) -> object:
-    """Lists every key with the text that holds, secrets masked."""
+    """Lists every key with the text that holds, secrets masked (ADM-4, SEC-85)."""
     set_here = core.state.documents[DYNAMIC_CONFIGURATION]
     return dict(core.static_config.texts) | {name: text for name, text in set_here.items() if name in DYNAMIC_KEYS}
 

@@ -1,4 +1,5 @@
-"""Namespaces over REST: life cycle, topics, bundles, properties, changes of all topics (ADM-64, ADM-65, TN-15)."""
+"""Namespaces over REST: life cycle, topics, bundles, properties, changes of all topics (ADM-64, ADM-65, TN-15). Those
+that a broker has from the start are in `broker.policies.documents` (B-1)."""
 
 from __future__ import annotations
 

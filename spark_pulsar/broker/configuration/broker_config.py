@@ -76,7 +76,7 @@ class BrokerConfig:
     """Settings of one broker."""
 
     advertised_address: str = ADDRESSES.key(
-        "advertisedAddress", address, "", "",
+        "advertisedAddress", address, "", "A4",
         "Host, or host:port, to which clients connect; empty: the address through which a client came.",
         unset="")
     advertised_listeners: tuple[Listener, ...] = ADDRESSES.key(
@@ -114,11 +114,11 @@ class BrokerConfig:
         "Memory in MB for recent entries, from which consumers near the end of a topic are served.", is_dynamic=True)
 
     default_retention_time_minutes: int = _RETENTION.key(
-        "defaultRetentionTimeInMinutes", limit, 0, "RET-1",
+        "defaultRetentionTimeInMinutes", limit, 0, "RET-1, RET-2",
         "Minutes for which messages are kept that every subscription has acknowledged, or that no subscription wants, "
         "in whole closed ledgers; -1: no limit.", is_dynamic=True)
     default_retention_size_mb: int = _RETENTION.key(
-        "defaultRetentionSizeInMB", limit, 0, "RET-1",
+        "defaultRetentionSizeInMB", limit, 0, "RET-1, RET-2",
         "MB of such messages that a topic keeps; the limit that is reached first counts. -1: no limit.",
         is_dynamic=True)
     retention_check_interval_ms: int = _RETENTION.key(
@@ -177,7 +177,7 @@ class BrokerConfig:
         "maxTopicsPerNamespace", natural, 0, "TN-10",
         "Most topics and partitions of a namespace; 0: no limit.", is_dynamic=True)
     namespaces: tuple[str, ...] = _TOPICS.key(
-        "additionalNamespaces", namespaces, "", "",
+        "additionalNamespaces", namespaces, "", "B-1",
         "Namespaces that exist from the start beside public/default: tenant/namespace, separated by commas (ours).",
         unset=("public/default",))
 
@@ -230,7 +230,7 @@ class BrokerConfig:
         "isSchemaValidationEnforced", switch, False, "SC-7",
         "Refuses producers without a schema on a topic that has one.", is_dynamic=True)
     max_schema_bytes: int = _PRODUCERS.key(
-        "schemaMaxSizeBytes", positive, 1024 * 1024, "",
+        "schemaMaxSizeBytes", positive, 1024 * 1024, "SC-2",
         "Largest definition and properties of one schema, in bytes (ours); a larger one is refused before it is read.",
         is_dynamic=True)
     max_schema_versions: int = _PRODUCERS.key(
@@ -426,11 +426,11 @@ class BrokerConfig:
         "Most bytes that a subscription reads from storage at a time.", is_dynamic=True)
 
     stats_interval_ms: int = _STATISTICS.key(
-        "statsUpdateFrequencyInSecs", seconds, 60, "",
+        "statsUpdateFrequencyInSecs", seconds, 60, "ST-7",
         "Interval in seconds of the rates in topic statistics and metrics.", is_dynamic=True)
 
     keep_alive_interval_ms: int = CONNECTIONS.key(
-        "keepAliveIntervalSeconds", seconds, KEEP_ALIVE_INTERVAL_MS // 1000, "",
+        "keepAliveIntervalSeconds", seconds, KEEP_ALIVE_INTERVAL_MS // 1000, "SUB-10, SEC-26",
         "Seconds after which an idle connection is pinged; without an answer in the same time again it is closed. A "
         "handshake may take as long.")
     liveness_check_timeout_ms: int = CONNECTIONS.key(
@@ -439,7 +439,7 @@ class BrokerConfig:
         "it.", is_dynamic=True)
 
     authentication_enabled: bool = SECURITY.key(
-        "authenticationEnabled", switch, False, "AU-1",
+        "authenticationEnabled", switch, False, "AU-1, SEC-63",
         "Lets in clients with credentials only, over both ports.")
     authentication_refresh_check_ms: int = SECURITY.key(
         "authenticationRefreshCheckSeconds", seconds, 60, "AU-3",

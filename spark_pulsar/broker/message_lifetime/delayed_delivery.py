@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.ledger.state.delays import Delays, DelaysElapsed, EntriesDelayed
 from spark_pulsar.model.errors import NotAllowed
-from spark_pulsar.wire.entries.delays import delays_in
+from spark_pulsar.wire.entries.delivery_times import delays_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -34,7 +34,7 @@ from spark_pulsar.ledger.managed_ledgers.ledger import LEDGER_ID
 from spark_pulsar.ledger.state import columns
 from spark_pulsar.ledger.state.appending import EntriesAppended
 from spark_pulsar.model.column_store import column_of
-from spark_pulsar.wire.entries.delays import delays_in
+from spark_pulsar.wire.entries.delivery_times import delays_in
 from spark_pulsar.wire.sends.send_runs import SendRun
 
 from . import deduplication, pending_publishes, storing_entries

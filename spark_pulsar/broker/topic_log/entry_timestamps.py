@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.model.errors import CorruptMessage
-from spark_pulsar.wire.entries.delays import delays_in
+from spark_pulsar.wire.entries.delivery_times import delays_in
 from spark_pulsar.wire.entries.entry_bytes import publish_time_of
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from spark_pulsar.client.errors import EndNotReached
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition
 from spark_pulsar.model.errors import TopicNotFound
 from spark_pulsar.model.names import TopicName
-from spark_pulsar.wire.entries.delays import delays_in
+from spark_pulsar.wire.entries.delivery_times import delays_in
 from spark_pulsar.wire.entries.entry_blocks import EntryBlock
 from spark_pulsar.wire.entries.entry_bytes import BROKER_METADATA_MAGIC
 

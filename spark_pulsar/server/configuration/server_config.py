@@ -129,10 +129,10 @@ class ServerConfig:
         "anonymousUserRole", str, "", "AU-11",
         "Role of clients that show no credentials; empty: they are not let in.", unset="")
     authenticate_metrics_endpoint: bool = SECURITY.key(
-        "authenticateMetricsEndpoint", switch, False, "AU-6",
+        "authenticateMetricsEndpoint", switch, False, "AU-6, SEC-2",
         "Whether /metrics requires credentials, too.")
     token_secret_key: str = SECURITY.key(
-        "tokenSecretKey", str, "", "AU-2",
+        "tokenSecretKey", str, "", "AU-2, SEC-4",
         "Secret key of tokens (HS256, HS384, HS512): path or `file:` URL of its bytes, or the key in base64, alone "
         "or as a `data:;base64,` URL.", unset="", is_secret=True)
     token_public_key: str = SECURITY.key(

@@ -19,7 +19,7 @@ from spark_pulsar.model.limits import (
     MAX_PENDING_CHUNKED_BYTES,
     MAX_PENDING_CHUNKED_MESSAGES,
 )
-from spark_pulsar.wire.entries.delays import metadata_end
+from spark_pulsar.wire.entries.delivery_times import metadata_end
 from spark_pulsar.wire.entries.entry_bytes import metadata_of
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from spark_pulsar.model.limits import MAX_BROKER_DECOMPRESSED_SIZE_BYTES
 from spark_pulsar.wire.entries.compression import compress, decompress
-from spark_pulsar.wire.entries.delays import metadata_end
+from spark_pulsar.wire.entries.delivery_times import metadata_end
 from spark_pulsar.wire.entries.entry_bytes import build_entry
 from spark_pulsar.wire.pulsar_api_pb2 import NONE, MessageMetadata
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from spark_pulsar.model.errors import CorruptMessage
 from spark_pulsar.wire.entries import entry_bytes
-from spark_pulsar.wire.entries.delays import Delay, delays_in
+from spark_pulsar.wire.entries.delivery_times import Delay, delays_in
 from spark_pulsar.wire.entries.entry_bytes import Checksum, Kind, build_entry, metadata_of
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests import entry_commands
