@@ -1,4 +1,5 @@
-"""Secrets: text that is used and carried, and never shown (READ-15)."""
+"""Secrets: text that is used and carried, and never shown (READ-15). The broker masks those of its configuration in
+`broker.configuration.keys` (SEC-85)."""
 
 from dataclasses import dataclass
 from typing import Final

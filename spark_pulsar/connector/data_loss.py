@@ -1,5 +1,5 @@
 """Data loss: decides whether a read may have a hole, by `failOnDataLoss` (OFFSET-5). What is no loss, `reading.gaps`
-(OFFSET-7) and `micro_batches.topic_continuity` (OFFSET-20) know.
+(OFFSET-7) and `micro_batches.topic_continuity` (OFFSET-20 ... OFFSET-22) know.
 
 Messages between two offsets may be gone from the broker. `planning` sees that a partition was deleted or replaced
 (OFFSET-6), also what a start named (OFFSET-9), `reading` that a part of its range was removed before it was read, or

@@ -4,7 +4,8 @@ Where objects live (measured on 4.3.0): the `DataSource` is made at the user's c
 stream reader that plans is made once a query run and never pickled, the one that reads is another object, unpickled
 in each task; a writer is made anew for each micro-batch, pickled to the tasks, and made once more to commit. So no
 class here keeps state but the planning stream reader, and the writer that goes to the tasks, its transaction. No class
-needs a SparkContext or a JVM (READ-45).
+needs a SparkContext or a JVM (READ-45). Streaming writers get Arrow record batches on every version (SPARK-3:
+`spark_versions`).
 
 Spark runs the same classes over Spark Connect (READ-29) and in Declarative Pipelines (READ-30). They take no filters
 from it, so that pushdown changes nothing (READ-25). Its offsets depend on no other source, so that sources with names

@@ -156,6 +156,7 @@ def _check_message_size(place: Place, size_bytes: int) -> None:
 
 
 def _check_replication(place: Place, wanted: list[str]) -> None:
+    """Checks clusters of a policy as `cluster_lists` does (ADM-51)."""
     allowed = policy_changes.of_namespace(place.core, place.namespace).get(ALLOWED_CLUSTERS, ())
     cluster_lists.check_replication(place.core, place.namespace, wanted, allowed, place.word)
 
@@ -229,7 +230,8 @@ def _removing(policy: Policy, find: Find) -> Handler:
 
 
 def noting(policy: Policy, change: Handler) -> Handler:
-    """Adds the note that a policy has no effect to the answer of a change of it: the header `Warning` (RFC 7234)."""
+    """Adds the note that a policy has no effect (ADM-50) to the answer of a change of it: the header `Warning` (RFC
+    7234)."""
     reason = policy.without_effect
     return noted(change, reason and f"{policy.member} is stored, and has no effect in this broker: {reason}")
 

@@ -1,4 +1,5 @@
-"""Backlogs over REST: their size from a message on, and a check of all quotas (BAT-3, ST-6, BQ-3)."""
+"""Backlogs over REST: their size from a message on, and a check of all quotas (BAT-3, ST-6, BQ-3). What is stored of
+cursors, and counts of a backlog, are in `managed_info` (ADM-73)."""
 
 from __future__ import annotations
 

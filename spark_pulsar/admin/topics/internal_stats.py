@@ -137,6 +137,8 @@ def _ledger(info: LedgerInfo, *, is_open: bool, metadata: bool = False) -> dict[
 
 
 def _cursor(cursor: Cursor, backlog: int, *, is_used: bool) -> dict[str, Any]:
+    """Returns the state of a cursor: acked ranges (CUR-2), and the numbers that came with the last cumulative ack
+    (ACK-5)."""
     ledger = cursor.ledger
     ranges = [
         f"({ledger_id}:{first - 1}..{ledger_id}:{end - 1}]"

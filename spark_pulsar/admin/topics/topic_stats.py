@@ -1,4 +1,5 @@
-"""Statistics of topics over REST, member for member as Apache Pulsar's TopicStats (ST-6, T-6, T-7).
+"""Statistics of topics over REST, member for member as Apache Pulsar's TopicStats (ST-6, T-6, T-7), also of all topics
+at once (ADM-72: `broker_stats`).
 
 Counters count since the start of the broker, those of clients that are gone included (ST-9), sizes are those of stored
 entries, rates and average sizes are those of the last interval of `rates`. None is negative but permits (ST-4), which

@@ -1,4 +1,5 @@
-"""Base class of dispatchers: their interface, and sending a part of a run to a consumer."""
+"""Base class of dispatchers: their interface, and sending a part of a run to a consumer. `entry_reading` reads what is
+sent (SUB-8)."""
 
 from __future__ import annotations
 

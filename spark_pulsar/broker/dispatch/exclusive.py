@@ -1,5 +1,5 @@
-"""Dispatcher of Exclusive subscriptions and readers: one consumer gets everything, in storage order (EX-1 ...
-EX-4). Failover is built on it."""
+"""Dispatcher of Exclusive subscriptions and readers: one consumer gets everything, in storage order (EX-1 ... EX-4,
+RD-1). Failover is built on it."""
 
 from __future__ import annotations
 

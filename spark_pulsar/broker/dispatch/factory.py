@@ -1,4 +1,5 @@
-"""Chooses the dispatcher of a subscription by its type, its topic, and the Key_Shared mode of its first consumer."""
+"""Chooses the dispatcher of a subscription by its type, its topic, and the Key_Shared mode of its first consumer. Types
+that are switched off are refused before, in `subscribing` (SUB-3, KS-16)."""
 
 from __future__ import annotations
 

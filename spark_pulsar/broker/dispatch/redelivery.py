@@ -1,6 +1,6 @@
 """Redelivery on Shared and Key_Shared subscriptions: unacknowledged messages of closed consumers, negative
-acknowledgements (requests for redelivery, X12), entries whose delay is over, and the limits of unacknowledged messages
-(SH-4 ... SH-8, NACK-3).
+acknowledgements (requests for redelivery, X12), entries whose delay is over (DEL-2, DEL-4), and the limits of
+unacknowledged messages (SH-4 ... SH-8, NACK-3).
 
 Messages in a receiver queue are delivered, and come again when its consumer closes (SUB-9). The other types keep
 nothing per consumer: their next consumer begins behind mark-delete (EX-4, FO-7).

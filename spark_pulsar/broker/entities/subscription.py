@@ -1,4 +1,6 @@
-"""Subscriptions: a cursor, and the consumers connected to it (CUR-8, SUB-1)."""
+"""Subscriptions: a cursor, and the consumers connected to it (CUR-8, SUB-1). A durable one that is idle for long is
+deleted by `upkeep.idle_subscriptions` (CUR-17), one that a client unsubscribes by `subscriptions.subscribing`
+(CUR-16)."""
 
 from __future__ import annotations
 

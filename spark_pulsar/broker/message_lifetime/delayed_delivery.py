@@ -5,7 +5,7 @@ When entries are appended, those with a time that is still to come go into the t
 index, and subscriptions that passed over it get it like an entry that is redelivered. Nothing is kept per subscription.
 
 No entry is delivered before its time, and a due one waits a few milliseconds at most, whatever tick and strict mode are
-configured (DEL-3).
+configured (DEL-3). Time to live ends their lives even before (TTL-6: `ttl`).
 """
 
 from __future__ import annotations

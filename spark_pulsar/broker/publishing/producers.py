@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def on_producer(core: Core, session: Session, command: CommandProducer) -> None:
-    """Handles PRODUCER: opens a producer, or refuses it."""
+    """Handles PRODUCER: opens a producer, once quotas let it in (BQ-4), or refuses it."""
     present = session.producers.get(command.producer_id)
     if present is not None:  # answered from the old one whatever the request says (A17)
         _answer_when_ready(core, session, command.request_id, present)

@@ -102,7 +102,7 @@ def _accept_within(core: Core, producer: Producer, sends: SendRun, limits: list[
 
 
 def _store_new(core: Core, producer: Producer, sends: SendRun) -> None:
-    """Stores the new entries of a run, which are all of them unless the topic de-duplicates (DED-2)."""
+    """Stores the new entries of a run, which are all of them unless the topic de-duplicates (DED-2, DED-4)."""
     if not producer.topic.deduplicates:
         _store(core, producer, sends)
         return

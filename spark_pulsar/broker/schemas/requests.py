@@ -1,4 +1,5 @@
-"""GET_SCHEMA and GET_OR_CREATE_SCHEMA (SC-9, C6). Their refusals go inside their answers."""
+"""GET_SCHEMA and GET_OR_CREATE_SCHEMA (SC-9, C6), for roles that `security.commands` lets (SEC-61). Their refusals go
+inside their answers."""
 
 from __future__ import annotations
 

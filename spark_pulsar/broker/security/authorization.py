@@ -4,7 +4,7 @@ only one that there is (AU-7 … AU-10, SEC-62).
 Super users may do everything, administrators of a tenant everything in it. Other roles have actions with a namespace or
 a topic, and each operation says which action permits it. Behind a proxy both the proxy's role and the client's must be
 allowed. Called when a command opens something or changes it (`commands`) and for each admin request
-(`admin.http.access`), never for a message (SEC-60).
+(`admin.http.access`), never for a message (SEC-60); a role that loses a permission is found by `revocation` (SEC-65).
 """
 
 from __future__ import annotations

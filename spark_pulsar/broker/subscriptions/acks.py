@@ -1,5 +1,5 @@
 """Acknowledgement and redelivery requests (ACK-1 ... ACK-11, DUR-6, NACK-2 ... NACK-5). The error that an ack may
-report is not read (ACK-6)."""
+report is not read (ACK-6). Repeated acks, and those of unknown entries, do no harm (A8)."""
 
 from __future__ import annotations
 

@@ -54,7 +54,8 @@ _SHARED_TYPES: Final = (CommandSubscribe.Shared, CommandSubscribe.Key_Shared)
 
 
 def on_subscribe(core: Core, session: Session, command: CommandSubscribe) -> None:
-    """Handles SUBSCRIBE: the consumer joins a subscription, which is created if need be, or is refused (TN-12)."""
+    """Handles SUBSCRIBE: the consumer joins a subscription, which is created if need be, as its topic is (MT-3), or is
+    refused (TN-12): for its name, its rate (SUB-6), its schema (SC-8)."""
     if command.consumer_id in session.consumers:  # already there, whatever the request says (A17)
         present = session.consumers[command.consumer_id].subscription
         core.when_group_durable(present.born_group, lambda: core.succeed(session, command.request_id))

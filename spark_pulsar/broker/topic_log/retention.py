@@ -2,7 +2,8 @@
 
 Topics are trimmed after a ledger was closed, when a subscription passed the end of the oldest ledger or was deleted,
 when a policy changed, and at the very time at which the oldest ledger's retention is over. One limit of 0 retains
-nothing (RET-2: `RetentionPolicy.keeps_nothing`).
+nothing (RET-2: `RetentionPolicy.keeps_nothing`). An entry that one subscription has not acknowledged, or that waits for
+its time, keeps its ledger (ACK-7, DEL-6).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Auto-creation of topics by producers and consumers, and of partitioned topics by clients' lookup (TN-6, TN-7,
-MT-3)."""
+"""Auto-creation of topics by producers and consumers, and of partitioned topics by clients' lookup (TN-6, TN-7, MT-3).
+`lifecycle` keeps the number of topics of a namespace (TN-10)."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 A frame may have 5 MB, and all of it could be one name: it would be hashed a hundred times for one consumer (KS-6,
 FO-4), kept while that is connected, written to disk, and sent with all statistics. Differs from Apache Pulsar, which
 has no such limits; these are far beyond usual names. A longer one is refused for good, with the connection left open.
-(The number of topics of a namespace is limited in `partition_creation`, TN-10; what names consist of, in
-`model.names`.)
+(The number of topics of a namespace is limited in `partition_creation`, TN-10; what names consist of, is in
+`model.names`; which names of subscriptions are reserved, in `entities.subscription`, TN-12.)
 """
 
 from __future__ import annotations

@@ -55,8 +55,8 @@ def most(config: BrokerConfig) -> int:
 
 
 def lacking_in_steps(core: Core, name: TopicName, partitions: int) -> Generator[None, None, Lacking]:
-    """Finds, step by step, the partitions that a topic lacks. NotAllowed when that is too many, InvalidTopicName when
-    their names are too long, TooMuchAtOnce when they cannot be created at once, ServiceNotReady when others were
+    """Finds, step by step, the partitions that a topic lacks (TN-5). NotAllowed when that is too many, InvalidTopicName
+    when their names are too long, TooMuchAtOnce when they cannot be created at once, ServiceNotReady when others were
     created in this turn."""
     known = core.state.partitioned.get(name.full)
     if partitions > (0 if known is None else known.partitions) and partitions > most(core.config):

@@ -1,5 +1,5 @@
 """The transaction coordinator: opens transactions, adds topics and subscriptions to them, ends them, and aborts those
-that nothing ends (TX-1 ... TX-7)."""
+that nothing ends (TX-1 ... TX-7). Their log is the journal (TX-27: `ledger.state.transactions`)."""
 
 from __future__ import annotations
 

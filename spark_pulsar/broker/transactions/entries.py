@@ -28,7 +28,7 @@ _MARKERS_PRODUCER: Final = "pulsar.txn.marker"
 
 
 def check_open(core: Core, topic: Topic, txn_id: TransactionId) -> None:
-    """Refuses, with NotAllowed, a SEND in a transaction that nothing will end any more (TX-8)."""
+    """Refuses, with NotAllowed, a SEND in a transaction that nothing will end any more (TX-8, TX-1)."""
     if not core.config.transactions_enabled:
         raise NotAllowed("Transactions are not enabled.")
     if topic.non_persistent is not None:

@@ -8,11 +8,11 @@
 | idle subscriptions are deleted | `idle_subscriptions`: at the time |
 | backlogs meet their quotas (BQ-3) | `backlog_quota`: at the publish that reaches the limit, at the age |
 
-Beside that every topic is visited after the start, when its policies change and once in a while (the intervals of the
-configuration): a topic that needs time of its own is taken into use by that. One round at a time goes over the names
-of all topics, in slices: at most `VISITS_A_TURN` topics are visited in one turn. Checks that are requested meanwhile
-wait for the next round. Policies that are set for one topic, or for a namespace while no round goes on, take effect in
-the same turn on the first `VISITS_A_TURN` topics.
+Unused topics are deleted by `inactive_topics` (TN-11). Beside that every topic is visited after the start, when its
+policies change and once in a while (the intervals of the configuration): a topic that needs time of its own is taken
+into use by that. One round at a time goes over the names of all topics, in slices: at most `VISITS_A_TURN` topics are
+visited in one turn. Checks that are requested meanwhile wait for the next round. Policies that are set for one topic,
+or for a namespace while no round goes on, take effect in the same turn on the first `VISITS_A_TURN` topics.
 """
 
 from __future__ import annotations

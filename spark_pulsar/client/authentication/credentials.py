@@ -1,4 +1,4 @@
-"""Credentials as a connection uses them."""
+"""Credentials as a connection uses them; HTTP requests of commands have them as headers (SEC-83: `rest`)."""
 
 from typing import Final, Protocol
 

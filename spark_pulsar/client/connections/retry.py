@@ -1,5 +1,5 @@
 """Pauses between attempts: everything that tries again paces itself by them, so that a broker that comes back costs
-nothing but time (READ-9)."""
+nothing but time (READ-9, W2)."""
 
 import threading
 from typing import Final

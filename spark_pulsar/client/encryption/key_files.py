@@ -1,5 +1,5 @@
 """Places of key files: a file for all names of keys, or one for each (READ-15). Keys are PEM: RSA or of elliptic
-curves."""
+curves. One that cannot be used is an error (SINK-9, READ-14)."""
 
 from __future__ import annotations
 

@@ -72,9 +72,9 @@ class Publisher:
     Entries above a topic's `maxMessageSize` are sent again in parts, by `split`.
 
     The first failure that no retry can mend is final: it is raised by the call that meets it and by all later ones.
-    A deduplicated publisher is for a topic with deduplication and a name of one's own. It waits for another one that
-    holds the name, as long as creating a producer may take, and fails with SequenceIdForgotten when the broker does not
-    know, after a reconnect, the entries that it has written.
+    A deduplicated publisher is for a topic with deduplication and a name of one's own (DED-11). It waits for another
+    one that holds the name, as long as creating a producer may take, and fails with SequenceIdForgotten when the broker
+    does not know, after a reconnect, the entries that it has written.
 
     Close the publisher (which waits for all receipts) or use it as a context manager (which does so unless an error is
     on its way out).

@@ -31,7 +31,7 @@ _INITIAL: Final = {"earliest": CommandSubscribe.Earliest, "latest": CommandSubsc
 
 
 def reader_name(prefix: str) -> str:
-    """Returns a unique name for a non-durable subscription (READ-2, READ-39)."""
+    """Returns a unique name for a non-durable subscription (READ-2, READ-39, W3)."""
     return f"{prefix}-{uuid.uuid4().hex[:16]}"
 
 

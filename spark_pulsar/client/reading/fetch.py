@@ -409,6 +409,7 @@ class Fetch:
         return max(1, self.end.entry_id - self.position.entry_id + (1 if self.end.batch_index > 0 else 0))
 
     def _grant(self, reading: _Reading) -> None:
+        """Gives the permits that are due (W5)."""
         self._permits.entries_left = self._entries_left()
         self._flow(reading, self._permits.grant())
 

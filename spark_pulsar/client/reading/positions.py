@@ -10,7 +10,7 @@ from spark_pulsar.model.positions.ids import MessageId
 def after_entry(message_id: MessageId) -> MessageId:
     """Returns the position after all messages of the entry of `message_id`.
 
-    The entry with the next number need not exist (the ledger may have ended); positions compare all the same.
+    The entry with the next number need not exist (the ledger may have ended); positions compare all the same (W7).
     """
     return MessageId(message_id.ledger_id, message_id.entry_id + 1, message_id.partition, -1)
 

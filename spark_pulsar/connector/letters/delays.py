@@ -1,4 +1,5 @@
-"""Delays of retry letters: a micro-batch ends before the first letter of a partition that is not due (LETTER-3).
+"""Delays of retry letters as they are read (a delay that is written is a column, SINK-5): a micro-batch ends before the
+first letter of a partition that is not due (LETTER-3).
 
 A retry letter is to be delivered after its delay, which brokers keep for Shared subscriptions only: readers, as Spark's
 tasks have them, get it at once (DEL-2). So the driver reads the times of the letters ahead, up to the first that is

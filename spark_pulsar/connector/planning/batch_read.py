@@ -1,5 +1,5 @@
 """Planning of a batch read: its ranges, resolved once for all partitions side by side (READ-22), when the first action
-plans."""
+plans. Its end may be the start of a stream (READ-47)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Evolution of a topic's schema under a read: columns that messages have and the schema of the read lacks (SCHEMA-20),
-which may be rescued (SCHEMA-21).
+which may be rescued (SCHEMA-21). Versions are decoded one by one in any case (SCHEMA-17: `decoding.messages`).
 
 A column is new when the topic's newest schema has it and the schema of the read does not: a query that is started again
 has it. What an older version had, and what no version has, is not new by that.

@@ -33,7 +33,7 @@ def common_definition(
     client: PulsarClient, topics: Iterable[str], allow_different: bool, wanted: Collection[str] | None = None
 ) -> Definition | None:
     """Returns the schema that all topics can be read with (partitions stand for their topics): their newest one where
-    that is the same, else what they have in common; None when they have none.
+    that is the same, else what they have in common (SCHEMA-8); None when they have none.
 
     A topic without schema is one that has none yet, unless it has messages. Topics whose schemas contradict each other
     are an error that names both, unless they do in fields that are not `wanted`; with `allow_different` all that differ

@@ -1,8 +1,8 @@
 """Managed ledgers: the chain of ledgers that holds one topic's entries, and its rules for rolling.
 
-Entry ids run from 0 in each ledger; ledger ids rise along the chain (ML-1, A5). Every entry also has an *ordinal*: how
-many entries the topic had taken up to and including it. Ordinals make counting between two positions a subtraction,
-however many ledgers lie between.
+Entry ids run from 0 in each ledger; ledger ids rise along the chain (ML-1, A5), from a number that differs by directory
+(ML-6: `server.first_ledger`). Every entry also has an *ordinal*: how many entries the topic had taken up to and
+including it. Ordinals make counting between two positions a subtraction, however many ledgers lie between.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def plan_trimming(
 
 def _may_go(age_ms: int, left_bytes: int, retention: RetentionPolicy) -> bool:
     """Returns whether retention releases a ledger, closed `age_ms` ago, that no cursor needs; `left_bytes`: of the
-    others (RET-1)."""
+    others (RET-1, RET-4)."""
     if retention.keeps_nothing:
         return True
     is_expired = retention.time_ms >= 0 and age_ms > retention.time_ms

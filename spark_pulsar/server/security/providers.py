@@ -1,4 +1,5 @@
-"""The providers of a broker, chosen by the method that a client names (AU-1, AU-11, SEC-1)."""
+"""The providers of a broker, chosen by the method that a client names (AU-1, AU-11, SEC-1). Credentials that expire are
+requested anew by the core (AU-3: `broker.security.authentication`)."""
 
 from __future__ import annotations
 

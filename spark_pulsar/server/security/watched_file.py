@@ -1,4 +1,4 @@
-"""Files of users and keys, read again when they change."""
+"""Files of users (SEC-21) and keys, read again when they change."""
 
 from __future__ import annotations
 

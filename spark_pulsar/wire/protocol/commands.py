@@ -1,4 +1,5 @@
-"""Commands that a broker sends, each with every field that clients rely on (J1). No bytes in here.
+"""Commands that a broker sends, each with every field that clients rely on (J1), and the request id that it answers
+(A1). No bytes in here.
 
 The core builds its answers with these constructors and never sets fields itself, so what must be present is decided in
 one place. `requests` has the commands that a client sends; `frames` distinguishes a type of another version from a

@@ -1,5 +1,5 @@
 """Refusals: the one right way to say no to each command, and reading an answer that may be one (A1). Good answers are
-in `commands`, with the fields that clients rely on (J1)."""
+in `commands`, with the fields that clients rely on (J1). No error has an empty text (G5: `model.errors`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Many SEND_RECEIPTs in one write, in order, with the sequence ids as they were sent (A2, J4).
+"""Many SEND_RECEIPTs in one write, in order, with the sequence ids as they were sent (A2, J4), of non-persistent topics
+too (NP-2).
 
 Receipts of one run differ in two numbers that mostly count up by one each. Where they do, up to 128 receipts are made
 at once: the first one repeated, then the low bytes of both numbers laid over it with a stride.

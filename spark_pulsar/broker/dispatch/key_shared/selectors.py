@@ -1,4 +1,5 @@
-"""Selectors of Key_Shared subscriptions: the consumer that the entries of a key go to, by the key's sticky hash.
+"""Selectors of Key_Shared subscriptions: the consumer that the entries of a key go to, by the key's sticky hash,
+whatever its priority level (KS-17).
 
 | selector | mode | sticky hashes of a consumer |
 | --- | --- | --- |

@@ -1,5 +1,5 @@
 """Decoding of messages in a task: payloads of many schema versions become the columns of the schema of the read
-(SCHEMA-17)."""
+(SCHEMA-17). Those that do not decode are found by `payloads.decoder` (SCHEMA-18)."""
 
 from __future__ import annotations
 
