@@ -4,9 +4,7 @@ import base64
 import json
 import os
 import ssl
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,72 +17,16 @@ from spark_pulsar.cli.access.decorator import with_admin_access, with_broker_acc
 from spark_pulsar.cli.access.options import AccessOptions
 from spark_pulsar.cli.main import app
 from tests.security.certificates import Authority
+from tests.unit.cli.answering_server import AnsweringServer
 from tests.unit.client.authentication.issuer import Issuer, key_file
 
 JAVA = "org.apache.pulsar.client.impl.auth."
 SECRET = "s3cr3t-of-this-test"
 
 
-class Quiet(ThreadingHTTPServer):
-    """A server that says nothing of connections that are refused."""
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        request.close()
-
-
-class Server:
-    """An HTTP server that answers every GET with a list, and remembers what it was asked."""
-
-    def __init__(self, authority: Authority | None = None, *hosts: str) -> None:
-        asked = self.asked = []
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                asked.append((self.path, dict(self.headers)))
-                certificate = self.connection.getpeercert() if isinstance(self.connection, ssl.SSLSocket) else None
-                server.certificates.append(certificate)
-                self.send_response(server.status)
-                if server.location:
-                    self.send_header("Location", server.location)
-                self.end_headers()
-                text = {"reason": server.reason} if server.status == 401 else ["public"]
-                self.wfile.write(json.dumps(text).encode())
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        self.status = 200
-        self.reason = "Authentication required"
-        self.location = ""
-        self.certificates: list[Any] = []
-        self._server = Quiet(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        if authority is not None:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(*authority.issue(*hosts))
-            context.verify_mode = ssl.CERT_OPTIONAL
-            context.load_verify_locations(authority.path)
-            self._server.socket = context.wrap_socket(
-                self._server.socket, server_side=True, do_handshake_on_connect=False
-            )
-            self.url = self.url.replace("http:", "https:")
-        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """Headers of the last request."""
-        return self.asked[-1][1]
-
-    def close(self) -> None:
-        """Ends it."""
-        self._server.shutdown()
-        self._server.server_close()
-
-
 @pytest.fixture
-def server() -> Iterator[Server]:
-    one = Server()
+def server() -> Iterator[AnsweringServer]:
+    one = AnsweringServer()
     yield one
     one.close()
 
@@ -94,9 +36,17 @@ def authority(tmp_path: Path) -> Authority:
     return Authority(tmp_path / "authority")
 
 
+def secured_server(authority: Authority, host: str) -> AnsweringServer:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*authority.issue(host))
+    context.verify_mode = ssl.CERT_OPTIONAL
+    context.load_verify_locations(authority.path)
+    return AnsweringServer(context)
+
+
 @pytest.fixture
-def secured(authority: Authority) -> Iterator[Server]:
-    one = Server(authority, "127.0.0.1")
+def secured(authority: Authority) -> Iterator[AnsweringServer]:
+    one = secured_server(authority, "127.0.0.1")
     yield one
     one.close()
 
@@ -127,7 +77,9 @@ def refusal(*options: str | Path, status: int = 2) -> str:
 
 @pytest.mark.parametrize("plugin", ["token", "Token", f"{JAVA}AuthenticationToken"])
 @pytest.mark.parametrize("params", [f"token:{SECRET}", SECRET, f'{{"token":"{SECRET}"}}', "file", "env:A_TOKEN"])
-def test_a_token(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plugin: str, params: str) -> None:
+def test_a_token(
+    server: AnsweringServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plugin: str, params: str
+) -> None:
     # covers SEC-83
     (tmp_path / "token").write_text(f"{SECRET}\n")
     monkeypatch.setenv("A_TOKEN", SECRET)
@@ -137,26 +89,29 @@ def test_a_token(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert server.headers["X-Pulsar-Auth-Method-Name"] == "token"
 
 
-def test_a_user_and_a_password(server: Server) -> None:
+def test_a_user_and_a_password(server: AnsweringServer) -> None:
     params = json.dumps({"userId": "me", "password": SECRET})
     listed("--admin-url", server.url, "--auth-plugin", "basic", "--auth-params", params)
     assert server.headers["Authorization"] == f"Basic {base64.b64encode(f'me:{SECRET}'.encode()).decode()}"
 
 
-def test_no_credentials(server: Server) -> None:
+def test_no_credentials(server: AnsweringServer) -> None:
     listed("--admin-url", server.url)
     assert not any("auth" in name.lower() for name in server.headers)
-    server.status = 401
+    server.answer = 401, json.dumps({"reason": "Authentication required"})
     text = refusal("--admin-url", server.url, status=1)
     assert "no credentials were given: --auth-plugin and --auth-params, or authPlugin and authParams" in text
     text = refusal("--admin-url", server.url, "--auth-plugin", "token", "--auth-params", SECRET, status=1)
     assert "the broker does not accept the credentials of --auth-plugin token" in text
-    server.reason = "This operation requires super-user access"
+    reason = "This operation requires super-user access"
+    server.answer = 401, json.dumps({"reason": reason})
     given = ("--auth-plugin", "token", "--auth-params", SECRET)
-    assert refusal("--admin-url", server.url, *given, status=1) == f"spark-pulsar: {server.reason}"
+    assert refusal("--admin-url", server.url, *given, status=1) == f"spark-pulsar: {reason}"
 
 
-def test_settings_of_a_client_conf(server: Server, secured: Server, authority: Authority, tmp_path: Path) -> None:
+def test_settings_of_a_client_conf(
+    server: AnsweringServer, secured: AnsweringServer, authority: Authority, tmp_path: Path
+) -> None:
     # covers SEC-82
     conf = tmp_path / "my.conf"
     conf.write_text(
@@ -196,14 +151,14 @@ def test_a_client_conf_that_cannot_be_used(tmp_path: Path, line: str, said: str)
     assert said in refusal("--client-conf", conf)
 
 
-def test_an_unknown_key_is_named(server: Server, tmp_path: Path) -> None:
+def test_an_unknown_key_is_named(server: AnsweringServer, tmp_path: Path) -> None:
     conf = tmp_path / "my.conf"
     conf.write_text(f"webServiceUrl={server.url}\nauthParam={SECRET}\n")
     assert "unknown key authParam, ignored: did you mean authParams?" in run("--client-conf", conf).stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a file away")
-def test_a_client_conf_of_another_user_is_not_taken_by_itself(server: Server, tmp_path: Path) -> None:
+def test_a_client_conf_of_another_user_is_not_taken_by_itself(server: AnsweringServer, tmp_path: Path) -> None:
     # covers SEC-82
     (tmp_path / "conf").mkdir()
     conf = tmp_path / "conf" / "client.conf"
@@ -214,7 +169,7 @@ def test_a_client_conf_of_another_user_is_not_taken_by_itself(server: Server, tm
     listed("--client-conf", conf)
 
 
-def test_a_token_of_an_issuer(server: Server, tmp_path: Path) -> None:
+def test_a_token_of_an_issuer(server: AnsweringServer, tmp_path: Path) -> None:
     # covers SEC-83
     issuer = Issuer()
     try:
@@ -225,7 +180,7 @@ def test_a_token_of_an_issuer(server: Server, tmp_path: Path) -> None:
         issuer.close()
 
 
-def test_certificates_are_checked(secured: Server, authority: Authority, tmp_path: Path) -> None:
+def test_certificates_are_checked(secured: AnsweringServer, authority: Authority, tmp_path: Path) -> None:
     # covers SEC-83
     assert "authorities to trust are given by --tls-trust-cert-path" in refusal("--admin-url", secured.url, status=1)
     listed("--admin-url", secured.url, "--tls-trust-cert-path", authority.path)
@@ -233,7 +188,7 @@ def test_certificates_are_checked(secured: Server, authority: Authority, tmp_pat
     assert "is no readable file" in refusal(
         "--admin-url", secured.url, "--tls-trust-cert-path", tmp_path / "none", status=1
     )
-    other = Server(authority, "other.test")
+    other = secured_server(authority, "other.test")
     try:
         trusting = ("--admin-url", other.url, "--tls-trust-cert-path", authority.path)
         assert "IP address mismatch" in refusal(*trusting, status=1)
@@ -242,7 +197,7 @@ def test_certificates_are_checked(secured: Server, authority: Authority, tmp_pat
         other.close()
 
 
-def test_a_client_certificate(secured: Server, authority: Authority, tmp_path: Path) -> None:
+def test_a_client_certificate(secured: AnsweringServer, authority: Authority, tmp_path: Path) -> None:
     certificate, key = authority.issue(common_name="me")
     trusting = ("--admin-url", secured.url, "--tls-trust-cert-path", authority.path)
     listed(*trusting, "--auth-plugin", "tls", "--auth-params", f"tlsCertFile:{certificate},tlsKeyFile:{key}")
@@ -256,10 +211,10 @@ def test_a_client_certificate(secured: Server, authority: Authority, tmp_path: P
     assert "needs an address of TLS and a certificate" in refusal(*trusting, "--auth-plugin", "tls")
 
 
-def test_credentials_do_not_leave_tls(secured: Server, server: Server, authority: Authority) -> None:
+def test_credentials_do_not_leave_tls(secured: AnsweringServer, server: AnsweringServer, authority: Authority) -> None:
     # covers SEC-83
     given = ("--tls-trust-cert-path", authority.path, "--auth-plugin", "token", "--auth-params", f"token:{SECRET}")
-    secured.status, secured.location = 307, f"{server.url}/admin/v2/tenants"
+    secured.answer, secured.sent_headers = (307, ""), {"Location": f"{server.url}/admin/v2/tenants"}
     assert f"it redirects from HTTPS to {server.url}" in refusal("--admin-url", secured.url, *given, status=1)
     assert server.asked == []
 
@@ -280,7 +235,7 @@ def test_refusals(options: tuple[str, ...], said: str) -> None:
     assert said in refusal(*options)
 
 
-def test_a_token_file_that_is_missing(server: Server) -> None:
+def test_a_token_file_that_is_missing(server: AnsweringServer) -> None:
     given = ("--auth-plugin", "token", "--auth-params", "file:///no/such/token")
     text = refusal("--admin-url", server.url, *given, status=1)
     assert "/no/such/token: No such file or directory; credentials are set by --auth-params" in text

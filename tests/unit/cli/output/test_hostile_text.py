@@ -1,11 +1,9 @@
 """Control characters of strangers: no command lets one out, whatever a broker answers and whatever a file holds."""
 
 import base64
-import http.server
 import io
 import json
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from enum import Enum
@@ -23,6 +21,7 @@ from spark_pulsar.cli.admin.table import COMMANDS
 from spark_pulsar.cli.main import app
 from spark_pulsar.cli.output.terminal import printable_streams
 from tests.architecture.sources import PACKAGE, package_files, relative
+from tests.unit.cli.answering_server import AnsweringServer
 
 HOSTILE = "\x1b]0;owned\x07\x1b[31mred\x9b2J\x9d52;c;eA==\x9c\x85\u202edaer\u2066\x7f\r\x00end"
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -41,43 +40,10 @@ IDS = {"position": "1:2", "message_id": "1:2", "bundle": "0x00000000_0xffffffff"
 FORMS = (None, "table", "text", "json", "yaml")
 
 
-class HostileBroker:
-    """An HTTP server that gives each call the same answer, and counts them."""
-
-    def __init__(self) -> None:
-        broker = self
-
-        class Answering(http.server.BaseHTTPRequestHandler):
-            def _answer(self) -> None:
-                broker.calls += 1
-                self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                body = broker.answer[1].encode()
-                self.send_response(broker.answer[0])
-                self.send_header("Warning", '299 - "\x1b]0;owned\x07\x9b31m"')
-                self.send_header("X-Pulsar-PROPERTY-\x9b31m", "\x1b[31m")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            do_GET = do_POST = do_PUT = do_DELETE = _answer
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.answer = ANSWERS["text"]
-        self.calls = 0
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answering)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-
 @pytest.fixture(scope="module")
-def hostile() -> Iterator[HostileBroker]:
-    broker = HostileBroker()
+def hostile() -> Iterator[AnsweringServer]:
+    broker = AnsweringServer()
+    broker.sent_headers = {"Warning": '299 - "\x1b]0;owned\x07\x9b31m"', "X-Pulsar-PROPERTY-\x9b31m": "\x1b[31m"}
     yield broker
     broker.close()
 
@@ -115,12 +81,12 @@ def admin_commands(admin: Any) -> Iterator[tuple[Command, list[str]]]:
         yield row, words
 
 
-def test_no_command_of_admin_lets_a_control_character_out(hostile: HostileBroker) -> None:
+def test_no_command_of_admin_lets_a_control_character_out(hostile: AnsweringServer) -> None:
     admin: Any = typer.main.get_command(admin_app)  # made once: it is large
     reached: set[str] = set()
     for row, words in admin_commands(admin):
         for number, answer in enumerate(ANSWERS.values()):
-            hostile.answer, before = answer, hostile.calls
+            hostile.answer, before = answer, len(hostile.asked)
             form = FORMS[number % len(FORMS)] if row.is_shown else None
             out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2))
             with redirect_stdout(out), redirect_stderr(err), printable_streams(), suppress(Exception, SystemExit):
@@ -130,31 +96,31 @@ def test_no_command_of_admin_lets_a_control_character_out(hostile: HostileBroker
                 stream.flush()
                 text = stream.buffer.getvalue().decode()
                 assert CONTROL.search(text) is None, (words, text)
-            if hostile.calls > before:
+            if len(hostile.asked) > before:
                 reached.add(row.name)
     missing = {row.name for row in COMMANDS} - reached
     assert len(missing) < len(COMMANDS) / 10, missing  # those that want one of several options
 
 
 @pytest.mark.parametrize("words", [("topics", "tree"), ("top", "-n", "1"), ("config", "list"), ("config", "get", "x")])
-def test_no_other_command_does(hostile: HostileBroker, words: tuple[str, ...]) -> None:
-    before = hostile.calls
+def test_no_other_command_does(hostile: AnsweringServer, words: tuple[str, ...]) -> None:
+    before = len(hostile.asked)
     for answer in ANSWERS.values():
         hostile.answer = answer
         for form in FORMS:
             more = ["-o", form] if form else []
             check(CliRunner().invoke(app, [*words, "--admin-url", hostile.url, *more]), words)
-    assert hostile.calls > before
+    assert len(hostile.asked) > before
 
 
-def test_the_doctor_does_not(hostile: HostileBroker) -> None:
+def test_the_doctor_does_not(hostile: AnsweringServer) -> None:
     hostile.answer = ANSWERS["refusal"]
     words = ["doctor", "--admin-url", hostile.url, "-u", hostile.url.replace("http", "pulsar"), "-o"]
     for form in ("table", "json"):
         check(CliRunner().invoke(app, [*words, form]), words)
 
 
-def test_values_are_whole_in_json_and_yaml(hostile: HostileBroker) -> None:
+def test_values_are_whole_in_json_and_yaml(hostile: AnsweringServer) -> None:
     hostile.answer = ANSWERS["objects"]
     words = ["admin", "--admin-url", hostile.url, "tenants", "list", "-o"]
     assert json.loads(CliRunner().invoke(app, [*words, "json"]).stdout) == json.loads(f"[{OBJECTS}]")
