@@ -257,7 +257,7 @@ def test_metadata_that_no_client_writes_have_the_slots_that_protobuf_says(entrie
     assert StickyHashes(range_hash).of(b"".join(entries), [0, *ends[:-1]], ends) == expected
 
 
-@pytest.mark.parametrize("key", [b"\x32\x04key", b"\x32\x7fkey", b"\x32\x01"])
+@pytest.mark.parametrize("key", [b"\x32\x04key", b"\x32\x7fkey", b"\x32\x01", b"\x32\x03key\x40\x80"])
 def test_a_key_that_ends_behind_the_metadata_is_none(key: bytes) -> None:
     # covers KS-2: the metadata cannot be read
     entries = [of_fields(b"\x05", [], each, []) for each in (b"\x32\x03key", key, b"\x32\x03key", key, key)]
