@@ -29,7 +29,7 @@ from .http.origins import READING, AllowedHosts
 from .http.path_names import OLD_PATHS, parts_of, segments_of
 from .http.refusals import Refused, Unauthenticated, refusal
 from .metrics import monitoring_metrics
-from .namespaces import bundles, namespace_lifecycle, permissions, topic_grants
+from .namespaces import bundles, namespace_lifecycle, permissions, tenants, topic_grants
 from .page import files as page_files
 from .policies import applied_policies, offloading, policy_routes, resource_groups, resource_quotas
 from .subscriptions import backlogs, managed_info, replication, subscription_routes
@@ -82,6 +82,7 @@ _BROKER_ROUTES: Final[Routes] = (
 _OF_TODAY: Final[Routes] = (
     *_BROKER_ROUTES,
     *clusters.ROUTES,
+    *tenants.ROUTES,
     *namespace_lifecycle.ROUTES,
     *permissions.ROUTES,
     *topic_grants.ROUTES,

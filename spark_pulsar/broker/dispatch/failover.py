@@ -143,7 +143,7 @@ class FailoverDispatcher(CompactedDispatcher):
             self.core.send(consumer.session, change)
 
     def redeliver(self, consumer: Consumer, ranges: Iterable[EntryRange] | None, epoch: int | None) -> None:
-        """Redelivers to the active consumer; others only raise their epoch (NACK-2)."""
+        """Redelivers to the active consumer; others only raise their epoch (NACK-2, A19)."""
         if consumer is self._active:
             super().redeliver(consumer, ranges, epoch)
         else:

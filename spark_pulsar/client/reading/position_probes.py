@@ -31,7 +31,8 @@ class Probes:
         self._bells: dict[str, Bell] = {}
 
     def lost_readers(self) -> set[str]:
-        """Returns the topics whose reader the broker closed, or was lost with its connection, since the last call."""
+        """Returns the topics whose reader the broker closed, or was lost with its connection, since the last call
+        (OFFSET-23)."""
         with self._lock:
             lost, self._lost = self._lost, set()
         return lost

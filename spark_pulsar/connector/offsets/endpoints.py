@@ -108,6 +108,6 @@ def _check_names(topics: Sequence[str], named: Collection[str], option: str) -> 
 
 
 def compacted_ends(ends: Mapping[str, ReadPosition]) -> dict[str, ReadPosition]:
-    """Returns the ends of compacted reads: a topic that seems empty may have a compacted view, which is read from the
-    beginning."""
+    """Returns the ends of compacted reads (READ-20): a topic that seems empty may have a compacted view, which is read
+    from the beginning."""
     return {topic: _NO_END if end == EARLIEST else end for topic, end in ends.items()}

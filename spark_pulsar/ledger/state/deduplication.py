@@ -2,7 +2,8 @@
 (DED-9).
 
 `SequencesReached` stands in the same group as the entries it speaks of, so that an entry and its sequence id are on
-disk together or not at all: nothing has to be read again after a crash.
+disk together or not at all: nothing has to be read again after a crash, and no id is known whose entry could not be
+written (DED-5).
 """
 
 from __future__ import annotations

@@ -280,7 +280,7 @@ def reached_end_of_topic(consumer_id: int) -> BaseCommand:
 
 
 def close_consumer(consumer_id: int, request_id: int = NO_REQUEST, service_url: str | None = None) -> BaseCommand:
-    """CLOSE_CONSUMER, from a broker without request id; `service_url`: reconnect there without a lookup."""
+    """CLOSE_CONSUMER, from a broker without request id; `service_url`: reconnect there without a lookup (A7)."""
     return command_of(
         api.CommandCloseConsumer(consumer_id=consumer_id, request_id=request_id, assignedBrokerServiceUrl=service_url)
     )

@@ -1,7 +1,8 @@
 """Rows encoded as Avro, column by column: sizes of all rows first, then the bytes, without a Python object for a row.
 
 The definition decides: order of fields, order of union branches, logical types. It is the one derived from the
-DataFrame, or the topic's where that takes the rows. Definitions are linked (`linked_definition`).
+DataFrame, or the topic's where that takes the rows, and their values (SCHEMA-7: `branches`). Definitions are linked
+(`linked_definition`).
 """
 
 from __future__ import annotations
