@@ -189,7 +189,7 @@ def test_an_earlier_attempt_that_still_writes_is_waited_for(broker: Broker, dedu
         try:
             assert begun.wait(60)
             with pytest.raises(OperationTimeout, match=r"an earlier attempt of this task is .*operationTimeoutMs"):
-                sink.write(attempt, rows_of(2_000, 2_000), operationTimeoutMs="300")
+                sink.write(attempt, rows_of(2_000, 2_000), operationTimeoutMs="1500")  # and of every other operation
             second = threading.Thread(target=sink.write, args=(attempt, rows_of(2_000, 300)))
             second.start()
         finally:

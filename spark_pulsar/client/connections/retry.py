@@ -29,8 +29,9 @@ class Backoff:
 
         Setting `woken` ends the pause early. The log reports a connection that could not be made (READ-35).
         """
+        deadline.note(cause)
         if deadline.left_ms() < self._pause_ms + _LEAST_ATTEMPT_MS:
-            raise deadline.error(cause) from cause
+            raise deadline.error()
         warn_of_retry(cause, deadline.left_ms())
         (woken or threading.Event()).wait(self.next_ms() / 1000)
 

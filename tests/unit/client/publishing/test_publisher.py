@@ -262,6 +262,22 @@ def test_a_name_in_use_is_an_error_at_once_but_our_own_ghost_is_waited_for(peer:
     assert len(peer.of(BaseCommand.PRODUCER)) == 5
 
 
+def test_a_time_out_in_the_middle_of_an_attempt_names_the_refusal_of_the_one_before(
+    peer: Peer, client_of: MakeClient
+) -> None:
+    # covers ONCE-4
+    def busy_once(caller: Caller, command: BaseCommand, _: bytes) -> None:
+        if len(peer.of(BaseCommand.PRODUCER)) == 1:
+            caller.refuse(command, ProducerBusy("in use"))
+
+    peer.handlers[BaseCommand.PRODUCER] = busy_once
+    client = client_of(peer.url, operation_timeout_ms=800)
+    with pytest.raises(OperationTimeout, match=f"800 ms creating a producer on {TOPIC} .*: in use") as caught:
+        client.publisher(TOPIC, name="mine", deduplicated=True)
+    assert isinstance(caught.value.__cause__, ProducerBusy)
+    assert len(peer.of(BaseCommand.PRODUCER)) > 1
+
+
 def test_creation_is_retried_while_that_may_help(peer: Peer, client_of: MakeClient) -> None:
     client = client_of(peer.url)
     peer.handlers[BaseCommand.PRODUCER] = _refuse_producer(peer, 1, 3, ServiceNotReady("Please redo the lookup"))
