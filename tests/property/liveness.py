@@ -1,11 +1,11 @@
 """Liveness of subscriptions in a random life (see `lives`). After each step, once the disk has answered, three things
 must hold:
 
-After each step, once the disk has answered, three things must hold:
-
 - a consumer that may receive has got everything there is for it (SH-10),
 - waking all subscriptions sends nothing: no wake-up was forgotten, whatever the rules in force are,
 - each consumer got as many messages as permits left its account, and holds them until they are acked (SUB-4).
+
+Of Key_Shared, one consumer at a time has a key, and its entries come in order (KS-1).
 
 Delivery is judged by what clients see, acks by the cursor, which other tests judge.
 """
@@ -89,9 +89,24 @@ class JudgedLife(Life):
         return able[0] if able else None
 
     def keys_held(self, eaters: list[Eater] | None = None) -> set[str]:
-        return {self.sent[place].key for each in eaters or self.eaters for place in self.live(each)}
+        return {
+            self.sent[place].key for each in (self.eaters if eaters is None else eaters) for place in self.live(each)
+        }
 
     # The judge
+
+    def see(self, eater: Eater, place: Position) -> None:
+        """Nobody else has entries of its key, and no earlier one is left out but what was negatively acked (KS-13)."""
+        what, is_acked = self.sent[place], self.subscription.cursor.is_acked
+        if self.kind == "keys":
+            holders = [each for each in self.eaters if each is not eater and self.consumer(each) is not None]
+            assert what.key not in self.keys_held(holders), f"{place}: its key is at two consumers (KS-1)"
+            earlier = {
+                each for each, its in self.sent.items() if its.key == what.key and each < place and not its.due_ms
+            }
+            missing = [each for each in earlier - eater.held - self.given_back if not is_acked(*each)]
+            assert not missing, f"{place} comes before {missing} of its key (KS-1)"
+        self.given_back.discard(place)
 
     def judge(self) -> None:
         """Nothing stands still, once the disk has answered."""

@@ -89,6 +89,8 @@ class Life:
         self.world = World(**self.settings)
         self.eaters: list[Eater] = []
         self.sent: dict[Position, Sent] = {}
+        self.given_back: set[Position] = set()
+        """Negatively acked and not delivered again."""
         self.unconfirmed: dict[int, Sent] = {}
         """Entries by sequence id; a receipt makes them `sent`."""
         self.sequence = 0
@@ -203,6 +205,7 @@ class Life:
     def redeliver(self, eater: Eater, places: list[Position]) -> None:
         if self.is_sharing:
             asked = [each for each in self.live(eater) if not places or each in places]
+            self.given_back.update(asked)
             uuids = {self.sent[each].uuid for each in asked} - {""}  # of a large message all chunks come again
             eater.held -= {each for each in eater.held if each in asked or self.sent[each].uuid in uuids}
         else:
@@ -302,12 +305,17 @@ class Life:
             for effect in eater.client.take_all():
                 if isinstance(effect, fx.SendMessages):
                     places = positions_of([effect])
-                    eater.held.update(places)
+                    for place in places:
+                        self.see(eater, place)
+                        eater.held.add(place)
                     eater.left -= sum(self.sent[place].messages for place in places)
                 elif isinstance(effect, fx.CloseSession):
                     raise AssertionError(effect.reason)
                 elif isinstance(effect, fx.SendCommand):
                     self.hear(eater, effect.command)
+
+    def see(self, eater: Eater, place: Position) -> None:
+        """An entry came."""
 
     def hear(self, eater: Eater, command: BaseCommand) -> None:
         if command.type == BaseCommand.CLOSE_CONSUMER:
