@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from spark_pulsar.broker.entities.core import Core
+from spark_pulsar.broker.topic_log import backlog_size
 from spark_pulsar.ledger.state.cursors.pending_acks import unsized
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.state.schemas import next_version
@@ -109,6 +111,23 @@ def _compare_cursor(name: str, cursor: Any, topic: Topic) -> None:
     backlog = len(topic.log) - len(subscription.acked)
     if cursor.backlog() != backlog:
         raise Violation(f"{cursor.name} of {name}: backlog {cursor.backlog()}, should be {backlog}")
+
+
+def check_quotas(core: Core, account: Account) -> None:
+    """Checks that quotas know how much lies behind the slowest subscription, and check in time (BQ-1)."""
+    for topic in core.topics.values():
+        mark = min((cursor.mark_delete for cursor in topic.state.cursors.values()), default=None)
+        if topic.quota is None or mark is None:
+            continue
+        log = account.topics[topic.full_name].log
+        backlog = sum(len(sent.entry) for place, sent in log.items() if place > mark)
+        least, most = backlog_size.least_backlog_bytes(topic), backlog_size.most_backlog_bytes(topic)
+        if not least <= backlog <= most:
+            raise Violation(f"{topic.name}: {backlog} bytes of backlog, should be {least} to {most}")
+        if topic.quota.has_size and not topic.quota.is_checking:
+            unseen = max(0, topic.check_at_bytes - topic.bytes_in)
+            if backlog + unseen > max(topic.quota.size.limit_bytes, backlog + 1):
+                raise Violation(f"{topic.name}: {backlog} bytes of backlog, and the next look is late (BQ-1)")
 
 
 def difference(one: Any, other: Any, path: str = "") -> str:

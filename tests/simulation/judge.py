@@ -26,11 +26,10 @@ from spark_pulsar.ledger.state.topics import (
 from tests.contract.histories import shared_picture as picture
 
 from .account import Account, Place, Posting, Sent
-from .beginnings import Beginnings
 from .compaction import CompactionJudge, verify
 from .comparing import Violation, compare, difference
 from .leaders import Leaders
-from .orders import Expiring, Seek
+from .orders import Beginnings, Expiring, Seek
 from .past import Past, Submit
 from .rules import Rules
 from .schemas import Schemas

@@ -1,9 +1,6 @@
 """Profile of a history: sizes, limits, faults and frequencies of steps, all drawn from the seed. Each history leaves
 some things out altogether and does others far too often (swarm testing): an event that is rare everywhere is common
 somewhere.
-
-Each history leaves some things out altogether and does others far too often (swarm testing): what is rare everywhere is
-common somewhere.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
 """Storage of a world, in memory or in files, behind the same few handles. Storage works when the world says so: `write`
 lets the journal put some waiting groups on disk, `settle` lets one background job run. A crash leaves what the disk
 leaves.
-
-Storage works when the world says so: `write` lets the journal put some of what waits on disk, `settle` lets one
-background job run. A crash leaves what the disk leaves.
 """
 
 from __future__ import annotations

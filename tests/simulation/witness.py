@@ -22,8 +22,7 @@ from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandAck, CommandPro
 from .account import Place, Sent, Topic
 from .admission import Admission
 from .comparing import Violation
-from .deliveries import Deliveries
-from .endings import Endings
+from .deliveries import Deliveries, Endings
 from .judge import Judge
 from .non_persistent import NonPersistentDeliveries
 from .orders import Promise, Seek

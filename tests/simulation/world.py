@@ -29,18 +29,19 @@ from spark_pulsar.ledger.records import Record
 from spark_pulsar.ledger.state.apply import apply
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.storage import StorageError, StorageFailed
+from spark_pulsar.model.policies import policy_table
+from spark_pulsar.model.policies.effective_policies import InactiveTopicPolicy
 from spark_pulsar.storage import files
 from tests.contract import memory_storage
 
-from . import quotas, rules
+from . import rules
 from .actors import Client, Link
 from .compaction import Work
+from .comparing import check_quotas
 from .disk import PowerLost
-from .expectations import expect
 from .judge import Judge
 from .profile import Profile
 from .store import Store, make_store
-from .story import told
 from .witness import Witness
 
 START_MS = 1_795_000_000_000
@@ -54,7 +55,7 @@ class World:
         self.random = Random(profile.seed)
         self.now_ms = START_MS
         self.judge = Judge()
-        expect(self.judge, profile)
+        _expect(self.judge, profile)
         self.clients = [Client(number, self.judge.sent) for number in range(profile.clients)]
         self.links: dict[int, Link] = {}
         self.reads: list[fx.ReadEntries | fx.ReadSizes] = []
@@ -228,7 +229,7 @@ class World:
         for effect in effects:
             self._perform(effect, numbers)
         self.witness.end_turn()
-        quotas.check(self.core, self.judge.current)
+        check_quotas(self.core, self.judge.current)
         self.judge.uses.check(self.core)
         if self.judge.transactions.is_on:
             self.judge.transactions.check_times()
@@ -246,7 +247,7 @@ class World:
             self.note(type(effect).__name__, effect.token)
         else:
             self.witness.see(effect)
-            self.note(*told(effect))
+            self.note(*_line(effect))
             link = self.links.get(effect.session_id)
             if link is None:
                 return
@@ -404,3 +405,41 @@ class World:
         """Lets time pass."""
         self.now_ms += ms
         self.turn([])
+
+
+def _expect(judge: Judge, profile: Profile) -> None:
+    """Tells the judge what a history's configuration makes of the broker."""
+    judge.rules.defaults[policy_table.DEDUPLICATION] = bool(profile.config.get("deduplication"))
+    judge.transactions.is_on = "transactions" in profile.features
+    judge.has_takeovers = "types" in profile.features
+    judge.batch_index_acks = profile.config["batch_index_acks"]
+    judge.uses.idleness.limit_ms = 60_000 * profile.config.get("subscription_expiration_minutes", 0)
+    judge.compaction.keeps_unkeyed = profile.config.get("compaction_keeps_null_keys", False)
+    if "inactivity" in profile.features:
+        config = BrokerConfig(**profile.config)
+        interval_ms = config.inactive_check_interval_ms
+        max_s = config.inactive_max_s or interval_ms // 1000
+        policy = InactiveTopicPolicy(config.delete_inactive_topics, max_s, config.inactive_mode)
+        judge.rules.defaults[policy_table.INACTIVE_TOPIC] = policy.to_json()
+        judge.uses.inactivity.is_on, judge.uses.inactivity.interval_ms = True, interval_ms
+
+
+def _line(effect: fx.Effect) -> tuple[Any, ...]:
+    """An order as a line of the story."""
+    if isinstance(effect, fx.SendCommand):
+        return ("command", effect.session_id, int(effect.command.type), effect.command.SerializeToString())
+    if isinstance(effect, fx.SendMessages):
+        return (
+            "messages",
+            effect.session_id,
+            effect.consumer_id,
+            effect.ledger_id,
+            effect.first_entry_id,
+            len(effect.starts),
+            *(() if effect.entry_ids is None else (list(effect.entry_ids),)),
+        )
+    if isinstance(effect, fx.SendReceipts):
+        return ("receipts", effect.session_id, effect.ledger_id, effect.first_entry_id, list(effect.sequence_ids))
+    if isinstance(effect, fx.SendColumnarReceipts):
+        return ("receipts", effect.session_id, list(effect.ledger_ids), list(effect.entry_ids))
+    return (type(effect).__name__, getattr(effect, "session_id", 0))
