@@ -39,6 +39,32 @@ def partition_names(base: str, count: int = MOST_PARTITIONS) -> list[str]:
     return [f"{base}-partition-{index}" for index in range(count)]
 
 
+def _on_a_subscription(step: Callable[[Administrator, str, str, Topic], None]) -> Callable[[Administrator], None]:
+    """Does a step on a durable subscription, if there is any, with its topic's account."""
+
+    def chosen(self: Administrator) -> None:
+        known = [
+            (name, subscription, topic)
+            for name, topic in self._world.judge.current.topics.items()
+            for subscription in topic.subscriptions
+        ]
+        if known:
+            step(self, *self._random.choice(known))
+
+    return chosen
+
+
+def _on_a_topic(step: Callable[[Administrator, str], None]) -> Callable[[Administrator], None]:
+    """Does a step on a topic that there is, if any."""
+
+    def chosen(self: Administrator) -> None:
+        known = [name for name in self._topics if name in self._world.judge.current.topics]
+        if known:
+            step(self, self._random.choice(known))
+
+    return chosen
+
+
 class Administrator:
     """Asks for things at random, one method each; `profile.FEATURES` names them."""
 
@@ -84,15 +110,6 @@ class Administrator:
 
         return answer
 
-    def _subscription(self) -> tuple[str, str, Topic] | None:
-        """Picks a durable subscription, with its topic's account."""
-        known = [
-            (name, subscription, topic)
-            for name, topic in self._world.judge.current.topics.items()
-            for subscription in topic.subscriptions
-        ]
-        return self._random.choice(known) if known else None
-
     def _on_disk(self, core: Core, topic_name: str, name: str) -> list[Place]:
         """Lists the unacknowledged entries of a subscription that the core knows to be on disk."""
         through = tuple(core.topics[topic_name].last_add_confirmed)
@@ -107,12 +124,9 @@ class Administrator:
 
     # Subscriptions
 
-    def skip(self) -> None:
+    @_on_a_subscription
+    def skip(self, topic_name: str, name: str, topic: Topic) -> None:
         """The next entries are done (CUR-14)."""
-        found = self._subscription()
-        if found is None:
-            return
-        topic_name, name, _ = found
         count = self._random.choice((1, 1, 2, 5, 1_000))
 
         def request(core: Core) -> None:
@@ -125,12 +139,9 @@ class Administrator:
 
         self.ask("skip", request, topic_name, name, count)
 
-    def clear_backlog(self) -> None:
+    @_on_a_subscription
+    def clear_backlog(self, topic_name: str, name: str, topic: Topic) -> None:
         """Clears the backlog: all entries on disk are acknowledged (CUR-14)."""
-        found = self._subscription()
-        if found is None:
-            return
-        topic_name, name, _ = found
 
         def request(core: Core) -> None:
             parsed = TopicName.parse(topic_name)
@@ -145,12 +156,9 @@ class Administrator:
     def _places(self, topic: Topic) -> list[Place]:
         return [(-1, -1), ((1 << 63) - 1, (1 << 63) - 1), (3, 1), *topic.log, *topic.log]
 
-    def reset_to_place(self) -> None:
+    @_on_a_subscription
+    def reset_to_place(self, topic_name: str, name: str, topic: Topic) -> None:
         """A place is next, or the one after it, or a message inside a batch (CUR-11)."""
-        found = self._subscription()
-        if found is None:
-            return
-        topic_name, name, topic = found
         place = self._random.choice(self._places(topic))
         sent = topic.log.get(place)
         index = -1 if sent is None or sent.count == 1 else self._random.randint(-1, sent.count)
@@ -169,12 +177,9 @@ class Administrator:
 
         self.ask("reset-cursor", request, topic_name, name, place, index, excluded)
 
-    def reset_to_time(self) -> None:
+    @_on_a_subscription
+    def reset_to_time(self, topic_name: str, name: str, topic: Topic) -> None:
         """The first entry of a time is next (CUR-12)."""
-        found = self._subscription()
-        if found is None:
-            return
-        topic_name, name, topic = found
         times = [self._world.now_ms, 0, *(sent.publish_ms for sent in topic.log.values())]
         time_ms = max(0, self._random.choice(times) + self._random.choice((0, 0, 1, -1)))
 
@@ -190,12 +195,9 @@ class Administrator:
 
         self.ask("reset-cursor by time", request, topic_name, name, time_ms)
 
-    def expire_by_time(self) -> None:
+    @_on_a_subscription
+    def expire_by_time(self, topic_name: str, name: str, topic: Topic) -> None:
         """Expires entries older than an age, from the front up to the first that is not (TTL-8)."""
-        found = self._subscription()
-        if found is None:
-            return
-        topic_name, name, topic = found
         ages = [(self._world.now_ms - sent.publish_ms) // 1000 for sent in topic.log.values()]
         age_s = max(0, self._random.choice([0, 1, 60, *ages]))
 
@@ -216,12 +218,11 @@ class Administrator:
 
         self.ask("expire-messages", request, topic_name, name, age_s)
 
-    def expire_to_place(self) -> None:
+    @_on_a_subscription
+    def expire_to_place(self, topic_name: str, name: str, topic: Topic) -> None:
         """Everything up to an entry is done (TTL-8)."""
-        found = self._subscription()
-        if found is None or not found[2].log:
+        if not topic.log:
             return
-        topic_name, name, topic = found
         place, excluded = self._random.choice(list(topic.log)), self._random.random() < 0.3
 
         def request(core: Core) -> None:
@@ -238,12 +239,9 @@ class Administrator:
 
         self.ask("expire-messages to a place", request, topic_name, name, place, excluded)
 
-    def peek(self) -> None:
+    @_on_a_subscription
+    def peek(self, topic_name: str, name: str, topic: Topic) -> None:
         """The n-th unacked entry (CUR-15)."""
-        found = self._subscription()
-        if found is None:
-            return
-        topic_name, name, _ = found
         number = self._random.choice((1, 1, 2, 4))
 
         def request(core: Core) -> None:
@@ -279,12 +277,10 @@ class Administrator:
 
         self.ask("delete subscriptions", request, topic_name)
 
-    def delete_topic(self) -> None:
+    @_on_a_topic
+    def delete_topic(self, topic_name: str) -> None:
         """A topic or a partition goes, with all it has; clients do not protect it when forced."""
-        known = [name for name in self._topics if name in self._world.judge.current.topics]
-        if not known:
-            return
-        topic_name, force = self._random.choice(known), self._random.random() < 0.7
+        force = self._random.random() < 0.7
 
         def request(core: Core) -> None:
             self._world.judge.deleting.add(topic_name)
@@ -295,11 +291,10 @@ class Administrator:
 
         self.ask("delete", request, topic_name, force)
 
-    def compact(self) -> None:
+    @_on_a_topic
+    def compact(self, topic_name: str) -> None:
         """A topic is to be compacted now (CMP-C6)."""
-        known = [name for name in self._topics if name in self._world.judge.current.topics]
-        if known:
-            self.compact_one(self._random.choice(known))
+        self.compact_one(topic_name)
 
     def compact_one(self, topic_name: str) -> None:
         """This topic is to be compacted now."""
@@ -309,12 +304,9 @@ class Administrator:
 
         self.ask("compact", request, topic_name)
 
-    def terminate(self) -> None:
+    @_on_a_topic
+    def terminate(self, topic_name: str) -> None:
         """A topic takes no more entries (TN-13)."""
-        known = [name for name in self._topics if name in self._world.judge.current.topics]
-        if not known:
-            return
-        topic_name = self._random.choice(known)
 
         def request(core: Core) -> None:
             self._world.judge.terminating = {topic_name}
@@ -331,25 +323,27 @@ class Administrator:
 
     def create_partitioned(self) -> None:
         """A partitioned topic with all its partitions."""
-        base, count = self._base(), self._random.randint(1, MOST_PARTITIONS)
-        self._make(
-            "create-partitioned-topic", count, lambda core: topic_lifecycle.create_partitioned(core, base, count, {})
-        )
+        self._create(self._base(), self._random.randint(1, MOST_PARTITIONS))
 
     def grow(self) -> None:
         """More partitions; each has the subscriptions of the first (PT-7)."""
-        base, count = self._base(), self._random.randint(1, MOST_PARTITIONS)
-        self._make("update-partitioned-topic", count, lambda core: topic_lifecycle.grow(core, base, count))
+        self._grow(self._base(), self._random.randint(1, MOST_PARTITIONS))
 
     def grow_fully(self) -> None:
         """All partitions exist, so that every producer can send what it has."""
         base = self._base()
         if base.full in self._world.judge.current.partition_counts:
-            grow = lambda core: topic_lifecycle.grow(core, base, MOST_PARTITIONS)  # noqa: E731
-            self._make("update-partitioned-topic", MOST_PARTITIONS, grow)
+            self._grow(base, MOST_PARTITIONS)
         else:
-            create = lambda core: topic_lifecycle.create_partitioned(core, base, MOST_PARTITIONS, {})  # noqa: E731
-            self._make("create-partitioned-topic", MOST_PARTITIONS, create)
+            self._create(base, MOST_PARTITIONS)
+
+    def _create(self, base: TopicName, count: int) -> None:
+        self._make(
+            "create-partitioned-topic", count, lambda core: topic_lifecycle.create_partitioned(core, base, count, {})
+        )
+
+    def _grow(self, base: TopicName, count: int) -> None:
+        self._make("update-partitioned-topic", count, lambda core: topic_lifecycle.grow(core, base, count))
 
     def _base(self) -> TopicName:
         assert self._partitioned is not None, "asked of histories with partitions"

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import closing
 from queue import Empty
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.storage import Storage, StorageDamaged, StorageError, StorageFailed
@@ -29,22 +29,26 @@ _LOST_ROWS = 0.1
 """Share of the starts before which the checkpoint lacks a row."""
 
 
-class Store(Protocol):
-    """A storage that a world works by hand."""
+class Store:
+    """A storage that a world works by hand. One in memory has no disk that fills up or fails in between, and no
+    background."""
 
     storage: Storage
-    power_lost: bool
+    power_lost = False
     """True when the power failed since this was set to False."""
 
     @property
     def is_busy(self) -> bool:
         """True when the journal or the background has something to do."""
+        raise NotImplementedError
 
     def open(self, on_failed: Callable[[StorageFailed], None], *, sync_data: bool) -> DurableState:
         """Recover what the disk holds and go on with it. StorageError or OSError while the disk refuses."""
+        raise NotImplementedError
 
     def write(self, random: Random) -> None:
         """Lets the journal work once."""
+        raise NotImplementedError
 
     def settle(self, random: Random) -> None:
         """Lets the background work once."""
@@ -63,28 +67,31 @@ class Store(Protocol):
 
     def heal(self) -> bool:
         """The disk is well again; whether the storage will not hear of a failure any more."""
+        return True
 
     def crash(self, random: Random, *, only_process: bool = False) -> None:
         """The process dies, or the power fails too."""
 
     def give_up(self, random: Random) -> None:
         """A write failed: the process lives on and opens the storage again."""
+        self.crash(random)
 
     def close(self, state: DurableState) -> None:
         """Clean end."""
+        self.storage.close(state)
 
     def kept_ledgers(self) -> set[int]:
         """After a clean end: the ledgers that still take space."""
+        return set()
 
     def dispose(self) -> None:
         """Lets go of everything."""
 
 
-class MemoryStore:
+class MemoryStore(Store):
     """The storage in memory: groups of any size, and whatever was not written is lost."""
 
     storage: MemoryStorage
-    power_lost = False
 
     def __init__(self) -> None:
         self._disk = MemoryDisk()
@@ -100,39 +107,14 @@ class MemoryStore:
     def write(self, random: Random) -> None:
         self.storage.sync(random.choice((1, 2, None)))
 
-    def settle(self, random: Random) -> None:
-        """The memory has no background."""
-
     def checkpoint_soon(self) -> None:
         self.storage.checkpoint_wanted = True
 
     def fail_next_write(self) -> None:
         self.storage.fail_next_sync(OSError(errno.EIO, os.strerror(errno.EIO)))
 
-    def fill_up(self) -> None:
-        """Memory does not fill up."""
-
-    def die_soon(self, random: Random) -> None:
-        """Memory has no operations in between."""
-
-    def heal(self) -> bool:
-        """A failed storage in memory is simply opened again."""
-        return True
-
     def crash(self, random: Random, *, only_process: bool = False) -> None:
         self.storage.crash()
-
-    def give_up(self, random: Random) -> None:
-        self.storage.crash()
-
-    def close(self, state: DurableState) -> None:
-        self.storage.close(state)
-
-    def kept_ledgers(self) -> set[int]:
-        return set()
-
-    def dispose(self) -> None:
-        """Nothing is held."""
 
 
 class _HandWorked:
@@ -198,7 +180,7 @@ class HandWorkedThreads(Threads):
         return self._clock_s()
 
 
-class FileStore:
+class FileStore(Store):
     """The storage in files, on a disk that loses what was not synced. Its threads are worked by hand."""
 
     storage: FileStorage
