@@ -65,32 +65,24 @@ class Peer:
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self._tls = tls
-        self.handlers: dict[int, Handler] = {
-            BaseCommand.CONNECT: lambda caller, command, _: caller.send(
-                commands.connected(command.connect.protocol_version, "peer")
-            ),
-            BaseCommand.PING: lambda caller, command, _: caller.send(commands.pong()),
-            BaseCommand.LOOKUP: lambda caller, command, _: caller.send(
-                commands.lookup_connect(command.lookupTopic.request_id, self.url, self.url if self._tls else None)
-            ),
-            BaseCommand.PARTITIONED_METADATA: lambda caller, command, _: caller.send(
-                commands.partition_metadata(command.partitionMetadata.request_id, 0)
-            ),
-            BaseCommand.GET_LAST_MESSAGE_ID: lambda caller, command, _: caller.send(
-                commands.last_message_id(command.getLastMessageId.request_id, self.last, Position(-1, -1))
-            ),
-            BaseCommand.PRODUCER: lambda caller, command, _: caller.send(
-                commands.producer_success(command.producer.request_id, command.producer.producer_name or "peer-0")
-            ),
-        }
-        for kind in (
-            BaseCommand.SUBSCRIBE,
-            BaseCommand.CLOSE_CONSUMER,
-            BaseCommand.CLOSE_PRODUCER,
-            BaseCommand.SEEK,
-            BaseCommand.UNSUBSCRIBE,
-        ):
-            self.handlers[kind] = _say_success
+        self.handlers: dict[int, Handler] = {}
+        self.answer(BaseCommand.CONNECT, lambda asked: commands.connected(asked.protocol_version, "peer"))
+        self.answer(BaseCommand.PING, lambda _: commands.pong())
+        self.answer(
+            BaseCommand.LOOKUP,
+            lambda asked: commands.lookup_connect(asked.request_id, self.url, self.url if self._tls else None),
+        )
+        self.answer(BaseCommand.PARTITIONED_METADATA, lambda asked: commands.partition_metadata(asked.request_id, 0))
+        self.answer(
+            BaseCommand.GET_LAST_MESSAGE_ID,
+            lambda asked: commands.last_message_id(asked.request_id, self.last, Position(-1, -1)),
+        )
+        self.answer(
+            BaseCommand.PRODUCER,
+            lambda asked: commands.producer_success(asked.request_id, asked.producer_name or "peer-0"),
+        )
+        for kind in ("SUBSCRIBE", "CLOSE_CONSUMER", "CLOSE_PRODUCER", "SEEK", "UNSUBSCRIBE"):
+            self.answer(BaseCommand.Type.Value(kind), lambda asked: commands.success(asked.request_id))
         self._lost: dict[int, int] = {}
         self.seen: list[tuple[int, BaseCommand, bytes]] = []
         self.last = MessageId(-1, -1)
@@ -116,6 +108,15 @@ class Peer:
         """The commands of one type, once there are `count`."""
         eventually(lambda: len(self.of(kind)) >= count)
         return self.of(kind)
+
+    def answer(self, kind: int, make: Callable[[Any], BaseCommand | bytes]) -> None:
+        """Answers each command of a type with what is made of it."""
+        field = BaseCommand.DESCRIPTOR.fields_by_number[kind].name
+        self.handlers[kind] = lambda caller, command, _: caller.send(make(getattr(command, field)))
+
+    def refuse(self, kind: int, error: PulsarError) -> None:
+        """Refuses each command of a type."""
+        self.handlers[kind] = lambda caller, command, _: caller.refuse(command, error)
 
     def lose(self, kind: int, count: int = 1) -> None:
         """Receive the next commands of a type and do nothing about them."""
@@ -168,12 +169,6 @@ class Peer:
                     elif handler is not None:
                         handler(caller, command, payload)
         caller.open = False
-
-
-def _say_success(caller: Caller, command: BaseCommand, _: bytes) -> None:
-    request_id = commands.request_id_of(command)
-    assert request_id is not None
-    caller.send(commands.success(request_id))
 
 
 def message(consumer_id: int, message_id: MessageId, payload: bytes = b"x", **fields: Any) -> bytes:

@@ -76,19 +76,15 @@ def test_a_reader_that_is_held_back_answers_a_challenge(peer: Peer, client_of: M
 
 
 def test_a_challenge_in_the_handshake(peer: Peer, client_of: MakeClient) -> None:
-    peer.handlers[BaseCommand.CONNECT] = lambda caller, command, _: caller.send(
-        commands.auth_challenge("basic", b"more", "peer", 19)
-    )
-    peer.handlers[BaseCommand.AUTH_RESPONSE] = lambda caller, command, _: caller.send(commands.connected(19, "peer"))
+    peer.answer(BaseCommand.CONNECT, lambda _: commands.auth_challenge("basic", b"more", "peer", 19))
+    peer.answer(BaseCommand.AUTH_RESPONSE, lambda _: commands.connected(19, "peer"))
     params = Secret('{"userId": "me", "password": "p"}')
     assert client_of(peer.url, authentication=Authentication("basic", params)).partition_count(TOPIC) == 0
     assert peer.of(BaseCommand.AUTH_RESPONSE)[0].authResponse.response.auth_data == b"me:p"
 
 
 def test_a_challenge_by_another_method(peer: Peer, client_of: MakeClient) -> None:
-    peer.handlers[BaseCommand.CONNECT] = lambda caller, command, _: caller.send(
-        commands.auth_challenge("sasl", b"", "peer", 19)
-    )
+    peer.answer(BaseCommand.CONNECT, lambda _: commands.auth_challenge("sasl", b"", "peer", 19))
     client = client_of(peer.url, authentication=Authentication("token", Secret("abc")), operation_timeout_ms=800)
     with pytest.raises(OperationTimeout, match="credentials of the method 'sasl', ours is 'token'"):
         client.partition_count(TOPIC)
@@ -137,13 +133,14 @@ def test_refused_credentials_are_tried_again_only_if_there_are_newer_ones(
 def test_every_challenge_of_a_handshake_is_answered(peer: Peer, client_of: MakeClient) -> None:
     """One that comes while the thread that answered the last is about to end is not lost."""
     rounds = 300
-    peer.handlers[BaseCommand.CONNECT] = lambda caller, command, _: caller.send(
-        commands.auth_challenge("token", b"more", "peer", 19)
-    )
-    peer.handlers[BaseCommand.AUTH_RESPONSE] = lambda caller, command, _: caller.send(
-        commands.auth_challenge("token", b"more", "peer", 19)
-        if len(peer.of(BaseCommand.AUTH_RESPONSE)) < rounds
-        else commands.connected(19, "peer")
+    peer.answer(BaseCommand.CONNECT, lambda _: commands.auth_challenge("token", b"more", "peer", 19))
+    peer.answer(
+        BaseCommand.AUTH_RESPONSE,
+        lambda _: (
+            commands.auth_challenge("token", b"more", "peer", 19)
+            if len(peer.of(BaseCommand.AUTH_RESPONSE)) < rounds
+            else commands.connected(19, "peer")
+        ),
     )
     authentication = Authentication("token", Secret("token:abc"))
     client = client_of(peer.url, authentication=authentication, connect_timeout_ms=8_000, operation_timeout_ms=10_000)

@@ -143,9 +143,7 @@ def test_a_refused_handshake_says_why(peer: Peer, client_of: MakeClient) -> None
 
 
 def test_a_challenge_is_more_than_this_client_can_answer(peer: Peer, client_of: MakeClient) -> None:
-    peer.handlers[BaseCommand.CONNECT] = lambda caller, command, _: caller.send(
-        commands.auth_challenge("token", b"", "peer", 19)
-    )
+    peer.answer(BaseCommand.CONNECT, lambda _: commands.auth_challenge("token", b"", "peer", 19))
     with pytest.raises(OperationTimeout, match="credentials"):
         client_of(peer.url, operation_timeout_ms=1_500).partition_count(TOPIC)
 
@@ -179,7 +177,7 @@ def test_a_connection_cut_in_mid_frame_is_made_again(peer: Peer, client_of: Make
 
 @pytest.mark.parametrize("garbage", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x00\x00\x00\x00" * 4, b"\xff" * 64])
 def test_bytes_that_are_no_frame_end_the_connection(garbage: bytes, peer: Peer, client_of: MakeClient) -> None:
-    peer.handlers[BaseCommand.PARTITIONED_METADATA] = lambda caller, command, _: caller.send(garbage)
+    peer.answer(BaseCommand.PARTITIONED_METADATA, lambda _: garbage)
     with pytest.raises(OperationTimeout) as caught:
         client_of(peer.url, operation_timeout_ms=1_500).partition_count(TOPIC)
     assert isinstance(caught.value.__cause__, ConnectionLost)
@@ -211,9 +209,7 @@ def test_retriable_errors_are_retried_and_others_are_not(peer: Peer, client_of: 
     with pytest.raises(TopicNotFound, match="no such topic"):
         client.partition_count(TOPIC)
     assert len(peer.of(BaseCommand.PARTITIONED_METADATA)) == 3
-    peer.handlers[BaseCommand.PARTITIONED_METADATA] = lambda caller, command, _: caller.refuse(
-        command, InvalidTopicName("bad")
-    )
+    peer.refuse(BaseCommand.PARTITIONED_METADATA, InvalidTopicName("bad"))
     with pytest.raises(InvalidTopicName):
         client.partition_count(TOPIC)
 
@@ -279,9 +275,7 @@ def test_an_idle_connection_closed_by_the_broker_is_replaced(peer: Peer, client_
 
 def test_a_redirect_is_followed_with_authoritative_copied(peer: Peer, other_peer: Peer, client_of: MakeClient) -> None:
     # covers W2
-    peer.handlers[BaseCommand.LOOKUP] = lambda caller, command, _: caller.send(
-        lookup_redirect(command.lookupTopic.request_id, other_peer.url, authoritative=True)
-    )
+    peer.answer(BaseCommand.LOOKUP, lambda asked: lookup_redirect(asked.request_id, other_peer.url, authoritative=True))
     other_peer.last = MessageId(3, 4, -1, -1)
     assert client_of(peer.url).last_message_id(TOPIC) == MessageId(3, 4)
     assert not peer.of(BaseCommand.LOOKUP)[0].lookupTopic.authoritative
@@ -291,19 +285,18 @@ def test_a_redirect_is_followed_with_authoritative_copied(peer: Peer, other_peer
 
 
 def test_redirects_in_a_circle_end(peer: Peer, client_of: MakeClient) -> None:
-    peer.handlers[BaseCommand.LOOKUP] = lambda caller, command, _: caller.send(
-        lookup_redirect(command.lookupTopic.request_id, peer.url)
-    )
+    peer.answer(BaseCommand.LOOKUP, lambda asked: lookup_redirect(asked.request_id, peer.url))
     with pytest.raises(TooManyRedirects, match="more than 20"):
         client_of(peer.url).last_message_id(TOPIC)
     assert len(peer.of(BaseCommand.LOOKUP)) == 21
 
 
 def test_a_proxy_is_told_the_broker(peer: Peer, client_of: MakeClient) -> None:
-    peer.handlers[BaseCommand.LOOKUP] = lambda caller, command, _: caller.send(
-        commands.lookup_connect(
-            command.lookupTopic.request_id, "pulsar://broker-1.internal:6650", proxy_through_service_url=True
-        )
+    peer.answer(
+        BaseCommand.LOOKUP,
+        lambda asked: commands.lookup_connect(
+            asked.request_id, "pulsar://broker-1.internal:6650", proxy_through_service_url=True
+        ),
     )
     client_of(peer.url).last_message_id(TOPIC)
     greetings = [command.connect for command in peer.of(BaseCommand.CONNECT)]
@@ -312,8 +305,9 @@ def test_a_proxy_is_told_the_broker(peer: Peer, client_of: MakeClient) -> None:
 
 def test_a_proxy_flag_for_the_same_address_needs_no_second_connection(peer: Peer, client_of: MakeClient) -> None:
     # A standalone Apache Pulsar sets the flag in every answer.
-    peer.handlers[BaseCommand.LOOKUP] = lambda caller, command, _: caller.send(
-        commands.lookup_connect(command.lookupTopic.request_id, peer.url, proxy_through_service_url=True)
+    peer.answer(
+        BaseCommand.LOOKUP,
+        lambda asked: commands.lookup_connect(asked.request_id, peer.url, proxy_through_service_url=True),
     )
     client_of(peer.url).last_message_id(TOPIC)
     assert len(peer.callers) == 1
@@ -321,9 +315,7 @@ def test_a_proxy_flag_for_the_same_address_needs_no_second_connection(peer: Peer
 
 def test_a_broker_that_moved_is_looked_up_again(peer: Peer, other_peer: Peer, client_of: MakeClient) -> None:
     served_by = [other_peer.url, peer.url]
-    peer.handlers[BaseCommand.LOOKUP] = lambda caller, command, _: caller.send(
-        commands.lookup_connect(command.lookupTopic.request_id, served_by.pop(0))
-    )
+    peer.answer(BaseCommand.LOOKUP, lambda asked: commands.lookup_connect(asked.request_id, served_by.pop(0)))
     client = client_of(peer.url)
     client.last_message_id(TOPIC)
     other_peer.close()

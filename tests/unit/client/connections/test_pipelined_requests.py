@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.client.connections.pending import PendingReply
 from spark_pulsar.client.connections.pipelined_requests import PipelinedRequest, run_all
 from spark_pulsar.client.deadlines import Deadline
-from spark_pulsar.client.errors import OperationTimeout, UnexpectedReply
+from spark_pulsar.client.errors import ConnectionLost, OperationTimeout, UnexpectedReply
 from spark_pulsar.model.errors import (
+    AuthenticationError,
     ConsumerBusy,
     MetadataError,
     NotAllowed,
@@ -19,7 +22,7 @@ from spark_pulsar.model.errors import (
     TopicNotFound,
 )
 from spark_pulsar.model.limits import MAX_PARTITIONS
-from spark_pulsar.model.positions.ids import MessageId, signed
+from spark_pulsar.model.positions.ids import EARLIEST_ID, MessageId, signed
 from spark_pulsar.wire.protocol import commands
 from spark_pulsar.wire.protocol.frames import command_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandAck, CommandSubscribe
@@ -150,9 +153,7 @@ def _acked(peer: Peer) -> tuple[int, int, list[int]]:
 
 
 def test_moving_a_cursor_acknowledges_cumulatively_and_takes_nothing(peer: Peer, client_of: MakeClient) -> None:
-    peer.handlers[BaseCommand.ACK] = lambda caller, command, _: caller.send(
-        commands.ack_response(command.ack.consumer_id, command.ack.request_id)
-    )
+    peer.answer(BaseCommand.ACK, lambda asked: commands.ack_response(asked.consumer_id, asked.request_id))
     client = client_of(peer.url)
     client.advance_cursors({"t": MessageId(3, 5)}, "s")
     assert _acked(peer) == (3, 4, [])
@@ -175,12 +176,8 @@ def test_a_position_inside_a_batch_needs_the_size_of_the_batch(
     # The bitmap says which messages are left; an entry that is gone, or no batch, is acknowledged whole.
     fields = {} if batch is None else {"num_messages_in_batch": batch}
     peer.last = MessageId(3, 5)
-    peer.handlers[BaseCommand.FLOW] = lambda caller, command, _: caller.send(
-        message(command.flow.consumer_id, MessageId(3, 5), **fields)
-    )
-    peer.handlers[BaseCommand.ACK] = lambda caller, command, _: caller.send(
-        commands.ack_response(command.ack.consumer_id, command.ack.request_id)
-    )
+    peer.answer(BaseCommand.FLOW, lambda asked: message(asked.consumer_id, MessageId(3, 5), **fields))
+    peer.answer(BaseCommand.ACK, lambda asked: commands.ack_response(asked.consumer_id, asked.request_id))
     client = client_of(peer.url)
     client.advance_cursors({"t": MessageId(3, 5, -1, 3)}, "s")
     assert _acked(peer) == (3, 5, ack_set)
@@ -228,9 +225,7 @@ def test_an_answer_of_the_wrong_kind_is_no_answer(peer: Peer, client_of: MakeCli
 
 def test_a_number_of_partitions_is_believed_up_to_a_bound(peer: Peer, client_of: MakeClient) -> None:
     answer = MAX_PARTITIONS
-    peer.handlers[BaseCommand.PARTITIONED_METADATA] = lambda caller, command, _: caller.send(
-        commands.partition_metadata(command.partitionMetadata.request_id, answer)
-    )
+    peer.answer(BaseCommand.PARTITIONED_METADATA, lambda asked: commands.partition_metadata(asked.request_id, answer))
     client = client_of(peer.url)
     names = client.partitions_of("t")
     assert (len(names), names[-1]) == (MAX_PARTITIONS, f"{TOPIC}-partition-{MAX_PARTITIONS - 1}")
@@ -251,3 +246,73 @@ def test_an_acknowledgement_that_is_refused_for_any_reason_is_refused(
     client = client_of(peer.url, operation_timeout_ms=1_500)
     with pytest.raises(error, match="why" if number == 25 else "error code 99: why"):
         client.advance_cursors({"t": MessageId(3, 5)}, "s")
+
+
+def test_a_kept_probe_is_closed_when_another_topic_ends_the_question(peer: Peer, client_of: MakeClient) -> None:
+    here, gone = "persistent://public/default/here", "persistent://public/default/gone"
+    peer.last = MessageId(1, 9)
+    friendly = peer.handlers[BaseCommand.LOOKUP]
+
+    def looked_up(caller: Caller, command: BaseCommand, payload: bytes) -> None:
+        if command.lookupTopic.topic == gone:
+            caller.refuse(command, TopicNotFound("no such namespace"))
+        else:
+            friendly(caller, command, payload)
+
+    peer.handlers[BaseCommand.LOOKUP] = looked_up
+    client = client_of(peer.url)
+    client.end_positions([here])
+    with pytest.raises(TopicNotFound):
+        client.end_positions([gone, here])
+    [kept] = [one.subscribe for one in peer.of(BaseCommand.SUBSCRIBE) if one.subscribe.topic == here]
+    [closed] = peer.wait_for(BaseCommand.CLOSE_CONSUMER)
+    assert closed.close_consumer.consumer_id == kept.consumer_id
+
+
+def _refuse_all_but_shared(peer: Peer) -> None:
+    """Refuses types as Apache Pulsar does, which for a moment refuses the id of a refused consumer, too."""
+    refused: set[int] = set()
+
+    def subscribe(caller: Caller, command: BaseCommand, _: bytes) -> None:
+        asked: Any = command.subscribe
+        if asked.consumer_id in refused:
+            caller.refuse(command, NotAllowed("Consumer that failed is already present on the connection"))
+        elif asked.subType != CommandSubscribe.Shared:
+            refused.add(asked.consumer_id)
+            caller.refuse(command, NotAllowed("Topic[{t}] doesn't support Exclusive sub type!"))
+        else:
+            caller.send(commands.success(asked.request_id))
+
+    peer.handlers[BaseCommand.SUBSCRIBE] = subscribe
+
+
+def test_a_refused_consumer_is_not_in_the_way_of_the_next(peer: Peer, client_of: MakeClient) -> None:
+    # covers READ-41
+    _refuse_all_but_shared(peer)
+    peer.last = MessageId(3, 4)
+    assert client_of(peer.url).end_positions([TOPIC])[TOPIC] == MessageId(3, 5)
+    with client_of(peer.url).fetch(TOPIC, EARLIEST_ID, None) as fetch:
+        assert fetch.next_block(100) is None
+    ids = [command.subscribe.consumer_id for command in peer.of(BaseCommand.SUBSCRIBE)]
+    assert len(set(ids)) == len(ids) >= 6
+
+
+# ---- a reply
+
+
+def test_what_is_said_first_stays() -> None:
+    # A broker refuses a handshake and closes: the caller may look only after both were noticed.
+    refused = PendingReply()
+    refused.fail(AuthenticationError("Failed to authenticate"))
+    refused.fail(ConnectionLost("closed the connection"))
+    refused.resolve(commands.pong())
+    with pytest.raises(AuthenticationError, match="Failed to authenticate"):
+        refused.result(Deadline(1000, "connecting", "peer"))
+
+
+def test_an_answer_outlives_its_connection() -> None:
+    answered = PendingReply()
+    pong = commands.pong()
+    answered.resolve(pong)
+    answered.fail(ConnectionLost("closed the connection"))
+    assert answered.result(Deadline(1000, "connecting", "peer")) is pong

@@ -141,13 +141,9 @@ def test_a_peer_that_never_shakes_hands(client_of: MakeClient) -> None:
 
 def test_lookups_lead_to_the_brokers_tls_address(peer: SecuredPeer, trust: TlsConfig, client_of: MakeClient) -> None:
     nowhere = "pulsar://127.0.0.1:1"
-    peer.handlers[BaseCommand.LOOKUP] = lambda caller, command, _: caller.send(
-        commands.lookup_connect(command.lookupTopic.request_id, nowhere, peer.url)
-    )
+    peer.answer(BaseCommand.LOOKUP, lambda asked: commands.lookup_connect(asked.request_id, nowhere, peer.url))
     assert client_of(peer.url, tls=trust).end_positions([TOPIC])
-    peer.handlers[BaseCommand.LOOKUP] = lambda caller, command, _: caller.send(
-        commands.lookup_connect(command.lookupTopic.request_id, nowhere)
-    )
+    peer.answer(BaseCommand.LOOKUP, lambda asked: commands.lookup_connect(asked.request_id, nowhere))
     with pytest.raises(UnexpectedReply, match=r"gave no pulsar\+ssl:// address"):
         client_of(peer.url, tls=trust).end_positions([TOPIC])
 
@@ -162,9 +158,7 @@ def test_lookups_name_the_listener(peer: SecuredPeer, trust: TlsConfig, client_o
 
 def test_a_proxy_is_told_the_broker_by_sni(peer: SecuredPeer, trust: TlsConfig, client_of: MakeClient) -> None:
     service = "pulsar+ssl://broker-1.pulsar.test"
-    peer.handlers[BaseCommand.LOOKUP] = lambda caller, command, _: caller.send(
-        commands.lookup_connect(command.lookupTopic.request_id, "", service)
-    )
+    peer.answer(BaseCommand.LOOKUP, lambda asked: commands.lookup_connect(asked.request_id, "", service))
     client = client_of(service, tls=trust, sni_proxy_url=peer.url)
     assert client.end_positions([TOPIC])
     assert set(peer.names) == {"broker-1.pulsar.test"}

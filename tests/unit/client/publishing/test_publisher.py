@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
 
+from spark_pulsar.client import deadlines
 from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.client.clock import monotonic_ms
 from spark_pulsar.client.errors import ClientClosed, MessageTooLarge, OperationTimeout
+from spark_pulsar.client.publishing import publisher as publishing
 from spark_pulsar.client.publishing.publisher import Publisher
 from spark_pulsar.model.errors import (
     NotAllowed,
@@ -49,8 +53,8 @@ def _sequence_ids(peer: Peer, connection: int | None = None) -> list[int]:
 
 def test_what_is_sent(peer: Peer, client_of: MakeClient) -> None:
     peer.handlers[BaseCommand.SEND] = _receipt
-    peer.handlers[BaseCommand.PRODUCER] = lambda caller, command, _: caller.send(
-        commands.producer_success(command.producer.request_id, "made-up", last_sequence_id=41)
+    peer.answer(
+        BaseCommand.PRODUCER, lambda asked: commands.producer_success(asked.request_id, "made-up", last_sequence_id=41)
     )
     with client_of(peer.url).publisher(TOPIC) as publisher:
         assert publisher.producer_name == "made-up"
@@ -125,7 +129,7 @@ def test_a_producer_broken_on_a_living_connection_is_made_again(
 
 @pytest.mark.parametrize("error", [TopicTerminated("no more"), NotAllowed("forbidden")])
 def test_a_final_refusal_is_raised_and_stays(error: Exception, peer: Peer, client_of: MakeClient) -> None:
-    peer.handlers[BaseCommand.SEND] = lambda caller, command, _: caller.refuse(command, error)  # type: ignore[arg-type]
+    peer.refuse(BaseCommand.SEND, error)  # type: ignore[arg-type]
     publisher = client_of(peer.url).publisher(TOPIC)
     _send(publisher)
     for _ in range(2):
@@ -138,7 +142,7 @@ def test_a_final_refusal_is_raised_and_stays(error: Exception, peer: Peer, clien
 
 
 def test_an_entry_that_is_refused_for_ever_ends_in_a_time_out(peer: Peer, client_of: MakeClient) -> None:
-    peer.handlers[BaseCommand.SEND] = lambda caller, command, _: caller.refuse(command, PersistenceError("disk full"))
+    peer.refuse(BaseCommand.SEND, PersistenceError("disk full"))
     publisher = client_of(peer.url, operation_timeout_ms=1_500).publisher(TOPIC)
     _send(publisher)
     with pytest.raises(OperationTimeout, match="disk full"):
@@ -178,9 +182,7 @@ def test_a_publisher_may_have_a_patience_of_its_own(peer: Peer, client_of: MakeC
             caller.send(commands.producer_success(command.producer.request_id, "peer-0"))
 
     peer.handlers[BaseCommand.PRODUCER] = refuse_all_but_the_first
-    peer.handlers[BaseCommand.SEND] = lambda caller, command, _: caller.send(
-        commands.close_producer(command.send.producer_id)
-    )
+    peer.answer(BaseCommand.SEND, lambda asked: commands.close_producer(asked.producer_id))
     publisher = client.publisher(TOPIC, receipt_timeout_ms=150)
     _send(publisher)
     with pytest.raises(OperationTimeout, match="after 150 ms creating a producer"):
@@ -208,7 +210,7 @@ def test_the_window_is_bounded(peer: Peer, client_of: MakeClient) -> None:
 
 
 def test_an_entry_too_large_is_refused_here(peer: Peer, client_of: MakeClient) -> None:
-    peer.handlers[BaseCommand.CONNECT] = lambda caller, command, _: caller.send(commands.connected(19, "peer", 1000))
+    peer.answer(BaseCommand.CONNECT, lambda _: commands.connected(19, "peer", 1000))
     peer.handlers[BaseCommand.SEND] = _receipt
     with client_of(peer.url).publisher(TOPIC) as publisher:
         with pytest.raises(MessageTooLarge, match=f"{TOPIC}: an entry of .* maximum of 1000") as caught:
@@ -222,8 +224,9 @@ def test_an_entry_too_large_is_refused_here(peer: Peer, client_of: MakeClient) -
 
 
 def test_duplicates_dropped_by_the_broker_count_as_sent(peer: Peer, client_of: MakeClient) -> None:
-    peer.handlers[BaseCommand.SEND] = lambda caller, command, _: caller.send(
-        entry_commands.send_receipt(command.send.producer_id, command.send.sequence_id, Position(-1, -1))
+    peer.answer(
+        BaseCommand.SEND,
+        lambda asked: entry_commands.send_receipt(asked.producer_id, asked.sequence_id, Position(-1, -1)),
     )
     with client_of(peer.url).publisher(TOPIC) as publisher:
         _send(publisher, 3)
@@ -290,8 +293,9 @@ def test_creation_is_retried_while_that_may_help(peer: Peer, client_of: MakeClie
 
 def test_a_creation_that_is_never_answered_is_tried_again(peer: Peer, client_of: MakeClient) -> None:
     peer.handlers[BaseCommand.SEND] = _receipt
-    peer.handlers[BaseCommand.PRODUCER] = lambda caller, command, _: caller.send(
-        commands.producer_success(command.producer.request_id, command.producer.producer_name, last_sequence_id=6)
+    peer.answer(
+        BaseCommand.PRODUCER,
+        lambda asked: commands.producer_success(asked.request_id, asked.producer_name, last_sequence_id=6),
     )
     peer.lose(BaseCommand.PRODUCER)
     with client_of(peer.url, operation_timeout_ms=3_000).publisher(TOPIC, name="mine") as publisher:
@@ -362,9 +366,7 @@ def test_a_producer_that_is_closed_as_soon_as_it_is_made_is_made_again(peer: Pee
 
 def test_a_refusal_to_close_is_no_failure_when_all_is_receipted(peer: Peer, client_of: MakeClient) -> None:
     peer.handlers[BaseCommand.SEND] = _receipt
-    peer.handlers[BaseCommand.CLOSE_PRODUCER] = lambda caller, command, _: caller.refuse(
-        command, NotAllowed("Producer was not registered on the connection")
-    )
+    peer.refuse(BaseCommand.CLOSE_PRODUCER, NotAllowed("Producer was not registered on the connection"))
     with client_of(peer.url).publisher(TOPIC) as publisher:
         _send(publisher)
     assert publisher.last_message_id == MessageId(9, 0)
@@ -386,3 +388,49 @@ def test_a_broker_that_takes_connections_and_is_silent_is_waited_for(peer: Peer,
         _send(publisher)
         publisher.flush()
     assert len(peer.callers) == 5
+
+
+# ---- by a clock that the test puts on
+
+
+class Later:
+    """The publisher's clock, which the test puts on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.by_ms = 0
+        for module in (publishing, deadlines):
+            monkeypatch.setattr(module, "monotonic_ms", lambda: monotonic_ms() + self.by_ms)
+
+
+def test_waiting_for_a_receipt_does_not_begin_again_with_each_producer(
+    peer: Peer, client_of: MakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later = Later(monkeypatch)
+    client = client_of(peer.url, connect_timeout_ms=2_000)
+    publisher = client.publisher(TOPIC, receipt_timeout_ms=60_000)
+    _send(publisher)
+    peer.wait_for(BaseCommand.SEND)
+    later.by_ms = 59_500  # in which the broker was silent
+    peer.callers[-1].send(commands.close_producer(peer.of(BaseCommand.PRODUCER)[0].producer.producer_id))
+    begun = time.monotonic()
+    with pytest.raises(OperationTimeout, match="after 60000 ms waiting for the receipt of sequence id 0"):
+        publisher.flush()
+    assert time.monotonic() - begun < 30
+    assert _sequence_ids(peer) == [0, 0]  # there was time for another attempt
+    publisher.abort()
+
+
+def test_nobody_waits_for_a_receipt_while_nothing_is_asked_of_the_publisher(
+    peer: Peer, client_of: MakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later = Later(monkeypatch)
+    publisher = client_of(peer.url, connect_timeout_ms=1_000).publisher(TOPIC, receipt_timeout_ms=20_000)
+    _send(publisher)
+    (sent,) = peer.wait_for(BaseCommand.SEND)
+    peer.callers[-1].send(commands.close_producer(sent.send.producer_id))
+    eventually(lambda: publisher._broken is not None)
+    later.by_ms = 90_000  # for its rows are slow to make
+    with pytest.raises(OperationTimeout, match="after 1500 ms waiting"):  # and not those 20 s over already
+        publisher.flush(timeout_ms=1_500)
+    assert _sequence_ids(peer) == [0, 0]
+    publisher.abort()

@@ -196,9 +196,7 @@ def test_refusals_name_entry_and_policy(peer: Peer, client_of: MakeClient) -> No
 
 def test_encryption_that_is_required_is_an_error_at_once(peer: Peer, client_of: MakeClient) -> None:
     # covers SINK-14
-    peer.handlers[BaseCommand.PRODUCER] = lambda caller, command, _: caller.refuse(
-        command, MetadataError("Encryption is required in t")
-    )
+    peer.refuse(BaseCommand.PRODUCER, MetadataError("Encryption is required in t"))
     with pytest.raises(MetadataError, match="Encryption is required"):
         client_of(peer.url, operation_timeout_ms=60_000).publisher(TOPIC)
     assert len(peer.of(BaseCommand.PRODUCER)) == 1
@@ -213,7 +211,7 @@ def test_a_quota_that_is_reached_in_the_middle(error: PulsarError, peer: Peer, c
         caller.send(commands.close_producer(command.send.producer_id))
 
     peer.handlers[BaseCommand.SEND] = close
-    peer.handlers[BaseCommand.PRODUCER] = lambda caller, command, _: caller.refuse(command, error)
+    peer.refuse(BaseCommand.PRODUCER, error)
     with pytest.raises(OperationTimeout if error.retriable else BacklogQuotaExceeded, match="full"):
         _publish(publisher)
     publisher.abort()

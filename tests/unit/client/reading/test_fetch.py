@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import ClientClosed, EndNotReached, OperationTimeout
-from spark_pulsar.model.errors import ChecksumFailed, MetadataError, ServiceNotReady, TopicNotFound
+from spark_pulsar.model.errors import ChecksumFailed, MetadataError, ServiceNotReady
 from spark_pulsar.model.positions.ids import EARLIEST_ID, MessageId
 from spark_pulsar.wire.protocol import commands
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
@@ -70,15 +69,6 @@ def test_reading_goes_on_after_a_cut_without_loss_or_repetition(peer: Peer, clie
     assert [(start.ledgerId, start.entryId) for start in starts[1:]] == [(1, 7)]
     names = {command.subscribe.subscription for command in peer.of(BaseCommand.SUBSCRIBE)}
     assert len(names) == 2  # the first reader may still hold its name
-
-
-def test_a_reader_does_not_create_topics(peer: Peer, client_of: MakeClient) -> None:
-    peer.handlers[BaseCommand.SUBSCRIBE] = lambda caller, command, _: caller.refuse(command, TopicNotFound("no topic"))
-    with pytest.raises(TopicNotFound):
-        _read(client_of(peer.url), EARLIEST_ID, MessageId(4, 5))
-    subscribe = peer.of(BaseCommand.SUBSCRIBE)[0].subscribe
-    assert not subscribe.force_topic_creation
-    assert not subscribe.durable
 
 
 def test_a_consumer_closed_by_the_broker_attaches_again(peer: Peer, client_of: MakeClient) -> None:
@@ -180,23 +170,6 @@ def test_an_end_that_vanished_is_passed(end: MessageId, peer: Peer, client_of: M
     assert _read(client_of(peer.url), MessageId(1, 0), end) == [(1, 0), (1, 2)]
 
 
-def test_a_log_that_ends_before_the_end_of_the_range(peer: Peer, client_of: MakeClient) -> None:
-    Log(peer, [(1, 0), (1, 1)])
-    client = client_of(peer.url)
-    read: list[int] = []
-
-    def read_all() -> None:
-        with client.fetch(TOPIC, MessageId(1, 0), MessageId(1, 9)) as fetch:
-            for block in fetch:
-                read.extend(block.entry_ids)
-
-    with pytest.raises(EndNotReached) as caught:
-        read_all()
-    assert read == [0, 1]  # everything there is comes before the error
-    error = caught.value
-    assert (error.position, error.last, error.end) == (MessageId(1, 2), MessageId(1, 1), MessageId(1, 9))
-
-
 def test_an_empty_topic_cannot_reach_an_end(peer: Peer, client_of: MakeClient) -> None:
     with pytest.raises(EndNotReached, match="the topic is empty"):
         _read(client_of(peer.url), MessageId(1, 0), MessageId(1, 9))
@@ -288,30 +261,6 @@ def test_a_slow_taker_holds_the_broker_back_and_stays_connected(peer: Peer, clie
         rest = [entry for block in fetch for entry in block.entry_ids]
     assert list(first.entry_ids) + rest == list(range(entries))
     assert len(peer.of(BaseCommand.SUBSCRIBE)) == 1
-
-
-def test_a_fetch_without_end_waits_for_what_comes(peer: Peer, client_of: MakeClient) -> None:
-    log = Log(peer, [(1, 0)])
-    client = client_of(peer.url)
-    with client.fetch(TOPIC, EARLIEST_ID, idle_timeout_ms=5_000) as fetch:
-        assert next(iter(fetch)).entry_ids == [0]
-        assert fetch.next_block(50) is None
-        assert not fetch.finished
-        consumer_id = peer.of(BaseCommand.SUBSCRIBE)[0].subscribe.consumer_id
-        reader = next(caller for caller in peer.callers if caller.number == _number_of(peer, BaseCommand.FLOW))
-        threading.Thread(target=lambda: reader.send(log.frame(consumer_id, MessageId(1, 1)))).start()
-        assert next(iter(fetch)).entry_ids == [1]
-        assert fetch.position == MessageId(1, 2)
-
-
-def _number_of(peer: Peer, kind: int) -> int:
-    return next(number for number, command, _ in peer.seen if command.type == kind)
-
-
-def test_iteration_without_end_stops_when_idle(peer: Peer, client_of: MakeClient) -> None:
-    Log(peer, [(1, 0), (1, 1)])
-    with client_of(peer.url).fetch(TOPIC, EARLIEST_ID, idle_timeout_ms=1_000) as fetch:
-        assert [entry for block in fetch for entry in block.entry_ids] == [0, 1]
 
 
 def test_a_closed_fetch_gives_its_reader_up(peer: Peer, client_of: MakeClient) -> None:

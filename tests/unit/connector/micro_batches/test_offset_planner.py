@@ -58,12 +58,11 @@ def test_a_topic_deleted_between_its_partitions_and_its_end(peer: Peer) -> None:
 
 def test_a_partition_that_is_named_must_exist_whatever_others_there_are(peer: Peer) -> None:
     named = [f"{KEPT}-partition-{index}" for index in (0, 7)]
-    peer.handlers[BaseCommand.PARTITIONED_METADATA] = lambda caller, command, _: caller.send(
-        partition_metadata(command.partitionMetadata.request_id, 8 if command.partitionMetadata.topic == KEPT else 0)
+    peer.answer(
+        BaseCommand.PARTITIONED_METADATA,
+        lambda asked: partition_metadata(asked.request_id, 8 if asked.topic == KEPT else 0),
     )
-    peer.handlers[BaseCommand.FLOW] = lambda caller, command, _: caller.send(
-        message(command.flow.consumer_id, MessageId(1, 0))
-    )
+    peer.answer(BaseCommand.FLOW, lambda asked: message(asked.consumer_id, MessageId(1, 0)))
     start = SourceOffset({named[0]: ReadPosition(1, 5)})
     with PulsarClient(ClientConfig(peer.url)) as client:
         base = {"service.url": peer.url}
@@ -76,9 +75,7 @@ def test_a_partition_that_is_named_must_exist_whatever_others_there_are(peer: Pe
 
 
 def test_first_entries_that_do_not_come_are_an_error_in_time(peer: Peer) -> None:
-    peer.handlers[BaseCommand.PARTITIONED_METADATA] = lambda caller, command, _: caller.send(
-        partition_metadata(command.partitionMetadata.request_id, 7)
-    )
+    peer.answer(BaseCommand.PARTITIONED_METADATA, lambda asked: partition_metadata(asked.request_id, 7))
     base = {"service.url": peer.url, "topic": KEPT, "startingOffsets": "earliest", "operationTimeoutMs": "400"}
     with PulsarClient(ClientConfig(peer.url)) as client:
         planner = OffsetPlanner(client, parse_options(base))
@@ -90,9 +87,7 @@ def test_first_entries_that_do_not_come_are_an_error_in_time(peer: Peer) -> None
 
 def test_topics_that_vanish_from_a_pattern_are_forgotten(peer: Peer) -> None:
     listed = [KEPT, f"{KEPT}-too"]
-    peer.handlers[BaseCommand.GET_TOPICS_OF_NAMESPACE] = lambda caller, command, _: caller.send(
-        topics_of_namespace(command.getTopicsOfNamespace.request_id, listed, "")
-    )
+    peer.answer(BaseCommand.GET_TOPICS_OF_NAMESPACE, lambda asked: topics_of_namespace(asked.request_id, listed, ""))
     peer.last = MessageId(-1, -1)
     options = {"service.url": peer.url, "topicsPattern": "kept.*", "failOnDataLoss": "false"}
 

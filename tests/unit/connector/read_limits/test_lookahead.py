@@ -158,9 +158,7 @@ def test_an_index_behind_the_last_message_of_an_entry_makes_nobody_count_the_who
 def test_entries_are_kept_only_where_a_small_micro_batch_may_come(
     partitions: int, keeps: bool, kept: bool, peer: Peer
 ) -> None:
-    peer.handlers[BaseCommand.FLOW] = lambda caller, command, _: caller.send(
-        message(command.flow.consumer_id, MessageId(1, 0))
-    )
+    peer.answer(BaseCommand.FLOW, lambda asked: message(asked.consumer_id, MessageId(1, 0)))
     peer.last = MessageId(1, 0)  # it is asked for this if the entries are slow to come
     topics = [f"{TOPIC}-partition-{number}" for number in range(partitions)]
     end = dict.fromkeys(topics, ReadPosition(1, 1))

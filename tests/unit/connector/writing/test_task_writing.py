@@ -36,13 +36,10 @@ def peer() -> Iterator[Peer]:
 
 def _publish(peer: Peer, *sizes: int, **settings: str) -> list[int]:
     """Write rows of these sizes; how many messages each entry had."""
-    peer.handlers[BaseCommand.CONNECT] = lambda caller, command, _: caller.send(
-        commands.connected(command.connect.protocol_version, "peer", LIMIT_BYTES)
-    )
-    peer.handlers[BaseCommand.SEND] = lambda caller, command, _: caller.send(
-        entry_commands.send_receipt(
-            command.send.producer_id, command.send.sequence_id, Position(1, command.send.sequence_id)
-        )
+    peer.answer(BaseCommand.CONNECT, lambda asked: commands.connected(asked.protocol_version, "peer", LIMIT_BYTES))
+    peer.answer(
+        BaseCommand.SEND,
+        lambda asked: entry_commands.send_receipt(asked.producer_id, asked.sequence_id, Position(1, asked.sequence_id)),
     )
     options = parse_options({"service.url": peer.url, "topic": "t", **settings}).for_write(BATCH_WRITE)
     rows = pa.RecordBatch.from_pydict({"value": [bytes(size) for size in sizes]})
@@ -58,9 +55,7 @@ def test_batches_stay_below_what_the_broker_takes(peer: Peer) -> None:
 def test_a_broker_that_comes_back_with_a_lower_limit(peer: Peer) -> None:
     # covers SINK-11
     limits = [100_000]
-    peer.handlers[BaseCommand.CONNECT] = lambda caller, command, _: caller.send(
-        commands.connected(command.connect.protocol_version, "peer", limits[-1])
-    )
+    peer.answer(BaseCommand.CONNECT, lambda asked: commands.connected(asked.protocol_version, "peer", limits[-1]))
     stored: list[int] = []
 
     def receive(caller: Caller, command: BaseCommand, payload: bytes) -> None:

@@ -36,9 +36,7 @@ def test_event_times_keep_their_millisecond_and_tombstones_are_told() -> None:
 
 def test_properties_that_leave_no_room_are_told_with_the_option() -> None:
     peer = Peer()
-    peer.handlers[BaseCommand.CONNECT] = lambda caller, command, _: caller.send(
-        connected(command.connect.protocol_version, "peer", 1_000)
-    )
+    peer.answer(BaseCommand.CONNECT, lambda asked: connected(asked.protocol_version, "peer", 1_000))
     message = {
         "value": b"x",
         "__key": None,
