@@ -14,40 +14,20 @@ from spark_pulsar.connector.read_limits.admission import (
     Limits,
     Wanted,
     admit,
+    earliest,
     has_at_least,
     share,
 )
 
 
-def test_everything_fits() -> None:
+def test_shares_are_in_proportion_to_backlog_and_exact() -> None:
     assert share(10, {"a": 4, "b": 6, "c": 0}) == {"a": 4, "b": 6}
-
-
-def test_in_proportion_to_backlog() -> None:
     assert share(100, {"a": 900, "b": 100}) == {"a": 90, "b": 10}
-
-
-def test_never_less_than_one_each() -> None:
     assert share(10, {"a": 1_000_000, "b": 1}) == {"a": 9, "b": 1}
-    assert share(1, {"a": 5, "b": 5, "c": 0}) == {"a": 1, "b": 1}
-
-
-def test_the_order_of_partitions_does_not_matter() -> None:
-    forward = share(7, {"a": 5, "b": 5, "c": 5})
-    backward = share(7, {"c": 5, "b": 5, "a": 5})
-    assert forward == backward
-    assert sum(forward.values()) == 7
-
-
-def test_many_small_partitions_beside_a_large_one() -> None:
+    assert sum(share(2**62, {"a": 2**63, "b": 2**63 - 1}).values()) == 2**62
     count = 20_000
     granted = share(count + 10, {"large": 10**12} | {f"small-{index}": 1 for index in range(count - 1)})
-    assert sum(granted.values()) == count + 10
-    assert granted["large"] == 11
-
-
-def test_huge_numbers_are_exact() -> None:
-    assert sum(share(2**62, {"a": 2**63, "b": 2**63 - 1}).values()) == 2**62
+    assert (sum(granted.values()), granted["large"]) == (count + 10, 11)
 
 
 def ahead(entries: Sequence[tuple[int, int, int]], *, size: int = 100, is_all: bool = True) -> Ahead:
@@ -149,3 +129,62 @@ def test_enough_messages_or_not() -> None:
     assert answer == CountMore({"a": Wanted(25)})
     assert has_at_least({"a": counting(is_all=False, is_silent=True), "b": counting()}, 40) is False
     assert has_at_least({}, 1) is False
+
+
+# ---- messages that were published first go first, from all partitions
+
+
+def published(*entries: tuple[int, int], is_all: bool = True) -> Ahead:
+    """Entries of (messages, publish time)."""
+    counts, times = (np.array([entry[place] for entry in entries], np.int64) for place in range(2))
+    ids = np.arange(len(entries))
+    return Ahead(ids, ids, counts, counts, times, is_all)
+
+
+def granted(limit: int, partitions: dict[str, Ahead], unawaited: set[str] | None = None) -> dict[str, int]:
+    return earliest(Limits(limit), partitions, unawaited or set())[0]
+
+
+def test_nothing_ahead() -> None:
+    assert earliest(Limits(5), {}) == ({}, False)
+    assert earliest(Limits(5), {"a": published(), "b": published((0, 7))}) == ({"a": 0, "b": 0}, False)
+
+
+def test_the_earliest_are_all_where_they_fit() -> None:
+    fits = {"a": published((3, 1), (1, 9)), "b": published((6, 5))}
+    assert earliest(Limits(11), fits) == ({"a": 4, "b": 6}, False)
+    assert earliest(Limits(10), fits) == ({"a": 4, "b": 6}, True)
+    assert earliest(Limits(None, 10), fits) == ({"a": 4, "b": 6}, True)  # one byte each
+    assert earliest(Limits(), fits) == ({"a": 4, "b": 6}, False)
+
+
+def test_the_oldest_first_and_the_last_entry_in_part() -> None:
+    assert granted(9, {"a": published((5, 1), (5, 3)), "b": published((5, 2), (5, 4))}) == {"a": 5, "b": 4}
+    assert granted(9, {"b": published((5, 1)), "a": published((5, 1))}) == {"a": 5, "b": 4}
+
+
+def test_one_of_each_before_all_others() -> None:
+    partitions = {"a": published((0, 1), (8, 1)), "b": published((8, 2)), "c": published((8, 3))}
+    assert granted(9, partitions) == {"a": 7, "b": 1, "c": 1}
+    assert granted(2, partitions) == {"a": 1, "b": 1, "c": 1}
+
+
+def test_nothing_newer_than_where_the_counting_of_another_stopped() -> None:
+    newer = published((2, 1), (2, 5), (2, 6))
+    goes_on = published((1, 3), (1, 5), is_all=False)
+    assert granted(99, {"a": newer, "b": goes_on}) == {"a": 4, "b": 2}
+    assert granted(99, {"a": newer, "b": published((1, 3), (1, 5))}) == {"a": 6, "b": 2}
+    assert granted(99, {"a": newer, "b": goes_on}, {"b"}) == {"a": 6, "b": 2}
+
+
+def test_a_clock_ahead_does_not_hold_up_what_comes_behind_it() -> None:
+    hasty = published((1, 1), (1, 10**15), (1, 2), (1, 5))
+    assert granted(4, {"a": hasty, "b": published((9, 3))}) == {"a": 3, "b": 1}
+
+
+def test_a_message_that_does_not_fit_ends_the_micro_batch() -> None:
+    ids = np.arange(3)
+    sizes = np.array([10, 1_000, 1])
+    large = Ahead(ids, ids, np.ones(3, np.int64), sizes, np.array([1, 2, 3]), is_all=True)
+    small = Ahead(ids, ids, np.ones(3, np.int64), np.ones(3, np.int64), np.array([1, 1, 4]), is_all=True)
+    assert earliest(Limits(None, 100), {"a": large, "b": small}) == ({"a": 1, "b": 2}, True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -21,14 +20,6 @@ from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from tests.unit.client.peer import Caller, Peer, message
 
 TOPIC = "persistent://public/default/t"
-
-
-@pytest.fixture
-def peer() -> Iterator[Peer]:
-    """A broker that the test plays."""
-    one = Peer()
-    yield one
-    one.close()
 
 
 def counted(*entries: tuple[int, int, int]) -> Counted:

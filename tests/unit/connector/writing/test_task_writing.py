@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,14 +23,6 @@ from tests.conformance.key_pairs import rsa_pair
 from tests.unit.client.peer import Caller, Peer
 
 LIMIT_BYTES = 10_000
-
-
-@pytest.fixture
-def peer() -> Iterator[Peer]:
-    """A broker that the test plays."""
-    one = Peer()
-    yield one
-    one.close()
 
 
 def _publish(peer: Peer, *sizes: int, **settings: str) -> list[int]:

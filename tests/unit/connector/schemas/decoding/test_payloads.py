@@ -10,11 +10,8 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from spark_pulsar.connector.errors import SchemaError
-from spark_pulsar.connector.schemas.decoding.avro.decoder import AvroDecoder
 from spark_pulsar.connector.schemas.decoding.key_value_payloads import split_inline
 from spark_pulsar.connector.schemas.decoding.messages import MessageDecoder
 from spark_pulsar.connector.schemas.decoding.primitive_payloads import primitive_decoder
@@ -82,24 +79,6 @@ def test_json_rows_never_shift() -> None:
     assert {row: rows[row][0] for row in good} == good
 
 
-PIECES = [b'{"a":1}', b'{"a":2}', b'{"a":', b"}", b'{"a":"']
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    st.lists(
-        st.one_of(st.binary(max_size=6), st.sampled_from([b'{"a":1}', b'{"a":2}', b'{"a":', b"}", b'{"a":"'])),
-        max_size=12,
-    )
-)
-def test_json_at_once_and_one_by_one_agree(payloads: list[bytes]) -> None:
-    rows, errors = decoded(record(A), list(payloads))
-    for row, payload in enumerate(payloads):
-        alone, wrong = decoded(record(A), [payload])
-        assert (row in errors) == bool(wrong)
-        assert rows[row] == alone[0]
-
-
 def test_json_that_only_python_reads() -> None:
     fields = [
         {"name": "m", "type": {"type": "map", "values": "int"}},
@@ -150,60 +129,6 @@ def test_avro_of_many_versions_and_none() -> None:
     assert "left over" in errors[5]
     rows, errors = decoded(new, [b"\2\2"], versions=[7])
     assert "version 7 that it carries is not in the registry" in errors[0]
-
-
-FLAT = [
-    A,
-    {"name": "l", "type": ["null", "long"]},
-    {"name": "s", "type": ["string", "null"]},
-    {"name": "b", "type": "bytes"},
-    {"name": "t", "type": "boolean"},
-    {"name": "f", "type": ["null", "float"]},
-    {"name": "d", "type": "double"},
-    {"name": "x", "type": ["null", {"type": "fixed", "name": "F", "size": 3}]},
-    {"name": "e", "type": {"type": "enum", "name": "E", "symbols": ["P", "Q"]}},
-]
-FLAT_ROWS = st.fixed_dictionaries(
-    {
-        "a": st.integers(-(2**31), 2**31 - 1),
-        "l": st.none() | st.integers(-(2**63), 2**63 - 1),
-        "s": st.none() | st.text(max_size=5),
-        "b": st.binary(max_size=70),
-        "t": st.booleans(),
-        "f": st.none() | st.floats(width=32, allow_nan=False),
-        "d": st.floats(allow_nan=False),
-        "x": st.none() | st.binary(min_size=3, max_size=3),
-        "e": st.sampled_from(["P", "Q"]),
-    }
-)
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(FLAT_ROWS, max_size=6), st.permutations([each["name"] for each in FLAT]), st.integers(1, 9), st.data())
-def test_flat_avro_by_column_is_what_the_library_reads(
-    rows: list[dict[str, Any]], names: list[str], count: int, data: st.DataObject
-) -> None:
-    writer = record(*FLAT, kind=SchemaType.AVRO)
-    kinds = arrow_type(writer.avro())
-    wanted = pa.struct([kinds.field(name) for name in names[:count]])
-    payloads: list[bytes] = [avro(writer, row) for row in rows]
-    decoder = AvroDecoder(writer, writer, wanted)
-    assert decoder._columns is not None
-    errors: dict[int, str] = {}
-    array = decode_rows(decoder, pa.array(payloads, pa.binary()), errors)
-    assert array.to_pylist() == [{name: row[name] for name in names[:count]} for row in rows]
-    assert not errors
-    # Hostile bytes end in an error or in a row, as they do in the library; boundaries hold.
-    torn = [data.draw(st.binary(max_size=40))]
-    torn += [payload[: data.draw(st.integers(0, len(payload)))] for payload in payloads]
-    whole = decode_rows(decoder, pa.array(torn, pa.binary()), errors)
-    decoder._columns = None
-    other: dict[int, str] = {}
-    by_library = decode_rows(decoder, pa.array(torn, pa.binary()), other)
-    for row in range(len(torn)):
-        assert row in errors or row not in other or "utf" in other[row].lower(), (errors, other)
-        if row not in errors and row not in other:
-            assert repr(whole[row].as_py()) == repr(by_library[row].as_py())  # NaN too
 
 
 def test_a_union_that_cannot_be_told_apart_is_refused() -> None:
@@ -407,8 +332,21 @@ class CountingDecoder:
         return self._decoder.decode(payloads)
 
 
+@pytest.fixture
+def counting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counts the calls of decoders."""
+    make = MessageDecoder._make
+
+    def counted(self: MessageDecoder, version: int) -> dict[str, Any]:
+        return {name: CountingDecoder(each) for name, each in make(self, version).items()}
+
+    monkeypatch.setattr(MessageDecoder, "_make", counted)
+    CountingDecoder.calls = 0
+
+
+@pytest.mark.usefixtures("counting")
 @pytest.mark.parametrize("kind", [SchemaType.AVRO, SchemaType.JSON])
-def test_versions_in_turn_are_decoded_once_each(kind: SchemaType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_in_turn_are_decoded_once_each(kind: SchemaType) -> None:
     # covers SCHEMA-17
     newer = record(A, {"name": "b", "type": ["null", "string"], "default": None}, kind=kind, version=1)
     older = record(A, kind=kind)
@@ -417,13 +355,6 @@ def test_versions_in_turn_are_decoded_once_each(kind: SchemaType, monkeypatch: p
         one: bytes | None = b"\x02" if kind is SchemaType.AVRO else b'{"a":1}'
         two: bytes | None = b"\x04\x02\x02x" if kind is SchemaType.AVRO else b'{"a":2,"b":"x"}'
         rows += [(0, one), (1, two), (0, b"\xff" if i % 7 == 0 else None), (i % 2, one if i % 2 == 0 else two)]
-    make = MessageDecoder._make
-
-    def counted(self: MessageDecoder, version: int) -> dict[str, Any]:
-        return {name: CountingDecoder(each) for name, each in make(self, version).items()}
-
-    monkeypatch.setattr(MessageDecoder, "_make", counted)
-    CountingDecoder.calls = 0
     found, errors = decoded(newer, [each for _, each in rows], older, newer, versions=[each for each, _ in rows])
     assert CountingDecoder.calls == 3  # a version each, and once more without what does not decode
     for row, (version, payload) in enumerate(rows):
@@ -432,10 +363,9 @@ def test_versions_in_turn_are_decoded_once_each(kind: SchemaType, monkeypatch: p
         assert errors.get(row) == wrong.get(0)
 
 
+@pytest.mark.usefixtures("counting")
 @pytest.mark.parametrize("kind", ["AVRO", "JSON", "INT64", "STRING", "KEY_VALUE"])
-def test_every_second_message_is_undecodable_and_costs_no_decoding_of_its_own(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_second_message_is_undecodable_and_costs_no_decoding_of_its_own(kind: str) -> None:
     # covers SCHEMA-18
     schema = {
         "AVRO": record(A, kind=SchemaType.AVRO),
@@ -445,13 +375,6 @@ def test_every_second_message_is_undecodable_and_costs_no_decoding_of_its_own(
         "KEY_VALUE": key_value("INLINE", 0),
     }[kind]
     good = {"AVRO": b"\x02", "JSON": b'{"a":1}', "INT64": bytes(8), "STRING": b"x", "KEY_VALUE": INLINE}[kind]
-    make = MessageDecoder._make
-
-    def counted(self: MessageDecoder, version: int) -> dict[str, Any]:
-        return {name: CountingDecoder(each) for name, each in make(self, version).items()}
-
-    monkeypatch.setattr(MessageDecoder, "_make", counted)
-    CountingDecoder.calls = 0
     rows, errors = decoded(schema, [good, INLINE[:-1] + b"\xff"] * 100)
     assert CountingDecoder.calls <= 4
     assert sorted(errors) == list(range(1, 200, 2))
@@ -459,7 +382,8 @@ def test_every_second_message_is_undecodable_and_costs_no_decoding_of_its_own(
     assert all(None not in row for row in rows[0::2])
 
 
-def test_values_that_spark_has_no_room_for_are_found_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("counting")
+def test_values_that_spark_has_no_room_for_are_found_at_once() -> None:
     # covers SCHEMA-18
     time = {"type": "int", "logicalType": "time-millis"}
     at = {"type": "long", "logicalType": "timestamp-millis"}
@@ -477,13 +401,6 @@ def test_values_that_spark_has_no_room_for_are_found_at_once(monkeypatch: pytest
         return avro(record(*plain, kind=SchemaType.AVRO), {"t": t, "at": at, "d": list(d), "m": {"k": m}})
 
     wrong = [row(t=-1), row(at=2**62), row(d=(b"\1", b"\x7f")), row(m="y")[:-2] + b"\xff\0"]
-    make = MessageDecoder._make
-
-    def counted(self: MessageDecoder, version: int) -> dict[str, Any]:
-        return {name: CountingDecoder(each) for name, each in make(self, version).items()}
-
-    monkeypatch.setattr(MessageDecoder, "_make", counted)
-    CountingDecoder.calls = 0
     rows, errors = decoded(schema, [row(), *wrong] * 20)
     assert sorted(errors) == [i for i in range(100) if i % 5]
     assert CountingDecoder.calls <= 5

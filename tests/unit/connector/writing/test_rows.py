@@ -1,7 +1,8 @@
-"""Rows of several topics or schema versions in turn: none is encoded for itself, and all keep their order."""
+"""Columns of rows: topics and schema versions in turn, of which none is encoded for itself, and delivery times."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,11 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_pulsar.connector.errors import SchemaError
+from spark_pulsar.connector.errors import OptionError, SchemaError
 from spark_pulsar.connector.options.parsing import parse_options
 from spark_pulsar.connector.writing import task_writing
 from spark_pulsar.connector.writing.encoded_values import KnownVersions
 from spark_pulsar.connector.writing.task_writing import by_topic
+from spark_pulsar.connector.writing.topic_writer import delivery_times_ms
+from spark_pulsar.model.errors import InvalidTopicName
 from spark_pulsar.wire.columns.encode import encode_batches, message_columns
 
 ROWS = 1_000
@@ -25,6 +28,7 @@ def test_topics_in_turn() -> None:
     table = pa.table({"value": [str(i).encode() for i in range(ROWS)], "__topic": names})
     found = {topic.rpartition("/")[2]: part.column("value").to_pylist() for topic, part in by_topic(table, None, 0)}
     assert found == {f"t{k}": [str(i).encode() for i in range(k, ROWS, 7)] for k in range(7)}
+    assert [topic for topic, _ in by_topic(table_of(None), "persistent://a/b/c", 0)] == ["persistent://a/b/c"]
 
 
 def test_schema_versions_in_turn() -> None:
@@ -66,3 +70,51 @@ def test_rows_of_topics_are_gathered_until_each_has_a_full_batch(monkeypatch: py
     assert _gathered(batches, batchingMaxMessages="50") == [200] * 5
     monkeypatch.setattr(task_writing, "GATHER_BYTES_OF_TOPICS", 4 * batches[0].nbytes + 1)
     assert _gathered(batches, batchingMaxMessages="50") == [250] * 4
+
+
+def table_of(*topics: str | None) -> pa.Table:
+    return pa.table({"value": list(map(str, range(len(topics)))), "__topic": pa.array(topics, pa.string())})
+
+
+@pytest.mark.parametrize(
+    ("bad", "text"),
+    [
+        ("", r"__topic is '' in row 12 of the task: Invalid topic name"),
+        ("bad://x/y/z", r"__topic is 'bad://x/y/z' in row 12 of the task: .*unknown domain 'bad'"),
+        ("persistent://x", r"__topic is 'persistent://x' in row 12 of the task: "),
+        ("x" * 9_000, r"__topic is 'x{200}' in row 12"),
+    ],
+)
+def test_a_bad_topic_is_named_with_its_row(bad: str, text: str) -> None:
+    # covers SINK-19
+    if len(bad) < 9_000:
+        with pytest.raises(InvalidTopicName, match=text):
+            by_topic(table_of("a", bad, "b"), None, 10)
+    with pytest.raises(InvalidTopicName, match=r"row 12 of the task and 1 more of the 4 rows here"):
+        by_topic(table_of("a", "a/b", "c", "a/b"), None, 10)
+
+
+def test_a_null_topic_is_named_with_its_row() -> None:
+    # covers SINK-19
+    with pytest.raises(OptionError, match=r"__topic is null in row 3 of the task and 1 more of the 4 rows here, and"):
+        by_topic(table_of("a", "b", None, None), None, 0)
+
+
+AT = [datetime(1970, 1, 1, 0, 0, 2, 500, tzinfo=UTC), None, datetime(1969, 1, 1, tzinfo=UTC)]
+TIMES = pa.array(AT, pa.timestamp("us", "UTC"))
+
+
+def test_times_are_milliseconds_and_delays_count_from_now() -> None:
+    # covers SINK-5
+    assert delivery_times_ms(pa.table({"value": ["x"]}), 7) is None
+    assert delivery_times_ms(pa.table({"__deliverAt": TIMES}), 7).tolist() == [2000, 0, 0]
+    delays = pa.array([None, 5, -5, 0, 2**63 - 1], pa.int64())
+    assert delivery_times_ms(pa.table({"__deliverAfterMs": delays}), 7).tolist() == [0, 12, 0, 0, 2**63 - 1]
+    both = pa.table({"__deliverAt": TIMES, "__deliverAfterMs": pa.array([None, 5, 6], pa.int32())})
+    assert delivery_times_ms(both, 7).tolist() == [2000, 12, 13]
+
+
+def test_a_row_with_both_is_refused() -> None:
+    both = pa.table({"__deliverAt": [1, 1], "__deliverAfterMs": [None, 5]})
+    with pytest.raises(SchemaError, match=r"__deliverAt and __deliverAfterMs \(5\)"):
+        delivery_times_ms(both, 7)
