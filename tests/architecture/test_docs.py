@@ -10,7 +10,6 @@ from pathlib import Path
 from docs_tables import pages as made_pages
 
 from spark_pulsar.connector.options.options import OPTIONS
-from spark_pulsar.server.configuration.reading import KEYS
 from tests.architecture.sources import (
     PACKAGE,
     ROOT,
@@ -22,7 +21,6 @@ from tests.architecture.sources import (
     tracked_files,
 )
 
-CONFIGURATION = (ROOT / "docs" / "broker-configuration.md").read_text()
 README_BYTES, README_LINE = 12_000, 400
 PAGE_BYTES, CODE_BY_LINE = 60_000, 25
 # The rules are one table.
@@ -75,10 +73,6 @@ def test_tables_made_from_the_package_are_current() -> None:
 
 def test_no_option_is_written_down_twice() -> None:
     assert len({option.name for option in OPTIONS}) == len(OPTIONS)
-
-
-def test_every_key_of_the_broker_is_written_down() -> None:
-    assert not [key for key in KEYS if f"`{key}`" not in CONFIGURATION]
 
 
 def pages() -> list[Path]:

@@ -32,12 +32,6 @@ def loaded_by(statement: str) -> set[str]:
     return set(json.loads(done.stdout))
 
 
-def test_the_layers_hold() -> None:
-    contracts = [sys.executable, ".ci/import-contracts"]
-    done = subprocess.run(contracts, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 def test_the_storage_takes_time_from_its_seam_alone() -> None:
     # What a simulation works by hand. A repair waits for the storage as any other user of it.
     allowed = {"threads.py", "repair.py"}
@@ -80,12 +74,37 @@ def test_the_admin_api_imports_metrics_when_somebody_asks() -> None:
     assert not {name.partition(".")[0] for name in loaded_by("import spark_pulsar.server.web")} & RARE_OF_THE_WEB
 
 
-def test_discovery_by_spark_loads_neither_broker_nor_kernels() -> None:
-    # Spark imports the shim at the first format() of every session and in workers.
-    loaded = loaded_by("import spark_pulsar.connector.discovery")
+SHIMS = "import pyspark_pulsar, pyspark_pulsar_py"
+CLIENT = {"spark_pulsar.client.client", "spark_pulsar.client.connections.connection", "spark_pulsar.wire"}
+"""The client; its configuration, which options are read into, is light."""
+PURE = (
+    *("options.parsing", "offsets.source_offset", "read_limits.admission", "planning.ranges", "planning.splitting"),
+    *("reading.projection", "writing.columns", "writing.routing", "writing.struct_values"),
+)
+
+
+@pytest.mark.parametrize("modules", [SHIMS, "import " + ", ".join(f"spark_pulsar.connector.{each}" for each in PURE)])
+def test_discovery_and_pure_modules_need_neither_spark_nor_arrow_nor_a_client_nor_a_broker(modules: str) -> None:
+    # Spark imports the shims at the first format() of every session and in workers.
+    loaded = loaded_by(modules)
+    assert not loaded & (CLIENT | HEAVY | {"fastavro", "google.protobuf"})
     ours = {name.split(".")[1] for name in loaded if name.startswith("spark_pulsar.")}
     assert not ours & {"broker", "storage", "server", "admin", "ledger", "cli"}
-    assert "numba" not in loaded
+
+
+def test_the_source_does_not_load_the_client_or_arrow_before_it_is_used() -> None:
+    assert not loaded_by("from spark_pulsar.connector import source") & (CLIENT | {"numba", "pulsar"})
+
+
+def test_a_broken_connector_does_not_break_discovery() -> None:
+    hide = "sys.modules['spark_pulsar.connector.source'] = None"
+    shown = "not any(hasattr(each, 'DefaultSource') for each in (pyspark_pulsar, pyspark_pulsar_py))"
+    loaded_by(f"import logging; logging.disable(); {hide}; {SHIMS}; assert {shown}")
+
+
+def test_the_formats_names() -> None:
+    names = "[each.DefaultSource.name() for each in (pyspark_pulsar, pyspark_pulsar_py)]"
+    loaded_by(f"{SHIMS}; assert {names} == ['pulsar', 'pulsar-py']")
 
 
 def test_package_files_hold_a_docstring_and_nothing_else() -> None:

@@ -1,4 +1,4 @@
-"""The table of policies holds together."""
+"""Tables of policies and of configuration keys hold together; that pages show them is `test_docs.py`."""
 
 from __future__ import annotations
 
@@ -8,16 +8,23 @@ from spark_pulsar.admin.app import ROUTES
 from spark_pulsar.broker.configuration.broker_config import BrokerConfig
 from spark_pulsar.model.policies.effective_policies import EffectivePolicies
 from spark_pulsar.model.policies.policy_table import BY_MEMBER, POLICIES
+from spark_pulsar.server.configuration.reading import KEYS
+from tests.architecture.test_rules import RULES, rows_of
+
+
+def test_rules_of_keys_are_defined() -> None:
+    defined = rows_of(RULES)
+    assert not [key.name for key in KEYS.values() for rule in key.rules.split(", ") if rule and rule not in defined]
 
 
 def test_a_row_names_fields_that_exist() -> None:
     assert len(BY_MEMBER) == len(POLICIES)
     effective = {each.name for each in fields(EffectivePolicies)}
-    assert {policy.field for policy in POLICIES if policy.field} == effective - {
+    assert {policy.field for policy in POLICIES if policy.field} | {
         "size_quota",
         "age_quota",
         "resource_group",
-    }
+    } == effective
     assert {name for policy in POLICIES for name in policy.defaults} <= {each.name for each in fields(BrokerConfig)}
 
 
