@@ -1,22 +1,28 @@
-"""Python of Spark's workers: chosen where nobody did, told where it lacks something."""
+"""Python of Spark's workers: chosen where nobody did, told where it lacks something, given the package."""
 
 from __future__ import annotations
 
 import os
+import pickle
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark import cloudpickle
 
 import spark_pulsar
 from spark_pulsar.connector import worker_python
 from spark_pulsar.connector.errors import RequirementError
 from spark_pulsar.connector.registering import check_installed_spark
+from spark_pulsar.connector.shipped_package import shipped_archive
+from spark_pulsar.connector.source import PulsarDataSource
 
 ROOT = Path(__file__).resolve().parents[3]
 BARE = Path(sys._base_executable).resolve()  # type: ignore[attr-defined]
@@ -135,3 +141,72 @@ def test_a_worker_without_pyarrow_says_so(monkeypatch: pytest.MonkeyPatch) -> No
         RequirementError, match=r'format\("pulsar"\) needs pyarrow, which .* -m pip install .spark-pulsar\[connector\]'
     ):
         worker_python.check_own_packages()
+
+
+# ---- a data source from an archive, in a process that has not the archive on its path
+
+
+OPTIONS = {"service.url": "pulsar://localhost:6650", "topic": "t"}
+
+# As Spark: the class is registered by the driver, its object made by a planner and loaded by the source's own process.
+MAKE = f"""
+import sys
+from pyspark import cloudpickle
+from spark_pulsar.connector.source import PulsarPyDataSource
+sys.stdout.buffer.write(cloudpickle.dumps(PulsarPyDataSource({OPTIONS})))
+"""
+LOAD = """
+import pathlib, pickle, sys
+sys.path[:] = [each for each in sys.path if not (pathlib.Path(each or ".") / "spark_pulsar").exists()]
+try:
+    import spark_pulsar
+except ImportError:
+    pass
+else:
+    raise SystemExit("it can be imported here anyway")
+source = pickle.loads(sys.stdin.buffer.read())
+import spark_pulsar
+print(spark_pulsar.__file__, type(source).__module__, type(source).__name__, dict(source.options))
+"""
+
+
+def printed_by(program: str, directory: Path, path: str, given: bytes = b"") -> bytes:
+    """What a program prints, in a process with its own search path."""
+    env = {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=directory,
+        env=env,
+        input=given,
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    """The package in a .zip, as `--py-files` takes it."""
+    made = tmp_path / "made"
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "spark_pulsar", made / "spark_pulsar", ignore=ignored)
+    path = Path(shutil.make_archive(str(tmp_path / "shipped"), "zip", made))
+    assert zipfile.is_zipfile(path)
+    shutil.rmtree(made)
+    return path
+
+
+def test_it_brings_its_archive(tmp_path: Path, archive: Path) -> None:
+    pickled = printed_by(MAKE, tmp_path, str(archive))
+    shown = printed_by(LOAD, tmp_path, "", pickled).decode()
+    assert shown.startswith(f"{archive}/spark_pulsar/__init__.py spark_pulsar.connector.source PulsarPyDataSource")
+    assert str(OPTIONS) in shown
+
+
+def test_an_installed_one_is_named_only() -> None:
+    assert shipped_archive() is None
+    pickled = cloudpickle.dumps(PulsarDataSource(OPTIONS))
+    assert b"load" not in pickled
+    assert pickle.loads(pickled).options == OPTIONS

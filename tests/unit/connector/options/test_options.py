@@ -473,3 +473,39 @@ def test_three_numbers_that_may_be_a_message_id_of_the_java_client_are_told(capl
     [told] = caplog.messages
     assert "'3:4:2' of persistent://public/default/u-partition-2 is read as index 2 in a batch: 3:4:2:2" in told
     assert told.endswith("as a message id of this partition it is 3:4:2:-1")
+
+
+# ---- tables of Spark's catalog, whose options are lost
+
+
+SERVICE_URL = "pulsar://h:6650"
+
+
+def refusal(raw: dict[str, str]) -> str:
+    with pytest.raises(OptionError) as refused:
+        parse_options(raw)
+    return str(refused.value)
+
+
+def test_a_table_without_columns_is_answered_with_its_view() -> None:
+    # covers READ-28
+    table = {"provider": "pulsar", "owner": "me", "option.topic": "it's", "service.url": SERVICE_URL, "topic": "it's"}
+    assert refusal(table).endswith(
+        r"use a view: CREATE TEMPORARY VIEW flights USING pulsar OPTIONS "
+        rf"(`service.url` '{SERVICE_URL}', `topic` 'it\'s')"
+    )
+
+
+def test_secrets_are_not_repeated() -> None:
+    # covers READ-28
+    secret = {"pulsar.client.authparams": "token:abc", "provider": "pulsar", "service.url": "pulsar://me:abc@h:6650"}
+    assert "abc" not in refusal(secret)
+    assert "`pulsar.client.authParams` '" in refusal(secret)
+
+
+def test_no_options_at_all_are_those_of_a_table() -> None:
+    # covers READ-28
+    told = refusal({})
+    assert "CREATE TEMPORARY VIEW flights USING pulsar OPTIONS (`service.url` 'pulsar://localhost:6650'" in told
+    assert "WITH (`service.url` = '…', topic = '…')" in told
+    assert "VIEW" not in refusal({"topic": "t"})
