@@ -72,38 +72,47 @@ _OF_FEATURES: Final = {
 """Policies that only some histories change."""
 
 
-def draw_policy(random: Random, features: Collection[str] = ()) -> tuple[str, Any]:
-    """A policy's member and a value for it."""
-    more = [member for feature, members in _OF_FEATURES.items() if feature in features for member in members]
-    member = random.choice((*_ALWAYS, *more))
-    if member == policy_table.DELAYED_DELIVERY:
-        return member, DelayedDeliveryPolicy(random.random() < 0.5).to_json()
-    if member == policy_table.SUBSCRIPTION_TYPES:
-        return member, random.sample(SUBSCRIPTION_TYPES, random.choice((1, 2, 3, 4, 4)))
-    if member == policy_table.DEDUPLICATION:
-        return member, random.random() < 0.6
-    if member == policy_table.ENCRYPTION_REQUIRED:
-        return member, random.random() < 0.5
-    if member == policy_table.PUBLISH_RATE:
-        return member, PublishRate(random.choice((0, 1, 2, 10)), random.choice((0, 0, 100, 5_000))).to_json()
-    if member in (policy_table.DISPATCH_RATE, policy_table.SUBSCRIPTION_DISPATCH_RATE):
-        rate = random.choice((0, 0, 1, 3, 10)), random.choice((0, 100, 300, 5_000)), random.choice((1, 1, 3))
-        return member, DispatchRate(*rate).to_json()
-    if member == policy_table.SUBSCRIBE_RATE:
-        return member, SubscribeRate(random.choice((0, 1, 2)), random.choice((1, 5, 30))).to_json()
-    if member == policy_table.INACTIVE_TOPIC:
-        is_on, max_s = random.random() < 0.7, random.choice((1, 30, 90))
-        return member, InactiveTopicPolicy(is_on, max_s, random.choice(INACTIVE_MODES)).to_json()
-    if member == policy_table.MESSAGE_TTL:
-        return member, random.choice((0, 1, 30, 3_600))
-    if member == policy_table.RETENTION:
-        size, minutes = random.choice(((0, 0), (-1, -1), (-1, 1), (-1, 60), (1, -1), (1, 1)))
-        return member, RetentionPolicy(size, minutes).to_json()
+def _draw_dispatch_rate(random: Random) -> Any:
+    rate = random.choice((0, 0, 1, 3, 10)), random.choice((0, 100, 300, 5_000)), random.choice((1, 1, 3))
+    return DispatchRate(*rate).to_json()
+
+
+def _draw_quota(random: Random) -> Any:
     kind = random.choice((DESTINATION_STORAGE, MESSAGE_AGE))
     what = random.choice((REQUEST_HOLD, PRODUCER_EXCEPTION, BACKLOG_EVICTION, BACKLOG_EVICTION))
     limit = random.choice((300, 1_500)) if kind == DESTINATION_STORAGE else -1
     seconds = random.choice((1, 10, 60)) if kind == MESSAGE_AGE else -1
-    return member, {kind: BacklogQuota(limit, seconds, what).to_json()}
+    return {kind: BacklogQuota(limit, seconds, what).to_json()}
+
+
+_RETENTIONS: Final = ((0, 0), (-1, -1), (-1, 1), (-1, 60), (1, -1), (1, 1))
+_VALUES: Final[dict[str, Callable[[Random], Any]]] = {
+    policy_table.DELAYED_DELIVERY: lambda random: DelayedDeliveryPolicy(random.random() < 0.5).to_json(),
+    policy_table.SUBSCRIPTION_TYPES: lambda random: random.sample(SUBSCRIPTION_TYPES, random.choice((1, 2, 3, 4, 4))),
+    policy_table.DEDUPLICATION: lambda random: random.random() < 0.6,
+    policy_table.ENCRYPTION_REQUIRED: lambda random: random.random() < 0.5,
+    policy_table.PUBLISH_RATE: lambda random: PublishRate(
+        random.choice((0, 1, 2, 10)), random.choice((0, 0, 100, 5_000))
+    ).to_json(),
+    policy_table.DISPATCH_RATE: _draw_dispatch_rate,
+    policy_table.SUBSCRIPTION_DISPATCH_RATE: _draw_dispatch_rate,
+    policy_table.SUBSCRIBE_RATE: lambda random: SubscribeRate(
+        random.choice((0, 1, 2)), random.choice((1, 5, 30))
+    ).to_json(),
+    policy_table.INACTIVE_TOPIC: lambda random: InactiveTopicPolicy(
+        random.random() < 0.7, random.choice((1, 30, 90)), random.choice(INACTIVE_MODES)
+    ).to_json(),
+    policy_table.MESSAGE_TTL: lambda random: random.choice((0, 1, 30, 3_600)),
+    policy_table.RETENTION: lambda random: RetentionPolicy(*random.choice(_RETENTIONS)).to_json(),
+    policy_table.BACKLOG_QUOTAS: _draw_quota,
+}
+
+
+def draw_policy(random: Random, features: Collection[str] = ()) -> tuple[str, Any]:
+    """A policy's member and a value for it."""
+    more = [member for feature, members in _OF_FEATURES.items() if feature in features for member in members]
+    member = random.choice((*_ALWAYS, *more))
+    return member, _VALUES[member](random)
 
 
 def change(topic: str | None, member: str, value: Any) -> Callable[[Core], None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import accumulate
 from random import Random
 
@@ -34,6 +35,23 @@ _ACCESS_MODES = (
 )
 
 
+_OF_THE_WORLD: dict[str, Callable[[World], object]] = {
+    "go_on_compacting": lambda world: world.compact(),
+    "fail_compacting": lambda world: world.compact(fail=True),
+    "write": lambda world: world.write(),
+    "settle": lambda world: world.settle(),
+    "read": lambda world: world.serve_reads(),
+    "fail_read": lambda world: world.serve_reads(fail=True),
+    "fail_write": lambda world: world.store.fail_next_write(),
+    "fill_up": lambda world: world.store.fill_up(),
+    "heal_disk": lambda world: world.store.heal(),
+    "die_soon": lambda world: world.store.die_soon(world.random),
+    "crash": lambda world: world.crash(),
+    "restart": lambda world: world.restart(),
+}
+"""Steps of the disk and of the process."""
+
+
 class Steps(Transacting):
     """Everything that may happen in a seed's world, one method each; `profile.WEIGHTS` names them."""
 
@@ -54,20 +72,14 @@ class Steps(Transacting):
             topic = self.random.choice(self.topics)
             first = self.random.choice((0, 100, 1 << 33))
             client.producers.append(Producer(client, number + 1, topic, f"p{number}", next_sequence_id=first))
-        if "access" in profile.features:
-            modes = Random(f"modes for {profile.seed}")
-            for client in self.world.clients:
-                for producer in client.producers:
-                    producer.access_mode = modes.choice(_ACCESS_MODES)
-        if "schemas" in profile.features:
-            for client in self.world.clients:
-                for producer in client.producers:
-                    producer.schemas = DEFINITIONS
-        if "encryption" in profile.features:
-            keys = Random(f"keys for {profile.seed}")
-            for client in self.world.clients:
-                for producer in client.producers:
-                    producer.encrypted_share = keys.choice((0, 1, 1, 0.7))
+        modes, keys = Random(f"modes for {profile.seed}"), Random(f"keys for {profile.seed}")
+        for producer in [producer for client in self.world.clients for producer in client.producers]:
+            if "access" in profile.features:
+                producer.access_mode = modes.choice(_ACCESS_MODES)
+            if "schemas" in profile.features:
+                producer.schemas = DEFINITIONS
+            if "encryption" in profile.features:
+                producer.encrypted_share = keys.choice((0, 1, 1, 0.7))
         for client in self.world.clients:
             client.reuses_ids = "rates" in profile.features
         self._known = {}
@@ -75,12 +87,15 @@ class Steps(Transacting):
         for number, topic in enumerate(self.non_persistent_topics * 2):
             client = self.random.choice(self.world.clients)
             client.producers.append(Producer(client, 100 + number, topic, f"n{number}"))
-        actions = {
-            name: getattr(self, f"_{name}", None) or getattr(self.administrator, name) for name in profile.weights
-        }
-        self._actions: list[Callable[[], None]] = list(actions.values())
-        self._names = list(actions)
+        self._names = list(profile.weights)
+        self._actions = [self._action(name) for name in self._names]
         self._cumulated = list(accumulate(profile.weights.values()))
+
+    def _action(self, name: str) -> Callable[[], object]:
+        if name in _OF_THE_WORLD:
+            return partial(_OF_THE_WORLD[name], self.world)
+        action: Callable[[], object] = getattr(self, f"_{name}", None) or getattr(self.administrator, name)
+        return action
 
     def _begin(self) -> None:
         """Connects all clients, and opens some producers and consumers: most histories begin in the middle of
@@ -170,12 +185,6 @@ class Steps(Transacting):
             topic = plain[0]  # what is published to a non-persistent one is answered at once
         self.world.set_policy(topic, member, value)
 
-    def _go_on_compacting(self) -> None:
-        self.world.compact()
-
-    def _fail_compacting(self) -> None:
-        self.world.compact(fail=True)
-
     # Schemas
 
     def _ask_schema(self) -> None:
@@ -245,41 +254,9 @@ class Steps(Transacting):
         if link is not None:
             self.world.socket(link, writable=self.random.random() < 0.6)
 
-    # The disk
-
-    def _write(self) -> None:
-        self.world.write()
-
-    def _settle(self) -> None:
-        self.world.settle()
-
-    def _read(self) -> None:
-        self.world.serve_reads()
-
-    def _fail_read(self) -> None:
-        self.world.serve_reads(fail=True)
-
     def _checkpoint(self) -> None:
         self.world.store.checkpoint_soon()
         self.world.turn([])
-
-    def _fail_write(self) -> None:
-        self.world.store.fail_next_write()
-
-    def _fill_up(self) -> None:
-        self.world.store.fill_up()
-
-    def _heal_disk(self) -> None:
-        self.world.store.heal()
-
-    def _die_soon(self) -> None:
-        self.world.store.die_soon(self.random)
-
-    def _crash(self) -> None:
-        self.world.crash()
-
-    def _restart(self) -> None:
-        self.world.restart()
 
     # Time
 
