@@ -42,3 +42,9 @@ def client_of() -> Iterator[Callable[..., PulsarClient]]:
     yield make
     for client in clients:
         client.close()
+
+
+@pytest.fixture
+def client(peer: Peer, client_of: Callable[..., PulsarClient]) -> PulsarClient:
+    """A client of the scripted broker."""
+    return client_of(peer.url)

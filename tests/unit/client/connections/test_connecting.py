@@ -202,8 +202,7 @@ def test_a_lost_request_is_made_again(peer: Peer, client_of: MakeClient) -> None
     assert len(peer.callers) == 1
 
 
-def test_retriable_errors_are_retried_and_others_are_not(peer: Peer, client_of: MakeClient) -> None:
-    client = client_of(peer.url)
+def test_retriable_errors_are_retried_and_others_are_not(peer: Peer, client: PulsarClient) -> None:
     answers = [MetadataError("not now"), MetadataError("not now"), TopicNotFound("no such topic")]
     peer.handlers[BaseCommand.PARTITIONED_METADATA] = lambda caller, command, _: caller.refuse(command, answers.pop(0))
     with pytest.raises(TopicNotFound, match="no such topic"):
@@ -237,8 +236,7 @@ def test_commands_from_the_future_and_stray_answers_are_ignored(peer: Peer, clie
 # ---- life signs
 
 
-def test_ping_is_answered(peer: Peer, client_of: MakeClient) -> None:
-    client = client_of(peer.url)
+def test_ping_is_answered(peer: Peer, client: PulsarClient) -> None:
     client.partition_count(TOPIC)
     peer.callers[0].send(commands.ping())
     assert peer.wait_for(BaseCommand.PONG)
@@ -262,8 +260,7 @@ def test_a_silent_peer_is_given_up(peer: Peer, client_of: MakeClient) -> None:
     assert len(peer.callers) > 1
 
 
-def test_an_idle_connection_closed_by_the_broker_is_replaced(peer: Peer, client_of: MakeClient) -> None:
-    client = client_of(peer.url)
+def test_an_idle_connection_closed_by_the_broker_is_replaced(peer: Peer, client: PulsarClient) -> None:
     client.partition_count(TOPIC)
     peer.callers[0].close()
     assert client.partition_count(TOPIC) == 0
@@ -313,10 +310,9 @@ def test_a_proxy_flag_for_the_same_address_needs_no_second_connection(peer: Peer
     assert len(peer.callers) == 1
 
 
-def test_a_broker_that_moved_is_looked_up_again(peer: Peer, other_peer: Peer, client_of: MakeClient) -> None:
+def test_a_broker_that_moved_is_looked_up_again(peer: Peer, other_peer: Peer, client: PulsarClient) -> None:
     served_by = [other_peer.url, peer.url]
     peer.answer(BaseCommand.LOOKUP, lambda asked: commands.lookup_connect(asked.request_id, served_by.pop(0)))
-    client = client_of(peer.url)
     client.last_message_id(TOPIC)
     other_peer.close()
     peer.last = MessageId(1, 1)
@@ -343,8 +339,7 @@ def test_a_host_that_can_have_no_address(host: str, client_of: MakeClient) -> No
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_connects_for_itself(peer: Peer, client_of: MakeClient) -> None:
-    client = client_of(peer.url)
+def test_a_forked_child_connects_for_itself(peer: Peer, client: PulsarClient) -> None:
     client.partition_count(TOPIC)
     child = os.fork()
     if child == 0:
@@ -358,8 +353,7 @@ def test_a_forked_child_connects_for_itself(peer: Peer, client_of: MakeClient) -
     assert len(peer.callers) == 2
 
 
-def test_closing_lets_go_of_everything(peer: Peer, client_of: MakeClient) -> None:
-    client = client_of(peer.url)
+def test_closing_lets_go_of_everything(peer: Peer, client: PulsarClient) -> None:
     client.last_message_id(TOPIC)
     client.close()
     client.close()

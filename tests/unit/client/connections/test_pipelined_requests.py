@@ -87,8 +87,7 @@ def test_partitions_of_many_topics_are_asked_for_together(peer: Peer, client_of:
     assert "never heard of it" in str(found["missing"])
 
 
-def test_asking_again_uses_the_reader_that_is_there(peer: Peer, client_of: MakeClient) -> None:
-    client = client_of(peer.url)
+def test_asking_again_uses_the_reader_that_is_there(peer: Peer, client: PulsarClient) -> None:
     for i in range(3):
         peer.last = MessageId(1, i)
         assert client.last_message_id("t") == MessageId(1, i)
@@ -99,8 +98,7 @@ def test_asking_again_uses_the_reader_that_is_there(peer: Peer, client_of: MakeC
     assert not peer.of(BaseCommand.FLOW)
 
 
-def test_a_reader_that_the_broker_closed_is_replaced(peer: Peer, client_of: MakeClient) -> None:
-    client = client_of(peer.url)
+def test_a_reader_that_the_broker_closed_is_replaced(peer: Peer, client: PulsarClient) -> None:
     client.last_message_id("t")
     consumer_id = peer.of(BaseCommand.SUBSCRIBE)[0].subscribe.consumer_id
     peer.callers[0].send(commands.close_consumer(consumer_id))
@@ -152,9 +150,8 @@ def _acked(peer: Peer) -> tuple[int, int, list[int]]:
     return signed(one.ledgerId), signed(one.entryId), list(one.ack_set)
 
 
-def test_moving_a_cursor_acknowledges_cumulatively_and_takes_nothing(peer: Peer, client_of: MakeClient) -> None:
+def test_moving_a_cursor_acknowledges_cumulatively_and_takes_nothing(peer: Peer, client: PulsarClient) -> None:
     peer.answer(BaseCommand.ACK, lambda asked: commands.ack_response(asked.consumer_id, asked.request_id))
-    client = client_of(peer.url)
     client.advance_cursors({"t": MessageId(3, 5)}, "s")
     assert _acked(peer) == (3, 4, [])
     client.advance_cursors({"t": MessageId(3, 0, -1, 0)}, "s")
@@ -171,14 +168,13 @@ def test_moving_a_cursor_acknowledges_cumulatively_and_takes_nothing(peer: Peer,
 
 @pytest.mark.parametrize(("batch", "ack_set"), [(10, [0b1111111000]), (70, [-8, 63]), (3, []), (None, [])])
 def test_a_position_inside_a_batch_needs_the_size_of_the_batch(
-    batch: int | None, ack_set: list[int], peer: Peer, client_of: MakeClient
+    batch: int | None, ack_set: list[int], peer: Peer, client: PulsarClient
 ) -> None:
     # The bitmap says which messages are left; an entry that is gone, or no batch, is acknowledged whole.
     fields = {} if batch is None else {"num_messages_in_batch": batch}
     peer.last = MessageId(3, 5)
     peer.answer(BaseCommand.FLOW, lambda asked: message(asked.consumer_id, MessageId(3, 5), **fields))
     peer.answer(BaseCommand.ACK, lambda asked: commands.ack_response(asked.consumer_id, asked.request_id))
-    client = client_of(peer.url)
     client.advance_cursors({"t": MessageId(3, 5, -1, 3)}, "s")
     assert _acked(peer) == (3, 5, ack_set)
     peer.last = MessageId(-1, -1)
@@ -211,22 +207,20 @@ def test_a_busy_subscription_is_waited_for_but_not_for_long(peer: Peer, client_o
         client.ensure_subscription(["t"], "s")
 
 
-def test_an_answer_of_the_wrong_kind_is_no_answer(peer: Peer, client_of: MakeClient) -> None:
+def test_an_answer_of_the_wrong_kind_is_no_answer(peer: Peer, client: PulsarClient) -> None:
     for kind in (BaseCommand.GET_LAST_MESSAGE_ID, BaseCommand.PARTITIONED_METADATA):
         peer.handlers[kind] = lambda caller, command, _: caller.send(
             commands.success(commands.request_id_of(command) or 0)
         )
-    client = client_of(peer.url)
     with pytest.raises(UnexpectedReply, match="answered a request with SUCCESS"):
         client.last_message_id("t")
     with pytest.raises(UnexpectedReply, match="answered a request with SUCCESS"):
         client.partition_count("t")
 
 
-def test_a_number_of_partitions_is_believed_up_to_a_bound(peer: Peer, client_of: MakeClient) -> None:
+def test_a_number_of_partitions_is_believed_up_to_a_bound(peer: Peer, client: PulsarClient) -> None:
     answer = MAX_PARTITIONS
     peer.answer(BaseCommand.PARTITIONED_METADATA, lambda asked: commands.partition_metadata(asked.request_id, answer))
-    client = client_of(peer.url)
     names = client.partitions_of("t")
     assert (len(names), names[-1]) == (MAX_PARTITIONS, f"{TOPIC}-partition-{MAX_PARTITIONS - 1}")
     for answer in (MAX_PARTITIONS + 1, 2**32 - 1):
@@ -248,7 +242,7 @@ def test_an_acknowledgement_that_is_refused_for_any_reason_is_refused(
         client.advance_cursors({"t": MessageId(3, 5)}, "s")
 
 
-def test_a_kept_probe_is_closed_when_another_topic_ends_the_question(peer: Peer, client_of: MakeClient) -> None:
+def test_a_kept_probe_is_closed_when_another_topic_ends_the_question(peer: Peer, client: PulsarClient) -> None:
     here, gone = "persistent://public/default/here", "persistent://public/default/gone"
     peer.last = MessageId(1, 9)
     friendly = peer.handlers[BaseCommand.LOOKUP]
@@ -260,7 +254,6 @@ def test_a_kept_probe_is_closed_when_another_topic_ends_the_question(peer: Peer,
             friendly(caller, command, payload)
 
     peer.handlers[BaseCommand.LOOKUP] = looked_up
-    client = client_of(peer.url)
     client.end_positions([here])
     with pytest.raises(TopicNotFound):
         client.end_positions([gone, here])

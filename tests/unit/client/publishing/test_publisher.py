@@ -247,12 +247,11 @@ def _refuse_producer(peer: Peer, first: int, until: int, error: Exception) -> Ha
     return handler
 
 
-def test_a_name_in_use_is_an_error_at_once_but_our_own_ghost_is_waited_for(peer: Peer, client_of: MakeClient) -> None:
+def test_a_name_in_use_is_an_error_at_once_but_our_own_ghost_is_waited_for(peer: Peer, client: PulsarClient) -> None:
     peer.handlers[BaseCommand.SEND] = lambda caller, command, payload: (
         caller.close() if caller.number == 0 else _receipt(caller, command, payload)
     )
     create = peer.handlers[BaseCommand.PRODUCER]
-    client = client_of(peer.url)
     peer.handlers[BaseCommand.PRODUCER] = _refuse_producer(peer, 1, 2, ProducerBusy("in use"))
     with pytest.raises(ProducerBusy, match="in use"):
         client.publisher(TOPIC, name="mine")
@@ -281,8 +280,7 @@ def test_a_time_out_in_the_middle_of_an_attempt_names_the_refusal_of_the_one_bef
     assert len(peer.of(BaseCommand.PRODUCER)) > 1
 
 
-def test_creation_is_retried_while_that_may_help(peer: Peer, client_of: MakeClient) -> None:
-    client = client_of(peer.url)
+def test_creation_is_retried_while_that_may_help(peer: Peer, client: PulsarClient) -> None:
     peer.handlers[BaseCommand.PRODUCER] = _refuse_producer(peer, 1, 3, ServiceNotReady("Please redo the lookup"))
     client.publisher(TOPIC).close()
     assert len(peer.of(BaseCommand.LOOKUP)) == 3
@@ -315,8 +313,7 @@ def test_a_creation_that_is_never_answered_at_all(peer: Peer, client_of: MakeCli
     assert len(peer.of(BaseCommand.PRODUCER)) == 2
 
 
-def test_an_error_on_its_way_out_is_not_hidden_by_waiting(peer: Peer, client_of: MakeClient) -> None:
-    client = client_of(peer.url)
+def test_an_error_on_its_way_out_is_not_hidden_by_waiting(peer: Peer, client: PulsarClient) -> None:
     publisher = client.publisher(TOPIC)
 
     def fail_after_sending() -> None:
@@ -331,9 +328,8 @@ def test_an_error_on_its_way_out_is_not_hidden_by_waiting(peer: Peer, client_of:
         _send(publisher)
 
 
-def test_publishers_share_a_connection(peer: Peer, client_of: MakeClient) -> None:
+def test_publishers_share_a_connection(peer: Peer, client: PulsarClient) -> None:
     peer.handlers[BaseCommand.SEND] = _receipt
-    client = client_of(peer.url)
     publishers = [client.publisher(f"{TOPIC}-partition-{i}") for i in range(4)]
     for _ in range(10):
         for publisher in publishers:

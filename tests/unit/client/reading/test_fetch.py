@@ -233,8 +233,7 @@ def test_permits_stop_at_the_end_of_the_range(peer: Peer, client_of: MakeClient)
     assert sum(command.flow.messagePermits for command in peer.of(BaseCommand.FLOW)) == 3
 
 
-def test_nothing_is_opened_for_an_empty_range(peer: Peer, client_of: MakeClient) -> None:
-    client = client_of(peer.url)
+def test_nothing_is_opened_for_an_empty_range(peer: Peer, client: PulsarClient) -> None:
     assert _read(client, MessageId(1, 5), MessageId(1, 5, -1, 0)) == []
     assert _read(client, MessageId(2, 0), MessageId(1, 5)) == []
     assert not peer.callers
@@ -274,9 +273,8 @@ def test_a_closed_fetch_gives_its_reader_up(peer: Peer, client_of: MakeClient) -
         fetch.next_block(10)
 
 
-def test_the_next_fetch_uses_the_same_connection(peer: Peer, client_of: MakeClient) -> None:
+def test_the_next_fetch_uses_the_same_connection(peer: Peer, client: PulsarClient) -> None:
     Log(peer, [(1, 0), (1, 1)])
-    client = client_of(peer.url)
     for _ in range(3):
         assert _read(client, EARLIEST_ID, MessageId(1, 2)) == [(1, 0), (1, 1)]
     assert len(peer.callers) == 2  # one for look-ups, one for readers

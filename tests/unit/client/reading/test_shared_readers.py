@@ -7,7 +7,6 @@ import threading
 import pytest
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.client.connections.config import ClientConfig
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import ConnectionLost
 from spark_pulsar.client.reading.fetch import Fetch
@@ -41,7 +40,7 @@ def test_a_frame_tells_its_consumer(consumer_id: int) -> None:
     assert consumer_id_of(frame.buffer, frame.start) == consumer_id
 
 
-def test_each_reader_gets_its_own_messages_on_one_connection(peer: Peer) -> None:
+def test_each_reader_gets_its_own_messages_on_one_connection(peer: Peer, client: PulsarClient) -> None:
     by_consumer: dict[int, int] = {}
 
     def subscribed(caller: Caller, command: BaseCommand, _: bytes) -> None:
@@ -54,25 +53,24 @@ def test_each_reader_gets_its_own_messages_on_one_connection(peer: Peer) -> None
             caller.send(*frames)
 
     peer.handlers |= {BaseCommand.SUBSCRIBE: subscribed, BaseCommand.FLOW: all_in_turn}
-    with PulsarClient(ClientConfig(peer.url)) as client:
-        arrived = threading.Event()
-        fetches = [client.fetch(topic, MessageId(0, 0), arrived=arrived, is_shared=True) for topic in TOPICS]
-        before = threading.active_count()
-        polled = [fetch.poll(Deadline(10_000, "polling", "here")) for fetch in fetches]
-        assert polled[:-1] == [None] * (len(fetches) - 1)  # the last may have some already
-        assert threading.active_count() <= before + 2  # the peer's and ours, of one connection
-        for number, (fetch, block) in enumerate(zip(fetches, polled, strict=True)):
-            begun = [] if block is None else list(zip(block.ledger_ids, block.entry_ids, strict=True))
-            assert begun + ids_of(fetch, 3 - len(begun)) == [(number, turn) for turn in range(3)]
-        assert len({number for number, command, _ in peer.seen if command.type == BaseCommand.SUBSCRIBE}) == 1
-        fetches[0].close()
-        eventually(lambda: len(peer.of(BaseCommand.CLOSE_CONSUMER)) == 1)
-        assert fetches[1].is_attached
-        for fetch in fetches:
-            fetch.close()
+    arrived = threading.Event()
+    fetches = [client.fetch(topic, MessageId(0, 0), arrived=arrived, is_shared=True) for topic in TOPICS]
+    before = threading.active_count()
+    polled = [fetch.poll(Deadline(10_000, "polling", "here")) for fetch in fetches]
+    assert polled[:-1] == [None] * (len(fetches) - 1)  # the last may have some already
+    assert threading.active_count() <= before + 2  # the peer's and ours, of one connection
+    for number, (fetch, block) in enumerate(zip(fetches, polled, strict=True)):
+        begun = [] if block is None else list(zip(block.ledger_ids, block.entry_ids, strict=True))
+        assert begun + ids_of(fetch, 3 - len(begun)) == [(number, turn) for turn in range(3)]
+    assert len({number for number, command, _ in peer.seen if command.type == BaseCommand.SUBSCRIBE}) == 1
+    fetches[0].close()
+    eventually(lambda: len(peer.of(BaseCommand.CLOSE_CONSUMER)) == 1)
+    assert fetches[1].is_attached
+    for fetch in fetches:
+        fetch.close()
 
 
-def test_a_reader_that_is_sent_too_much_is_given_up_and_reads_on(peer: Peer) -> None:
+def test_a_reader_that_is_sent_too_much_is_given_up_and_reads_on(peer: Peer, client: PulsarClient) -> None:
     starts: dict[int, int] = {}
 
     def subscribed(caller: Caller, command: BaseCommand, _: bytes) -> None:
@@ -87,20 +85,19 @@ def test_a_reader_that_is_sent_too_much_is_given_up_and_reads_on(peer: Peer) -> 
             caller.send(message(consumer_id, MessageId(1, first + number), b"x" * 1_000))
 
     peer.handlers |= {BaseCommand.SUBSCRIBE: subscribed, BaseCommand.FLOW: too_much}
-    with PulsarClient(ClientConfig(peer.url)) as client:
-        other = client.fetch(TOPICS[1], MessageId(1, 10**6), is_shared=True, max_queued_bytes=1 << 20)
-        fetch = client.fetch(TOPICS[0], MessageId(1, 0), is_shared=True, max_queued_bytes=1_000)
-        assert ids_of(other, 40)[0] == (1, 10**6)
-        found = ids_of(fetch, 1)
-        eventually(lambda: not fetch.is_attached)  # more has come meanwhile than it may hold
-        while len(found) < 200:
-            found += ids_of(fetch, 1)
-        assert found[:200] == [(1, number) for number in range(200)]
-        assert len([one for one in peer.of(BaseCommand.SUBSCRIBE) if one.subscribe.topic == TOPICS[0]]) > 1
-        assert other.is_attached
-        assert len(peer.callers) <= 2  # look-ups, and the broker's address
-        fetch.close()
-        other.close()
+    other = client.fetch(TOPICS[1], MessageId(1, 10**6), is_shared=True, max_queued_bytes=1 << 20)
+    fetch = client.fetch(TOPICS[0], MessageId(1, 0), is_shared=True, max_queued_bytes=1_000)
+    assert ids_of(other, 40)[0] == (1, 10**6)
+    found = ids_of(fetch, 1)
+    eventually(lambda: not fetch.is_attached)  # more has come meanwhile than it may hold
+    while len(found) < 200:
+        found += ids_of(fetch, 1)
+    assert found[:200] == [(1, number) for number in range(200)]
+    assert len([one for one in peer.of(BaseCommand.SUBSCRIBE) if one.subscribe.topic == TOPICS[0]]) > 1
+    assert other.is_attached
+    assert len(peer.callers) <= 2  # look-ups, and the broker's address
+    fetch.close()
+    other.close()
 
 
 def _frames(*parts: bytes) -> list[Frame]:

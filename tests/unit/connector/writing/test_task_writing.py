@@ -43,7 +43,7 @@ def test_batches_stay_below_what_the_broker_takes(peer: Peer) -> None:
     assert _publish(peer, *[1_000] * 50) == [8] * 6 + [2]
 
 
-def test_a_broker_that_comes_back_with_a_lower_limit(peer: Peer) -> None:
+def test_a_broker_that_comes_back_with_a_lower_limit(peer: Peer, client: PulsarClient) -> None:
     # covers SINK-11
     limits = [100_000]
     peer.answer(BaseCommand.CONNECT, lambda asked: commands.connected(asked.protocol_version, "peer", limits[-1]))
@@ -61,8 +61,7 @@ def test_a_broker_that_comes_back_with_a_lower_limit(peer: Peer) -> None:
     peer.handlers[BaseCommand.SEND] = receive
     options = parse_options({"service.url": peer.url, "topic": "t"}).for_write(BATCH_WRITE)
     rows = pa.RecordBatch.from_pydict({"value": [bytes(1_000)] * 50})
-    with PulsarClient(ClientConfig(peer.url)) as client:
-        assert publish(client, options, iter([rows])) == 50
+    assert publish(client, options, iter([rows])) == 50
     assert sum(stored) == 50
 
 
