@@ -116,9 +116,9 @@ def test_addresses_of_one_name_share_the_time_to_connect(
 
 def test_a_peer_that_never_greets(peer: Peer, client_of: MakeClient) -> None:
     del peer.handlers[BaseCommand.CONNECT]
-    text = f"1000 ms requesting the partitions of .*: cannot connect to 127.0.0.1:{peer.port}: no answer within"
+    text = f"500 ms requesting the partitions of .*: cannot connect to 127.0.0.1:{peer.port}: no answer within"
     with pytest.raises(OperationTimeout, match=text):
-        client_of(peer.url, connect_timeout_ms=100, operation_timeout_ms=1_000).partition_count(TOPIC)
+        client_of(peer.url, connect_timeout_ms=100, operation_timeout_ms=500).partition_count(TOPIC)
     assert len(peer.callers) > 1
 
 
@@ -145,7 +145,7 @@ def test_a_refused_handshake_says_why(peer: Peer, client_of: MakeClient) -> None
 def test_a_challenge_is_more_than_this_client_can_answer(peer: Peer, client_of: MakeClient) -> None:
     peer.answer(BaseCommand.CONNECT, lambda _: commands.auth_challenge("token", b"", "peer", 19))
     with pytest.raises(OperationTimeout, match="credentials"):
-        client_of(peer.url, operation_timeout_ms=1_500).partition_count(TOPIC)
+        client_of(peer.url, operation_timeout_ms=500).partition_count(TOPIC)
 
 
 def test_frames_that_arrive_byte_by_byte(peer: Peer, client_of: MakeClient) -> None:
@@ -179,15 +179,15 @@ def test_a_connection_cut_in_mid_frame_is_made_again(peer: Peer, client_of: Make
 def test_bytes_that_are_no_frame_end_the_connection(garbage: bytes, peer: Peer, client_of: MakeClient) -> None:
     peer.answer(BaseCommand.PARTITIONED_METADATA, lambda _: garbage)
     with pytest.raises(OperationTimeout) as caught:
-        client_of(peer.url, operation_timeout_ms=1_500).partition_count(TOPIC)
+        client_of(peer.url, operation_timeout_ms=500).partition_count(TOPIC)
     assert isinstance(caught.value.__cause__, ConnectionLost)
     assert len(peer.callers) > 1
 
 
 def test_a_request_without_answer_times_out(peer: Peer, client_of: MakeClient) -> None:
     del peer.handlers[BaseCommand.PARTITIONED_METADATA]
-    client = client_of(peer.url, operation_timeout_ms=2_000)
-    with pytest.raises(OperationTimeout, match=f"2000 ms requesting the partitions of {TOPIC} at {peer.url}"):
+    client = client_of(peer.url, operation_timeout_ms=1_000)
+    with pytest.raises(OperationTimeout, match=f"1000 ms requesting the partitions of {TOPIC} at {peer.url}"):
         client.partition_count(TOPIC)
     assert len(peer.of(BaseCommand.PARTITIONED_METADATA)) == 2  # and once more after half the time
 
@@ -195,7 +195,7 @@ def test_a_request_without_answer_times_out(peer: Peer, client_of: MakeClient) -
 def test_a_lost_request_is_made_again(peer: Peer, client_of: MakeClient) -> None:
     for kind in (BaseCommand.PARTITIONED_METADATA, BaseCommand.LOOKUP):
         peer.lose(kind)
-    client = client_of(peer.url, operation_timeout_ms=3_000)
+    client = client_of(peer.url, operation_timeout_ms=2_000)
     assert client.partition_count(TOPIC) == 0
     assert client.last_message_id(TOPIC) is None
     assert [len(peer.of(kind)) for kind in (BaseCommand.PARTITIONED_METADATA, BaseCommand.LOOKUP)] == [2, 2]

@@ -125,8 +125,8 @@ def test_one_missing_topic_among_many(peer: Peer, client_of: MakeClient) -> None
 
 def test_a_time_out_names_its_topic(peer: Peer, client_of: MakeClient) -> None:
     del peer.handlers[BaseCommand.GET_LAST_MESSAGE_ID]
-    client = client_of(peer.url, operation_timeout_ms=1_000)
-    with pytest.raises(OperationTimeout, match=f"1000 ms requesting the last message id of {TOPIC} at {peer.url}"):
+    client = client_of(peer.url, operation_timeout_ms=500)
+    with pytest.raises(OperationTimeout, match=f"500 ms requesting the last message id of {TOPIC} at {peer.url}"):
         client.last_message_ids([TOPIC])
     assert peer.wait_for(BaseCommand.CLOSE_CONSUMER)  # nothing stays behind
 
@@ -135,7 +135,7 @@ def test_a_time_out_names_its_topic(peer: Peer, client_of: MakeClient) -> None:
 def test_a_question_that_is_lost_is_asked_again(kind: int, peer: Peer, client_of: MakeClient) -> None:
     peer.lose(kind)
     peer.last = MessageId(5, 5)
-    assert client_of(peer.url, operation_timeout_ms=3_000).last_message_ids([TOPIC]) == {TOPIC: MessageId(5, 5)}
+    assert client_of(peer.url, operation_timeout_ms=2_000).last_message_ids([TOPIC]) == {TOPIC: MessageId(5, 5)}
     first, second = peer.of(BaseCommand.SUBSCRIBE)
     assert first.subscribe.consumer_id != second.subscribe.consumer_id
     # The broker may have attached the first one after all.
@@ -200,7 +200,7 @@ def test_a_busy_subscription_is_waited_for_but_not_for_long(peer: Peer, client_o
     peer.handlers[BaseCommand.SUBSCRIBE] = lambda caller, command, _: (
         caller.refuse(command, busy.pop()) if busy else caller.send(commands.success(command.subscribe.request_id))
     )
-    client = client_of(peer.url, operation_timeout_ms=2_000)
+    client = client_of(peer.url, operation_timeout_ms=1_000)
     client.ensure_subscription(["t"], "s")
     busy += [ConsumerBusy("Exclusive consumer is already connected")] * 1000
     with pytest.raises(ConsumerBusy, match="already connected"):
@@ -237,7 +237,7 @@ def test_an_acknowledgement_that_is_refused_for_any_reason_is_refused(
         caller.send(command_frame(refusal).replace(bytes([0x20, NotAllowed.code]), bytes([0x20, number])))
 
     peer.handlers[BaseCommand.ACK] = answer
-    client = client_of(peer.url, operation_timeout_ms=1_500)
+    client = client_of(peer.url, operation_timeout_ms=500)
     with pytest.raises(error, match="why" if number == 25 else "error code 99: why"):
         client.advance_cursors({"t": MessageId(3, 5)}, "s")
 

@@ -143,7 +143,7 @@ def test_a_final_refusal_is_raised_and_stays(error: Exception, peer: Peer, clien
 
 def test_an_entry_that_is_refused_for_ever_ends_in_a_time_out(peer: Peer, client_of: MakeClient) -> None:
     peer.refuse(BaseCommand.SEND, PersistenceError("disk full"))
-    publisher = client_of(peer.url, operation_timeout_ms=1_500).publisher(TOPIC)
+    publisher = client_of(peer.url, operation_timeout_ms=500).publisher(TOPIC)
     _send(publisher)
     with pytest.raises(OperationTimeout, match="disk full"):
         publisher.flush()
@@ -153,10 +153,10 @@ def test_an_entry_that_is_refused_for_ever_ends_in_a_time_out(peer: Peer, client
 
 
 def test_a_receipt_that_never_comes(peer: Peer, client_of: MakeClient) -> None:
-    publisher = client_of(peer.url, operation_timeout_ms=1_500).publisher(TOPIC)
+    publisher = client_of(peer.url, operation_timeout_ms=500).publisher(TOPIC)
     _send(publisher, 2)
     with pytest.raises(
-        OperationTimeout, match=rf"1500 ms waiting for the receipt of sequence id 0 on {TOPIC} \(2 entries"
+        OperationTimeout, match=rf"500 ms waiting for the receipt of sequence id 0 on {TOPIC} \(2 entries"
     ):
         publisher.flush()
     publisher.abort()
@@ -193,7 +193,7 @@ def test_a_publisher_may_have_a_patience_of_its_own(peer: Peer, client_of: MakeC
 def test_the_window_is_bounded(peer: Peer, client_of: MakeClient) -> None:
     waiting: list[tuple[Caller, BaseCommand]] = []
     peer.handlers[BaseCommand.SEND] = lambda caller, command, _: waiting.append((caller, command))
-    client = client_of(peer.url, operation_timeout_ms=1_500)
+    client = client_of(peer.url, operation_timeout_ms=500)
     for limits in ({"max_pending_entries": 2}, {"max_pending_bytes": 70}):
         waiting.clear()
         publisher = client.publisher(TOPIC, **limits)
@@ -296,7 +296,7 @@ def test_a_creation_that_is_never_answered_is_tried_again(peer: Peer, client_of:
         lambda asked: commands.producer_success(asked.request_id, asked.producer_name, last_sequence_id=6),
     )
     peer.lose(BaseCommand.PRODUCER)
-    with client_of(peer.url, operation_timeout_ms=3_000).publisher(TOPIC, name="mine") as publisher:
+    with client_of(peer.url, operation_timeout_ms=2_000).publisher(TOPIC, name="mine") as publisher:
         assert publisher.next_sequence_id == 7  # of the first answer, though not of the first attempt
         _send(publisher)
     first, second = (command.producer for command in peer.of(BaseCommand.PRODUCER))
@@ -308,8 +308,8 @@ def test_a_creation_that_is_never_answered_is_tried_again(peer: Peer, client_of:
 
 def test_a_creation_that_is_never_answered_at_all(peer: Peer, client_of: MakeClient) -> None:
     peer.lose(BaseCommand.PRODUCER, 99)
-    with pytest.raises(OperationTimeout, match=f"2000 ms creating a producer on {TOPIC}"):
-        client_of(peer.url, operation_timeout_ms=2_000).publisher(TOPIC)
+    with pytest.raises(OperationTimeout, match=f"1000 ms creating a producer on {TOPIC}"):
+        client_of(peer.url, operation_timeout_ms=1_000).publisher(TOPIC)
     assert len(peer.of(BaseCommand.PRODUCER)) == 2
 
 

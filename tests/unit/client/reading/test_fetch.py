@@ -146,14 +146,14 @@ def test_a_broker_that_is_not_ready_is_asked_again(peer: Peer, client_of: MakeCl
 def test_a_reader_whose_request_is_lost_is_replaced(kind: int, peer: Peer, client_of: MakeClient) -> None:
     log = Log(peer, [(1, i) for i in range(5)])
     peer.lose(kind)
-    assert _read(client_of(peer.url, operation_timeout_ms=3_000), EARLIEST_ID, MessageId(1, 5)) == log.ids
+    assert _read(client_of(peer.url, operation_timeout_ms=2_000), EARLIEST_ID, MessageId(1, 5)) == log.ids
     assert len(peer.of(BaseCommand.SUBSCRIBE)) == 2
 
 
 def test_a_reader_that_falls_silent_in_the_middle_is_replaced(peer: Peer, client_of: MakeClient) -> None:
     # The log grows after its end was asked for, so the reader asks again before it waits; that request is lost.
     log = Log(peer, [(1, 0)])
-    with client_of(peer.url, operation_timeout_ms=3_000).fetch(TOPIC, EARLIEST_ID, MessageId(1, 2)) as fetch:
+    with client_of(peer.url, operation_timeout_ms=2_000).fetch(TOPIC, EARLIEST_ID, MessageId(1, 2)) as fetch:
         assert fetch.next_block(3_000) is not None
         peer.lose(BaseCommand.GET_LAST_MESSAGE_ID)
         log.ids.append((1, 1))
@@ -178,8 +178,8 @@ def test_an_empty_topic_cannot_reach_an_end(peer: Peer, client_of: MakeClient) -
 def test_an_entry_that_must_exist_but_never_comes(peer: Peer, client_of: MakeClient) -> None:
     Log(peer, [(1, 0), (1, 1)])
     del peer.handlers[BaseCommand.FLOW]
-    with pytest.raises(OperationTimeout, match=rf"1500 ms waiting for entry 1:0:-1:-1 of {TOPIC} at {peer.url}"):
-        _read(client_of(peer.url, operation_timeout_ms=1_500), MessageId(1, 0), MessageId(1, 2))
+    with pytest.raises(OperationTimeout, match=rf"600 ms waiting for entry 1:0:-1:-1 of {TOPIC} at {peer.url}"):
+        _read(client_of(peer.url, operation_timeout_ms=600), MessageId(1, 0), MessageId(1, 2))
 
 
 def test_a_broker_that_counts_permits_differently_gets_more(peer: Peer, client_of: MakeClient) -> None:
