@@ -58,7 +58,9 @@ class Deduplicating:
 
     def _send(self, caller: Caller, command: BaseCommand, payload: bytes) -> None:
         send = command.send
-        if caller is self._cut:  # what it had sent before
+        if (
+            caller is self._cut or send.producer_id not in self._names
+        ):  # what it, or an aborted producer, had sent before
             return
         error = self.refuse.pop(send.sequence_id, None)
         if error is not None:
