@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
-import pyarrow as pa
 import pytest
 
 from spark_pulsar.connector.effectively_once.attempt import TaskAttempt, attempt_of
 from spark_pulsar.connector.effectively_once.checked_sequence_ids import Place
-from spark_pulsar.connector.effectively_once.sequence_ids import SequenceIds
 from spark_pulsar.connector.errors import DeliveryGuaranteeError
 from spark_pulsar.connector.options.options import Options
 from spark_pulsar.connector.options.parsing import parse_options
 from spark_pulsar.model.positions.ids import TransactionId
-from spark_pulsar.wire.columns.key_hashes import group_rows
 
 STREAM = {"sql.streaming.queryId": "query", "streaming.sql.batchId": "7", "spark.jobGroup.id": "run"}
 
@@ -116,20 +112,3 @@ def test_what_is_refused() -> None:
         attempt({}, "job", producerName="nightly")
     with pytest.raises(DeliveryGuaranteeError, match=r"set spark\.speculation to false"):
         attempt(STREAM | {"spark.speculation": "true"}, None)
-
-
-def test_ids_are_counted_on_each_partition() -> None:
-    # covers ONCE-3
-    ids = SequenceIds(["a", "b", "c"])
-    ids.begin(0, 1)
-    ids.begin(2, 1)
-    assert ids.counted(group_rows([2, 0, 2, 2], 3)).tolist() == [1, 1, 2, 3]
-    ids.begin(1, 10)
-    assert ids.counted(group_rows([0, 1, 2, 0, 1], 3)).tolist() == [2, 3, 10, 11, 4]
-
-
-def test_ids_of_a_column_follow_their_rows() -> None:
-    # covers ONCE-5
-    ids = SequenceIds(["a", "b"])
-    column = pa.chunked_array([pa.array([5, 3], pa.int64()), pa.array([9, 4], pa.int64())])
-    assert ids.given(column, group_rows(np.array([1, 0, 1, 0]), 2)).tolist() == [3, 4, 5, 9]

@@ -10,7 +10,7 @@ import pytest
 
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.connections.config import ClientConfig
-from spark_pulsar.client.errors import MessageTooLarge, NotSupportedByClient, OperationTimeout
+from spark_pulsar.client.errors import NotSupportedByClient, OperationTimeout
 from spark_pulsar.connector.options.parsing import parse_options
 from spark_pulsar.connector.options.table import BATCH_WRITE
 from spark_pulsar.connector.writing.task_writing import publish
@@ -72,16 +72,6 @@ def test_a_receipt_that_never_comes_is_an_error_in_time(peer: Peer) -> None:
         publish(client, options, iter([rows]))
 
 
-def test_encrypting_producers_say_so_and_have_their_properties(peer: Peer, tmp_path: Path) -> None:
-    # covers SINK-6, READ-13
-    place = str(rsa_pair(tmp_path).public)
-    settings = {"encryptionKeys": "a,b", "encryptionPublicKeys": place, "producerProperties": '{"team": "flights"}'}
-    assert _publish(peer, *[1_000] * 50, **settings) == [8] * 6 + [2]
-    (command,) = peer.of(BaseCommand.PRODUCER)
-    assert command.producer.encrypted
-    assert [(each.key, each.value) for each in command.producer.metadata] == [("team", "flights")]
-
-
 def test_encryption_needs_a_library(peer: Peer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = str(rsa_pair(tmp_path).public)
     for name in list(sys.modules):
@@ -96,8 +86,3 @@ def test_chunks_that_hold_nothing_are_refused(peer: Peer) -> None:
     # covers SINK-7
     with pytest.raises(NotAllowed, match=r"metadata of a message take .* \(chunkMaxMessageSize sets"):
         _publish(peer, 20_000, chunkingEnabled="true", chunkMaxMessageSize="10")
-
-
-def test_a_row_above_it_is_refused(peer: Peer) -> None:
-    with pytest.raises(MessageTooLarge, match="maximum of 10000"):
-        _publish(peer, 20_000)
