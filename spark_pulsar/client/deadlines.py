@@ -40,9 +40,9 @@ class Deadline:
         if self._cause is None or not isinstance(cause, OperationTimeout):
             self._cause = cause
 
-    def error(self, cause: PulsarError | None = None) -> OperationTimeout:
-        """Returns the error to raise when the time is up, caused by `cause`, or else by what was noted last."""
-        cause = cause or self._cause
+    def error(self, otherwise: PulsarError | None = None) -> OperationTimeout:
+        """Returns the error to raise when the time is up, caused by what was noted last, or else by `otherwise`."""
+        cause = self._cause or otherwise
         timeout = OperationTimeout(self.what, self.where, self.timeout_ms, str(cause) if cause else "")
         timeout.__cause__ = cause
         return timeout

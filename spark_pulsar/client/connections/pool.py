@@ -57,7 +57,8 @@ class ConnectionPool:
             self._service_index = index
             return target, connection
         if deadline.passed:
-            raise deadline.error(problems[-1])
+            deadline.note(problems[-1])
+            raise deadline.error()
         if len(problems) == 1:
             raise problems[0]
         reasons = "; ".join(dict.fromkeys(str(problem) for problem in problems))
