@@ -27,39 +27,48 @@ Life = Callable[[Broker], Halves]
 
 
 class Lives:
-    """The tests that share an end of their broker."""
+    """The tests that share an end of their broker. One that fails takes its broker along, as it may have left it dead;
+    those that have not ended yet begin again on another one."""
 
     def __init__(self, brokers: SpecialBrokers, *, is_kill: bool) -> None:
         self._brokers = brokers
         self._is_kill = is_kill
+        self._broker: Broker | None = None
         self._begun: dict[Life, Halves] = {}
         self._failed: dict[Life, BaseException] = {}
 
     def begin(self, lives: list[Life]) -> None:
         """Does what is before the end, of all tests, and ends the broker."""
         broker = self._brokers.current()
+        if broker is not self._broker:
+            lives, self._broker = [*self._begun, *lives], broker
+            self._begun.clear()
         for life in lives:
             begun = life(broker)
             try:
                 next(begun)
             except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - it is raised by `finish`
                 self._failed[life] = error
-            else:
-                self._begun[life] = begun
+                self._brokers.drop()
+                self.begin([other for other in lives if other not in self._begun and other not in self._failed])
+                return
+            self._begun[life] = begun
         if self._is_kill:
             broker.kill()
         broker.restart()
 
     def finish(self, life: Life) -> None:
         """Does what is after the end; the second try of a test has an end of its own."""
+        if life not in self._failed and (life not in self._begun or self._brokers.current() is not self._broker):
+            self.begin([] if life in self._begun else [life])
         if life in self._failed:
             raise self._failed.pop(life)
-        if life not in self._begun:
-            self.begin([life])
-            self.finish(life)
-            return
-        for _ in self._begun.pop(life):
-            pytest.fail(f"{life.__name__} has more than one yield")
+        try:
+            for _ in self._begun.pop(life):
+                pytest.fail(f"{life.__name__} has more than one yield")
+        except (Exception, pytest.fail.Exception):
+            self._brokers.drop()
+            raise
 
 
 def lives_with(end: str, brokers: SpecialBrokers, request: pytest.FixtureRequest) -> Iterator[Lives]:
