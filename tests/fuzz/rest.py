@@ -18,18 +18,7 @@ from tests.fuzz.http_bytes import Answer, broken_request, chunked, read_answer
 from tests.fuzz.peer import Finding, Peer
 
 _NO_METHODS: Final = ("FOO", "get", "M" * 300)
-_METHODS: Final = (
-    "GET",
-    "PUT",
-    "POST",
-    "DELETE",
-    "HEAD",
-    "OPTIONS",
-    "PATCH",
-    "TRACE",
-    "CONNECT",
-    *_NO_METHODS,
-)
+_METHODS: Final = (*["GET", "PUT", "POST", "DELETE", "HEAD", "OPTIONS", "PATCH", "TRACE", "CONNECT"], *_NO_METHODS)
 _CONTENT_TYPES: Final = (
     "application/json",
     "text/plain",
