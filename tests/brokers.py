@@ -74,6 +74,13 @@ class Broker:
             assert status == 204, f"PUT partitions of {topic}: {status} {answer!r}"
         return topic
 
+    def namespace(self, policies: Mapping[str, Any] | None = None) -> str:
+        """A namespace of the test's own, `public/NAME`, made with these policies."""
+        name = f"public/ns-{os.getpid()}-{next(_numbers)}-{os.urandom(3).hex()}"
+        status, answer = self.rest("PUT", f"/admin/v2/namespaces/{name}", policies)
+        assert status == 204, answer
+        return name
+
     def client(self, **settings: Any) -> pulsar.Client:
         """An official client, closed when the test ends (a client made in a wider fixture: when the session ends)."""
         settings.setdefault("operation_timeout_seconds", 30)
@@ -114,6 +121,20 @@ class Broker:
             return status, json.loads(text)
         except ValueError:
             return status, text
+
+    def stats(self, topic: str, query: str = "") -> Any:
+        """The answer of `stats`."""
+        status, answer = self.rest("GET", f"{topic_path(topic)}/stats?{query}")
+        assert status == 200, answer
+        return answer
+
+    def subscription(self, topic: str, name: str = "s") -> Any:
+        """Statistics of a subscription."""
+        return self.stats(topic)["subscriptions"][name]
+
+    def backlog(self, topic: str, name: str = "s") -> int:
+        """Messages that a subscription has before it."""
+        return int(self.stats(topic, "getPreciseBacklog=true")["subscriptions"][name]["msgBacklog"])
 
     def restart(self) -> None:
         """Restart in order, or start again after `kill()`; same ports, same data."""

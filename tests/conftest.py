@@ -16,12 +16,14 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import pulsar
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import citations, jvms
 from tests.apache_pulsar.start import CHOSEN_VERSION, VERSIONS, apache_pulsar, chosen_version
 from tests.brokers import RUNNING_APACHE_PULSAR, Broker
+from tests.raw import RawConnection
 from tests.scheduling import FilesByBroker, FilesInLanes
 
 # The same examples in every run: what fails once fails again. No time of a busy machine is a failure.
@@ -295,6 +297,24 @@ def broker(broker_kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             shared.process = None
         stack.callback(shared.close_since, 0)
         yield shared
+
+
+@pytest.fixture
+def topic(broker: Broker) -> str:
+    """The name of a topic that nobody used before."""
+    return broker.topic()
+
+
+@pytest.fixture
+def client(broker: Broker) -> pulsar.Client:
+    """An official client of the broker under test."""
+    return broker.client()
+
+
+@pytest.fixture
+def raw(broker: Broker) -> RawConnection:
+    """A connection of single frames to the broker under test, after its handshake."""
+    return broker.raw()
 
 
 @pytest.hookimpl(wrapper=True)

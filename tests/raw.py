@@ -54,6 +54,11 @@ class Frame:
         """(ledger, entry) of the field `message_id`."""
         return self.fields["message_id"]["ledgerId"], self.fields["message_id"]["entryId"]
 
+    @property
+    def id(self) -> dict[str, Any]:
+        """Ledger and entry of the field `message_id`, as commands name them."""
+        return {"ledgerId": self.position[0], "entryId": self.position[1]}
+
 
 class NoFrame(AssertionError):
     """The expected frame did not come in time; the message tells what came instead."""
@@ -231,6 +236,38 @@ class RawConnection:
         request_id = next(self._request_ids)
         self.send(type_name, request_id=request_id, **fields)
         return self.answer(request_id)
+
+    def produce(self, topic: str, producer_id: int = 1, **fields: Any) -> Frame:
+        """Opens a producer, `p` unless `fields` name another, after the lookup that each client makes."""
+        self.request("LOOKUP", topic=topic)
+        answer = self.request("PRODUCER", topic=topic, producer_id=producer_id, **({"producer_name": "p"} | fields))
+        assert answer.type == "PRODUCER_SUCCESS", answer
+        return answer
+
+    def send_batch(self, topic: str, size: int) -> Frame:
+        """Publishes a batch of "0", "1", ... with a producer of its own; the receipt."""
+        self.produce(topic)
+        values = [str(number).encode() for number in range(size)]
+        self.send_message(1, 0, batch_payload(values), metadata={"num_messages_in_batch": size}, num_messages=size)
+        return self.expect("SEND_RECEIPT")
+
+    def subscribe(self, topic: str, consumer_id: int = 1, permits: int = 0, **fields: Any) -> Frame:
+        """Subscribes to `s`, Shared and from the first message unless `fields` say otherwise, and grants permits."""
+        self.request("LOOKUP", topic=topic)
+        described = {"subscription": "s", "subType": "Shared", "initialPosition": "Earliest"} | fields
+        answer = self.request("SUBSCRIBE", topic=topic, consumer_id=consumer_id, **described)
+        assert answer.type == "SUCCESS", answer
+        if permits:
+            self.flow(permits, consumer_id)
+        return answer
+
+    def flow(self, permits: int, consumer_id: int = 1) -> None:
+        """Grants permits to a consumer."""
+        self.send("FLOW", consumer_id=consumer_id, messagePermits=permits)
+
+    def ack(self, *ids: Mapping[str, Any], kind: str = "Individual", consumer_id: int = 1, **fields: Any) -> Frame:
+        """Acknowledges messages by their ids; the answer."""
+        return self.request("ACK", consumer_id=consumer_id, ack_type=kind, message_id=list(ids), **fields)
 
     # --- receiving ---
 

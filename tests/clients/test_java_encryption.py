@@ -10,8 +10,8 @@ import pytest
 
 from tests.brokers import Broker
 from tests.clients.java_client import Java, JavaClient
-from tests.conformance.connector_tasks import read, write
-from tests.conformance.key_pairs import KeyPair, ec_pair, rsa_pair
+from tests.conformance.connector.key_pairs import KeyPair, ec_pair, rsa_pair
+from tests.conformance.connector.tasks import read, write
 
 
 @pytest.fixture(scope="module", params=["rsa", "secp521r1", "prime256v1"])
@@ -29,10 +29,9 @@ def _reader(java: Java, pair: KeyPair) -> Any:
 
 @pytest.mark.parametrize("how", ["batched", "single", "chunked"])
 def test_java_reads_what_the_sink_encrypts(
-    broker: Broker, java: Java, client: JavaClient, pair: KeyPair, how: str
+    broker: Broker, topic: str, java: Java, client: JavaClient, pair: KeyPair, how: str
 ) -> None:
     # covers READ-13
-    topic = broker.topic("encrypted")
     settings = {
         "batched": {"compressionType": "ZSTD"},
         "single": {"batchingMaxMessages": "1"},
@@ -62,10 +61,9 @@ def test_java_reads_what_the_sink_encrypts(
 
 @pytest.mark.parametrize("how", ["batched", "single", "chunked"])
 def test_the_source_reads_what_java_encrypts(
-    broker: Broker, java: Java, client: JavaClient, pair: KeyPair, how: str
+    broker: Broker, topic: str, java: Java, client: JavaClient, pair: KeyPair, how: str
 ) -> None:
     # covers READ-13
-    topic = broker.topic("encrypted")
     values = [*map(str, range(5)), "".join(map(str, range(4_000))), "end"]
     builder = client.client.newProducer(java.api.Schema.STRING).topic(topic).cryptoKeyReader(_reader(java, pair))
     builder = builder.addEncryptionKey("key-1").compressionType(java.api.CompressionType.LZ4)

@@ -66,11 +66,7 @@ def session_alone(run: Connected) -> dict[str, Any]:
     except PySparkException as error:
         context = type(error).__name__
     spark_pulsar.register(run.spark)
-    return {
-        "session": type(run.spark).__module__,
-        "context": context,
-        "gateway": SparkContext._gateway is not None,
-    }
+    return {"session": type(run.spark).__module__, "context": context, "gateway": SparkContext._gateway is not None}
 
 
 GUARANTEES = ("at-least-once", "effectively-once", "transactional")

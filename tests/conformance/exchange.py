@@ -7,6 +7,10 @@ from collections.abc import Iterable
 import pulsar
 import pytest
 
+from tests.brokers import Broker
+
+EARLIEST = pulsar.InitialPosition.Earliest
+SHARED = pulsar.ConsumerType.Shared
 RECEIVE_TIMEOUT_MS = 30_000
 """Only a failure waits that long: a machine that is busy with something else is none."""
 QUIET_MS = 300
@@ -15,6 +19,11 @@ QUIET_MS = 300
 def send_all(producer: pulsar.Producer, values: Iterable[bytes | str]) -> list[pulsar.MessageId]:
     """Send each value and wait for its receipt; the ids in order."""
     return [producer.send(value.encode() if isinstance(value, str) else value) for value in values]
+
+
+def send_numbers(broker: Broker, topic: str, count: int) -> list[pulsar.MessageId]:
+    """Send "0", "1", ... with a producer that stays; the ids in order."""
+    return send_all(broker.client().create_producer(topic), map(str, range(count)))
 
 
 def send_batched(client: pulsar.Client, topic: str, values: list[str], **settings: object) -> list[pulsar.MessageId]:

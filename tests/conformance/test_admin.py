@@ -13,18 +13,18 @@ import pytest
 from tests import changes
 from tests.brokers import Broker, topic_path
 from tests.conformance.exchange import receive_texts, send_all
-from tests.conformance.test_namespaces import fresh
 
 
-def test_create_read_grow_and_delete_partitions(broker: Broker) -> None:
-    # covers TN-8, ADM-68
-    topic = broker.topic()
+def test_create_read_grow_and_delete_partitions(broker: Broker, topic: str) -> None:
+    # covers PT-7, TN-8, ADM-68
     path = f"{topic_path(topic)}/partitions"
     assert broker.rest("GET", path)[0] == 404
     assert broker.rest("PUT", path, 3) == (204, "")
     status, answer = broker.rest("GET", path)
     assert (status, answer["partitions"]) == (200, 3)
     assert broker.rest("POST", path, 5)[0] == 204
+    assert broker.rest("POST", path, 5)[0] == 204
+    assert broker.raw().request("PARTITIONED_METADATA", topic=topic)["partitions"] == 5
     assert broker.rest("GET", path)[1]["partitions"] == 5
     assert broker.rest("DELETE", path) == (204, "")
     assert broker.rest("GET", path)[0] == 404
@@ -37,6 +37,7 @@ def test_refusals_carry_a_reason(broker: Broker) -> None:
     path = f"{topic_path(topic)}/partitions"
     plain = broker.topic()
     broker.client().create_producer(plain)
+    assert broker.rest("GET", f"{topic_path(plain)}/partitions")[1]["partitions"] == 0
     refused = [
         (broker.rest("PUT", path, 3), 409, "This topic already exists"),
         (broker.rest("POST", path, 2), 422, "can't be less than the current partitions 3"),
@@ -49,23 +50,6 @@ def test_refusals_carry_a_reason(broker: Broker) -> None:
     ]
     for (status, answer), expected, reason in refused:
         assert (status, reason in answer["reason"]) == (expected, True), (status, answer, expected, reason)
-
-
-def test_a_plain_topic_has_no_partitions(broker: Broker) -> None:
-    # covers ADM-68
-    topic = broker.topic()
-    broker.client().create_producer(topic)
-    status, answer = broker.rest("GET", f"{topic_path(topic)}/partitions")
-    assert (status, answer["partitions"]) == (200, 0)
-
-
-def test_a_name_with_any_character(broker: Broker) -> None:
-    # covers TN-4
-    topic = broker.topic() + " ü%:"
-    path = f"{topic_path(topic)}/partitions"
-    assert broker.rest("PUT", path, 2)[0] == 204
-    client = broker.client()
-    assert len(client.get_topic_partitions(topic)) == 2
 
 
 @pytest.mark.parametrize("content_type", ["application/json", "text/plain", "application/json; charset=utf-8"])
@@ -96,8 +80,7 @@ def _http_address(broker: Broker) -> tuple[str, int]:
 )
 def test_media_types(broker: Broker, headers: dict[str, str], status: int) -> None:
     # covers T-12
-    namespace = f"public/{fresh('media')}"
-    assert broker.rest("PUT", f"/admin/v2/namespaces/{namespace}")[0] == 204
+    namespace = broker.namespace()
     url = f"{broker.admin_url}/admin/v2/namespaces/{namespace}/messageTTL"
     request = urllib.request.Request(url, data=b"100", method="POST", headers=headers)
     try:
@@ -140,11 +123,10 @@ def test_a_request_with_two_lengths_is_refused(broker: Broker) -> None:
         assert not raw.recv(1000).startswith(b"HTTP"), "and the connection ends"
 
 
-def test_deleting_needs_force_while_somebody_is_connected(broker: Broker) -> None:
+def test_deleting_needs_force_while_somebody_is_connected(broker: Broker, client: pulsar.Client) -> None:
     # covers ADM-68 (412)
     topic = broker.topic(partitions=2)
     path = f"{topic_path(topic)}/partitions"
-    client = broker.client()
     consumer = client.subscribe(topic, "s")
     assert broker.rest("DELETE", path)[0] == 412
     consumer.close()
@@ -152,10 +134,9 @@ def test_deleting_needs_force_while_somebody_is_connected(broker: Broker) -> Non
     assert broker.rest("GET", path)[0] == 404
 
 
-def test_a_topic_made_again_starts_anew(broker: Broker) -> None:
+def test_a_topic_made_again_starts_anew(broker: Broker, client: pulsar.Client) -> None:
     # covers TN-8, A5 (ids are not used twice)
     topic = broker.topic(partitions=1)
-    client = broker.client()
     producer = client.create_producer(topic)
     (old,) = send_all(producer, ["old"])
     producer.close()
@@ -167,21 +148,8 @@ def test_a_topic_made_again_starts_anew(broker: Broker) -> None:
     assert receive_texts(fresh.create_reader(topic, pulsar.MessageId.earliest), 1) == ["new"]
 
 
-def test_health(broker: Broker) -> None:
-    # covers ADM-7
+def test_health_and_what_is_not_there(broker: Broker) -> None:
+    # covers ADM-7, T-20
+    assert broker.rest("GET", "/admin/v2/no-such-thing")[0] == 404
     status, answer = broker.rest("GET", "/admin/v2/brokers/health")
     assert (status, answer) == (200, "ok")
-
-
-def test_metrics_are_prometheus_text(broker: Broker) -> None:
-    # covers ADM-9
-    with urllib.request.urlopen(f"{broker.admin_url}/metrics", timeout=60) as answer:
-        text = answer.read().decode()
-        assert answer.headers["Content-Type"].startswith("text/plain")
-    assert "# TYPE " in text
-    assert "pulsar_" in text
-
-
-def test_an_unknown_path_is_not_found(broker: Broker) -> None:
-    # covers T-20
-    assert broker.rest("GET", "/admin/v2/no-such-thing")[0] == 404

@@ -10,6 +10,7 @@ import pytest
 from tests.brokers import Broker, topic_path
 from tests.conformance.exchange import expect_nothing, receive, receive_texts, send_all, send_batched, texts
 from tests.eventually import eventually
+from tests.raw import RawConnection
 
 EARLIEST = pulsar.InitialPosition.Earliest
 SHARED = pulsar.ConsumerType.Shared
@@ -30,12 +31,6 @@ def filled(broker: Broker, count: int, subscription: str | None = "s") -> tuple[
     return topic, send_all(client.create_producer(topic), [str(number) for number in range(count)])
 
 
-def backlog(broker: Broker, topic: str, subscription: str = "s") -> int:
-    status, stats = broker.rest("GET", f"{topic_path(topic)}/stats?getPreciseBacklog=true")
-    assert status == 200, stats
-    return int(stats["subscriptions"][subscription]["msgBacklog"])
-
-
 def id_of(message_id: pulsar.MessageId, **more: object) -> dict[str, object]:
     return {"ledgerId": message_id.ledger_id(), "entryId": message_id.entry_id(), **more}
 
@@ -43,7 +38,7 @@ def id_of(message_id: pulsar.MessageId, **more: object) -> dict[str, object]:
 def _rest(broker: Broker, topic: str, subscription: str = "s") -> list[str]:
     """What a consumer of the subscription gets now, unacknowledged."""
     consumer = broker.client().subscribe(topic, subscription, SHARED)
-    got = receive_texts(consumer, backlog(broker, topic, subscription))
+    got = receive_texts(consumer, broker.backlog(topic, subscription))
     expect_nothing(consumer)
     consumer.close()
     return got
@@ -70,7 +65,7 @@ def test_a_subscription_is_made_at_the_end_unless_a_place_is_named(broker: Broke
     # (excluded means nothing here, only to a reset.)
     assert broker.rest("PUT", sub(topic, "past"), {"ledgerId": ids[0].ledger_id(), "entryId": 99})[0] == 204
     expected = {"latest": 0, "named-latest": 0, "earliest": 5, "third": 3, "after-third": 3, "past": 0}
-    assert {name: backlog(broker, topic, name) for name in expected} == expected
+    assert {name: broker.backlog(topic, name) for name in expected} == expected
     assert _rest(broker, topic, "third") == ["2", "3", "4"]
     status, names = broker.rest("GET", f"{topic_path(topic)}/subscriptions")
     assert (status, sorted(names)) == (200, sorted([*expected, "s"]))
@@ -78,9 +73,8 @@ def test_a_subscription_is_made_at_the_end_unless_a_place_is_named(broker: Broke
     assert (status, answer["reason"]) == (409, "Subscription already exists for topic")
 
 
-def test_a_subscription_makes_its_topic(broker: Broker) -> None:
+def test_a_subscription_makes_its_topic(broker: Broker, topic: str) -> None:
     # covers TN-7, PT-7, ADM-74
-    topic = broker.topic()
     assert broker.rest("PUT", sub(topic))[0] == 204
     assert broker.rest("GET", f"{topic_path(topic)}/subscriptions") == (200, ["s"])
     parted = broker.topic(partitions=3)
@@ -140,22 +134,20 @@ def test_what_is_missing_is_named(broker: Broker) -> None:
     assert (status, answer["reason"]) == (405, "Peek messages on a partitioned topic is not allowed")
 
 
-def test_properties_of_a_subscription(broker: Broker) -> None:
+def test_properties_of_a_subscription(broker: Broker, client: pulsar.Client, topic: str) -> None:
     # covers CUR-19, ADM-74
-    topic = broker.topic()
-    client = broker.client()
     client.subscribe(topic, "s").close()
     assert broker.rest("GET", f"{sub(topic)}/properties") == (200, {})
     assert broker.rest("PUT", f"{sub(topic)}/properties", {"a": "1", "b": "2"}) == (204, "")
     assert broker.rest("PUT", f"{sub(topic)}/properties", {"b": "3"}) == (204, "")
     assert broker.rest("GET", f"{sub(topic)}/properties") == (200, {"b": "3"})
-    stats = broker.rest("GET", f"{topic_path(topic)}/stats")[1]
+    stats = broker.stats(topic)
     assert stats["subscriptions"]["s"]["subscriptionProperties"] == {"b": "3"}
     assert broker.rest("PUT", sub(topic, "t"), {**LATEST_ID, "properties": {"k": "v"}})[0] == 204
     assert broker.rest("GET", f"{sub(topic, 't')}/properties") == (200, {"k": "v"})
 
 
-def test_acked_ranges_are_shown_and_join_mark_delete(broker: Broker) -> None:
+def test_acked_ranges_are_shown_and_join_mark_delete(broker: Broker, raw: RawConnection) -> None:
     # covers CUR-1, CUR-2
     topic, ids = filled(broker, 5)
     ledger = ids[0].ledger_id()
@@ -164,9 +156,7 @@ def test_acked_ranges_are_shown_and_join_mark_delete(broker: Broker) -> None:
         cursor = broker.rest("GET", f"{topic_path(topic)}/internalStats")[1]["cursors"]["s"]
         return cursor["markDeletePosition"], cursor["individuallyDeletedMessages"]
 
-    raw = broker.raw()
-    raw.request("LOOKUP", topic=topic)
-    raw.request("SUBSCRIBE", topic=topic, subscription="s", subType="Shared", consumer_id=1)
+    raw.subscribe(topic)
     for entries, expected in [
         ((1, 2), (f"{ledger}:-1", f"[({ledger}:0..{ledger}:2]]")),
         ((4,), (f"{ledger}:-1", f"[({ledger}:0..{ledger}:2],({ledger}:3..{ledger}:4]]")),
@@ -177,16 +167,12 @@ def test_acked_ranges_are_shown_and_join_mark_delete(broker: Broker) -> None:
         assert shown() == expected
 
 
-def test_the_flag_of_replicated_subscriptions_is_accepted(broker: Broker) -> None:
+def test_the_flag_of_replicated_subscriptions_is_accepted(broker: Broker, raw: RawConnection) -> None:
     # covers CUR-20
     topic, _ = filled(broker, 1)
     assert broker.rest("PUT", f"{sub(topic, 't')}?replicated=true", EARLIEST_ID)[0] == 204
     assert _rest(broker, topic, "t") == ["0"]
-    raw = broker.raw()
-    raw.request("LOOKUP", topic=topic)
-    fields = {"topic": topic, "subscription": "u", "subType": "Shared", "initialPosition": "Earliest"}
-    raw.request("SUBSCRIBE", consumer_id=1, replicate_subscription_state=True, **fields)
-    raw.send("FLOW", consumer_id=1, messagePermits=10)
+    raw.subscribe(topic, permits=10, subscription="u", replicate_subscription_state=True)
     assert raw.expect("MESSAGE").payload == b"0"
 
 
@@ -200,13 +186,13 @@ def test_skipping(broker: Broker) -> None:
     for message in receive(consumer, 10)[3:5]:
         consumer.acknowledge(message)
     consumer.close()
-    eventually(lambda: backlog(broker, topic) == 8)
+    eventually(lambda: broker.backlog(topic) == 8)
     assert broker.rest("POST", f"{sub(topic)}/skip/4") == (204, "")
     assert _rest(broker, topic) == ["6", "7", "8", "9"]
     assert broker.rest("POST", f"{sub(topic)}/skip/0") == (204, "")
-    assert backlog(broker, topic) == 4
+    assert broker.backlog(topic) == 4
     assert broker.rest("POST", f"{sub(topic)}/skip/99") == (204, "")
-    assert backlog(broker, topic) == 0
+    assert broker.backlog(topic) == 0
 
 
 def test_skipping_reaches_a_connected_consumer(broker: Broker) -> None:
@@ -217,18 +203,17 @@ def test_skipping_reaches_a_connected_consumer(broker: Broker) -> None:
     assert first.data() == b"0"
     assert broker.rest("POST", f"{sub(topic)}/skip/4")[0] == 204
     assert texts(receive(consumer, 2))[-1] in ("4", "5"), "at most one message was on its way"
-    assert backlog(broker, topic) == 2
+    assert broker.backlog(topic) == 2
 
 
-def test_clearing_thebacklog(broker: Broker) -> None:
+def test_clearing_thebacklog(broker: Broker, client: pulsar.Client) -> None:
     # covers CUR-14
     topic, _ = filled(broker, 10)
     consumer = broker.client().subscribe(topic, "other", SHARED, initial_position=EARLIEST)
     assert broker.rest("POST", f"{sub(topic)}/skip_all") == (204, "")
-    assert (backlog(broker, topic), backlog(broker, topic, "other")) == (0, 10)
+    assert (broker.backlog(topic), broker.backlog(topic, "other")) == (0, 10)
     assert len(receive(consumer, 10)) == 10
     parted = broker.topic(partitions=2)
-    client = broker.client()
     client.subscribe(parted, "s", SHARED).close()
     send_all(client.create_producer(parted), [str(number) for number in range(6)])
     assert broker.rest("POST", f"{sub(parted)}/skip_all") == (204, "")
@@ -241,22 +226,20 @@ def test_reset_to_a_position(broker: Broker) -> None:
     consumer = broker.client().subscribe(topic, "s")
     for message in receive(consumer, 10):
         consumer.acknowledge(message)
-    eventually(lambda: backlog(broker, topic) == 0)  # else acks that the client has grouped may come after the reset
+    eventually(lambda: broker.backlog(topic) == 0)  # else acks that the client has grouped may come after the reset
     assert broker.rest("POST", f"{sub(topic)}/resetcursor", id_of(ids[4])) == (204, "")
     assert receive_texts(consumer, 6) == ["4", "5", "6", "7", "8", "9"], "the consumer was closed and came back"
     consumer.close()
     assert broker.rest("POST", f"{sub(topic)}/resetcursor", id_of(ids[4], excluded=True)) == (204, "")
     assert _rest(broker, topic) == ["5", "6", "7", "8", "9"]
     assert broker.rest("POST", f"{sub(topic)}/resetcursor", EARLIEST_ID) == (204, "")
-    assert backlog(broker, topic) == 10
+    assert broker.backlog(topic) == 10
     assert broker.rest("POST", f"{sub(topic)}/resetcursor", LATEST_ID) == (204, "")
-    assert backlog(broker, topic) == 0
+    assert broker.backlog(topic) == 0
 
 
-def test_reset_into_a_batch(broker: Broker) -> None:
+def test_reset_into_a_batch(broker: Broker, client: pulsar.Client, topic: str) -> None:
     # covers CUR-11 (batch index), CUR-3
-    topic = broker.topic()
-    client = broker.client()
     client.subscribe(topic, "s").close()
     ids = send_batched(client, topic, ["a", "b", "c", "d"])
     assert broker.rest("POST", f"{sub(topic)}/resetcursor", id_of(ids[0], batchIndex=2)) == (204, "")
@@ -267,19 +250,16 @@ def test_reset_into_a_batch(broker: Broker) -> None:
     assert receive_texts(client.subscribe(topic, "s", batch_index_ack_enabled=True), 1) == ["d"]
 
 
-def test_reset_to_a_time(broker: Broker) -> None:
+def test_reset_to_a_time(broker: Broker, raw: RawConnection, topic: str) -> None:
     # covers CUR-12, CUR-13
-    topic = broker.topic()
-    raw = broker.raw()
-    raw.request("LOOKUP", topic=topic)
-    raw.request("PRODUCER", topic=topic, producer_id=1, producer_name="p")
+    raw.produce(topic)
     assert broker.rest("PUT", sub(topic))[0] == 204
     for number in range(5):
         raw.send_message(1, number, str(number).encode(), metadata={"publish_time": 1_000_000 + 1_000 * number})
         raw.expect("SEND_RECEIPT")
     for time_ms, expected in [(0, 5), (1_001_999, 3), (1_002_000, 3), (1_002_001, 2), (1_004_001, 0)]:
         assert broker.rest("POST", f"{sub(topic)}/resetcursor/{time_ms}") == (204, "")
-        assert backlog(broker, topic) == expected, time_ms
+        assert broker.backlog(topic) == expected, time_ms
 
 
 def _expire(broker: Broker, path: str, body: object = None) -> None:
@@ -287,12 +267,9 @@ def _expire(broker: Broker, path: str, body: object = None) -> None:
     eventually(lambda: broker.rest("POST", path, body) == (204, ""))
 
 
-def test_expiring_by_age(broker: Broker) -> None:
+def test_expiring_by_age(broker: Broker, raw: RawConnection, topic: str) -> None:
     # covers TTL-8
-    topic = broker.topic()
-    raw = broker.raw()
-    raw.request("LOOKUP", topic=topic)
-    raw.request("PRODUCER", topic=topic, producer_id=1, producer_name="p")
+    raw.produce(topic)
     for name in ("s", "t"):
         assert broker.rest("PUT", sub(topic, name))[0] == 204
     sent_ms = now_ms(broker)
@@ -302,21 +279,20 @@ def test_expiring_by_age(broker: Broker) -> None:
         raw.expect("SEND_RECEIPT")
     _expire(broker, f"{sub(topic)}/expireMessages/9000")
     _expire(broker, f"{sub(topic)}/expireMessages/5000")
-    eventually(lambda: backlog(broker, topic) == 2)
+    eventually(lambda: broker.backlog(topic) == 2)
     assert _rest(broker, topic) == ["2", "3"]
     _expire(broker, f"{topic_path(topic)}/all_subscription/expireMessages/2000")
-    eventually(lambda: (backlog(broker, topic), backlog(broker, topic, "t")) == (1, 1))
+    eventually(lambda: (broker.backlog(topic), broker.backlog(topic, "t")) == (1, 1))
     assert broker.rest("POST", f"{sub(topic)}/skip_all")[0] == 204
     status, answer = broker.rest("POST", f"{sub(topic)}/expireMessages/1")
     assert status == 409
     assert answer["reason"].startswith(f"Expire message by timestamp not issued on topic {topic} for subscription s")
 
 
-def test_expiring_where_nothing_is_old_enough(broker: Broker) -> None:
+def test_expiring_where_nothing_is_old_enough(broker: Broker, client: pulsar.Client) -> None:
     # covers TTL-8
     topic, _ = filled(broker, 3)
     parted = broker.topic(partitions=2)
-    client = broker.client()
     connected = [client.subscribe(each, "s", SHARED) for each in (topic, parted)]
     for path in (
         f"{topic_path(topic)}/all_subscription",
@@ -345,10 +321,10 @@ def test_expiring_to_a_position(broker: Broker) -> None:
     # covers TTL-8
     topic, ids = filled(broker, 6)
     _expire(broker, f"{sub(topic)}/expireMessages", id_of(ids[1]))
-    eventually(lambda: backlog(broker, topic) == 4)
+    eventually(lambda: broker.backlog(topic) == 4)
 
     def expired() -> tuple[int, bool]:
-        stats = broker.rest("GET", f"{topic_path(topic)}/stats")[1]["subscriptions"]["s"]
+        stats = broker.subscription(topic)
         return stats["totalMsgExpired"], stats["lastExpireTimestamp"] > 0
 
     eventually(lambda: expired() == (2, True))  # Apache Pulsar counts after it has moved the cursor
@@ -364,7 +340,7 @@ def test_expiring_before_a_position(broker: Broker) -> None:
     # covers TTL-8
     topic, ids = filled(broker, 6)
     _expire(broker, f"{sub(topic)}/expireMessages", id_of(ids[4], excluded=True))
-    assert backlog(broker, topic) == 2
+    assert broker.backlog(topic) == 2
     _expire(broker, f"{sub(topic)}/expireMessages", id_of(ids[0], excluded=True))
     assert _rest(broker, topic) == ["4", "5"]
 
@@ -380,7 +356,7 @@ def test_a_subscription_with_any_name(broker: Broker, name: str) -> None:
     twice = sub(topic, urllib.parse.quote(once, safe=""))
     path = twice if {"%", "+"} & set(name) else sub(topic, once)
     assert broker.rest("POST", f"{path}/skip/1") == (204, "")
-    assert backlog(broker, topic, name) == 2
+    assert broker.backlog(topic, name) == 2
     for escaped in (path, twice):
         assert broker.rest("GET", f"{escaped}/position/1")[0] == 200
     assert broker.rest("GET", f"{topic_path(topic)}/subscriptions") == (200, [name])

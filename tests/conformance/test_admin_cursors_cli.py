@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pulsar
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -12,8 +11,6 @@ from spark_pulsar.cli.main import app
 from tests.brokers import Broker
 from tests.conformance.exchange import send_all, send_batched
 from tests.eventually import eventually
-
-EARLIEST = pulsar.InitialPosition.Earliest
 
 
 def run(broker: Broker, *words: str) -> Result:

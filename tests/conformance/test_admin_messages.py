@@ -10,11 +10,9 @@ import pytest
 
 from tests import changes
 from tests.brokers import Broker, topic_path
-from tests.conformance.exchange import receive, send_batched
-from tests.conformance.test_admin_cursors import backlog, filled, now_ms, sub
+from tests.conformance.exchange import SHARED, receive, send_batched
+from tests.conformance.test_admin_cursors import filled, now_ms, sub
 from tests.eventually import eventually
-
-SHARED = pulsar.ConsumerType.Shared
 
 
 def _get(broker: Broker, path: str) -> tuple[int, dict[str, str], bytes]:
@@ -33,7 +31,7 @@ def test_peeking_moves_nothing(broker: Broker) -> None:
     consumer = broker.client().subscribe(topic, "s", SHARED)
     consumer.acknowledge(receive(consumer, 4)[1])
     consumer.close()
-    eventually(lambda: backlog(broker, topic) == 3)
+    eventually(lambda: broker.backlog(topic) == 3)
     for _ in range(2):
         status, headers, body = _get(broker, f"{sub(topic)}/position/1")
         assert (status, body) == (200, b"0")
@@ -43,7 +41,7 @@ def test_peeking_moves_nothing(broker: Broker) -> None:
     assert _get(broker, f"{sub(topic)}/position/3")[2] == b"3"
     status, answer = broker.rest("GET", f"{sub(topic)}/position/4")
     assert (status, answer["reason"]) == (404, "Message not found")
-    assert backlog(broker, topic) == 3
+    assert broker.backlog(topic) == 3
 
 
 @pytest.mark.ours_only("CUR-15")
@@ -54,10 +52,8 @@ def test_peeking_makes_no_subscription(broker: Broker) -> None:
     assert broker.rest("GET", f"{topic_path(topic)}/subscriptions") == (200, ["s"])
 
 
-def test_what_a_message_is_shown_with(broker: Broker) -> None:
+def test_what_a_message_is_shown_with(broker: Broker, client: pulsar.Client, topic: str) -> None:
     # covers ADM-69 (headers)
-    topic = broker.topic()
-    client = broker.client()
     client.subscribe(topic, "s").close()
     producer = client.create_producer(topic, producer_name="me", compression_type=pulsar.CompressionType.LZ4)
     producer.send(b"v" * 1_000, properties={"k": "1"}, partition_key="key", event_timestamp=1_700_000_000_000)
@@ -72,10 +68,8 @@ def test_what_a_message_is_shown_with(broker: Broker) -> None:
     assert "x-pulsar-num-batch-message" not in headers
 
 
-def test_a_batch_is_shown_as_one(broker: Broker) -> None:
+def test_a_batch_is_shown_as_one(broker: Broker, client: pulsar.Client, topic: str) -> None:
     # covers ADM-69 (batches)
-    topic = broker.topic()
-    client = broker.client()
     client.subscribe(topic, "s").close()
     send_batched(client, topic, ["a", "b", "c"])
     _, headers, body = _get(broker, f"{sub(topic)}/position/1")

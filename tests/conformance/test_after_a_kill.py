@@ -9,8 +9,9 @@ import pytest
 
 from spark_pulsar import RetryLetters
 from tests.brokers import Broker, topic_path
-from tests.conformance.exchange import expect_nothing, receive, receive_texts, send_all
+from tests.conformance.exchange import EARLIEST, SHARED, expect_nothing, receive, receive_texts, send_all
 from tests.conformance.outliving import Halves, outlives_a_kill
+from tests.conformance.policies.test_policies import RETENTION
 from tests.conformance.schemas import B_WITH_DEFAULT, A, Schemas, record
 from tests.conformance.test_access_modes import ask
 from tests.conformance.test_admin_cursors import EARLIEST_ID, sub
@@ -21,13 +22,9 @@ from tests.conformance.test_deduplication import answer_to, deduplicating, is_re
 from tests.conformance.test_delayed_delivery import earliest_ms, now_ms
 from tests.conformance.test_namespaces import fresh
 from tests.conformance.test_placement import CLUSTERS, POLICY
-from tests.conformance.test_policies import RETENTION
-from tests.conformance.test_termination import last_id
+from tests.conformance.test_topic_actions import last_id
 from tests.eventually import eventually
 from tests.raw import Frame
-
-EARLIEST = pulsar.InitialPosition.Earliest
-SHARED = pulsar.ConsumerType.Shared
 
 
 @outlives_a_kill
@@ -64,8 +61,7 @@ def test_the_epoch_of_a_topic_survives_a_kill(own_broker: Broker) -> Halves:
 @outlives_a_kill
 def test_bundles_outlive_a_kill(own_broker: Broker) -> Halves:
     # covers ADM-61
-    name = f"public/{fresh('ns')}"
-    assert own_broker.rest("PUT", f"/admin/v2/namespaces/{name}")[0] == 204
+    name = own_broker.namespace()
     assert own_broker.rest("PUT", f"/admin/v2/namespaces/{name}/0x00000000_0x40000000/split") == (204, "")
     yield
     assert edges(own_broker, name) == ["0x00000000", "0x20000000", *QUARTERS[1:]]

@@ -98,18 +98,6 @@ def test_eviction_by_age_lets_the_oldest_go(space: Space) -> None:
     assert space.is_open()
 
 
-def test_usage_is_told_in_statistics(space: Space) -> None:
-    # covers BQ-10
-    space.limit("producer_request_hold", size=50 * KIB)
-    space.subscribe()
-    send_all(space.broker.client().create_producer(space.topic), [bytes(KIB)] * 5)
-    assert eventually(lambda: space.backlog() == 5)
-    stats = space.stats()
-    assert stats["backlogQuotaLimitSize"] == 50 * KIB
-    assert 5 * KIB < stats["storageSize"] < 6 * KIB
-    assert stats["backlogSize"] == stats["storageSize"]
-
-
 @pytest.mark.parametrize(("policy", "code"), CODES)
 def test_without_its_slowest_subscription_the_door_is_open(space: Space, policy: str, code: str) -> None:
     # covers BQ-8, BQ-1 (a limit of 0 is always exceeded)

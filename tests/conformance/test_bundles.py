@@ -17,8 +17,7 @@ QUARTERS = ["0x00000000", "0x40000000", "0x80000000", "0xc0000000", "0xffffffff"
 @pytest.fixture
 def namespace(broker: Broker) -> str:
     """The name of a namespace of the test's own."""
-    name = f"public/{fresh('ns')}"
-    assert broker.rest("PUT", f"/admin/v2/namespaces/{name}")[0] == 204
+    name = broker.namespace()
     return name
 
 
@@ -42,20 +41,24 @@ def edges(broker: Broker, namespace: str) -> list[str]:
 )
 def test_a_namespace_is_made_with_bundles(broker: Broker, bundles: dict[str, Any], made: list[str]) -> None:
     # covers ADM-60
-    name = f"public/{fresh('ns')}"
-    assert broker.rest("PUT", f"/admin/v2/namespaces/{name}", {"bundles": bundles})[0] == 204
+    name = broker.namespace({"bundles": bundles})
     wanted = made or (["0x30000000", "0x90000000"] if len(bundles.get("boundaries", ())) == 4 else [])
     assert edges(broker, name) == ["0x00000000", *wanted, "0xffffffff"]
 
 
-def test_bundles_have_all_hashes(broker: Broker) -> None:
-    # covers ADM-60
+def test_bundles_have_all_hashes_and_the_smallest_is_not_split(broker: Broker) -> None:
+    # covers ADM-61, ADM-60
     path = f"/admin/v2/namespaces/public/{fresh('ns')}"
     bundles = {"boundaries": ["0x30000000", "0xffffffff"], "numBundles": 1}
     assert reason(broker.rest("PUT", path, {"bundles": bundles})) == (
         400,
         "Input bundles do not cover the whole hash range. first:0x30000000, last:0xffffffff",
     )
+    name = f"public/{fresh('ns')}"
+    bundles = {"boundaries": ["0x00000000", "0x00000001", "0xffffffff"], "numBundles": 2}
+    assert broker.rest("PUT", f"/admin/v2/namespaces/{name}", {"bundles": bundles})[0] == 204
+    refused = broker.rest("PUT", f"/admin/v2/namespaces/{name}/0x00000000_0x00000001/split")
+    assert reason(refused) == (412, "Split bundle failed due to invalid request")
 
 
 def test_a_bundle_is_split(broker: Broker, namespace: str) -> None:
@@ -102,19 +105,9 @@ def test_what_is_no_bundle_is_not_split(broker: Broker, namespace: str) -> None:
     assert edges(broker, namespace) == QUARTERS
 
 
-def test_the_smallest_bundle_is_not_split(broker: Broker) -> None:
-    # covers ADM-61
-    name = f"public/{fresh('ns')}"
-    bundles = {"boundaries": ["0x00000000", "0x00000001", "0xffffffff"], "numBundles": 2}
-    assert broker.rest("PUT", f"/admin/v2/namespaces/{name}", {"bundles": bundles})[0] == 204
-    refused = broker.rest("PUT", f"/admin/v2/namespaces/{name}/0x00000000_0x00000001/split")
-    assert reason(refused) == (412, "Split bundle failed due to invalid request")
-
-
 def test_a_bundle_is_split_between_its_topics(broker: Broker) -> None:
     # covers ADM-61, ADM-62
-    name = f"public/{fresh('ns')}"
-    assert broker.rest("PUT", f"/admin/v2/namespaces/{name}", {"bundles": {"numBundles": 1}})[0] == 204
+    name = broker.namespace({"bundles": {"numBundles": 1}})
     path = f"/admin/v2/namespaces/{name}/0x00000000_0xffffffff"
     topics = [f"persistent://{name}/t{number}" for number in range(6)]
     for topic in topics:

@@ -6,13 +6,10 @@ import pulsar
 import pytest
 
 from spark_pulsar.client.clock import wall_ms
-from tests.brokers import Broker, topic_path
-from tests.conformance.exchange import expect_nothing, receive_texts
+from tests.brokers import Broker
+from tests.conformance.exchange import EARLIEST, SHARED, expect_nothing, receive_texts
 from tests.eventually import eventually
 from tests.raw import RawConnection
-
-EARLIEST = pulsar.InitialPosition.Earliest
-SHARED = pulsar.ConsumerType.Shared
 
 
 class Feeder:
@@ -43,11 +40,6 @@ class Feeder:
         self.raw.expect("SEND_RECEIPT")
 
 
-def backlog(broker: Broker, topic: str) -> int:
-    _, stats = broker.rest("GET", f"{topic_path(topic)}/stats")
-    return int(stats["subscriptions"]["s"]["msgBacklog"])
-
-
 def drain(consumers: list[pulsar.Consumer], count: int) -> list[list[str]]:
     """What each of several consumers gets, until there are so many messages; they are acknowledged."""
     got: list[list[str]] = [[] for _ in consumers]
@@ -66,10 +58,12 @@ def drain(consumers: list[pulsar.Consumer], count: int) -> list[list[str]]:
     return got
 
 
-def test_interwoven_chunks_reach_the_consumers_of_a_shared_subscription_whole(broker: Broker) -> None:
-    # covers CHK-6, CHK-7, X1
-    topic = broker.topic()
-    consumers = [broker.client().subscribe(topic, "s", SHARED) for _ in range(3)]
+@pytest.mark.parametrize(("kind", "count"), [(SHARED, 3), (pulsar.ConsumerType.Exclusive, 1)], ids=["shared", "alone"])
+def test_interwoven_chunks_reach_consumers_whole(
+    broker: Broker, topic: str, kind: pulsar.ConsumerType, count: int
+) -> None:
+    # covers CHK-1, CHK-6, CHK-7, X1
+    consumers = [broker.client().subscribe(topic, "s", kind) for _ in range(count)]
     feeder = Feeder(broker, topic, 3)
     for round_ in range(4):
         for number in range(3):
@@ -79,12 +73,11 @@ def test_interwoven_chunks_reach_the_consumers_of_a_shared_subscription_whole(br
     got = drain(consumers, 16)
     wanted = [letter * 30 for letter in "abc"] * 4 + [f"plain{round_}" for round_ in range(4)]
     assert sorted(text for texts in got for text in texts) == sorted(wanted)
-    eventually(lambda: backlog(broker, topic) == 0)
+    eventually(lambda: broker.backlog(topic) == 0)
 
 
-def test_large_messages_of_the_official_client_are_shared_out(broker: Broker) -> None:
+def test_large_messages_of_the_official_client_are_shared_out(broker: Broker, topic: str) -> None:
     # covers CHK-1, CHK-6
-    topic = broker.topic()
     consumers = [broker.client().subscribe(topic, "s", SHARED, receiver_queue_size=2) for _ in range(2)]
     producers = [broker.client().create_producer(topic, chunking_enabled=True) for _ in range(2)]
     large = "x" * (6 * 1024 * 1024)
@@ -99,9 +92,8 @@ def test_large_messages_of_the_official_client_are_shared_out(broker: Broker) ->
 
 
 @pytest.mark.ours_only("CHK-6: chunks of a consumer that left go to another, which gets the rest too")
-def test_an_unfinished_message_of_a_consumer_that_left_is_finished_by_another(broker: Broker) -> None:
+def test_an_unfinished_message_of_a_consumer_that_left_is_finished_by_another(broker: Broker, topic: str) -> None:
     # covers CHK-6
-    topic = broker.topic()
     first = broker.client().subscribe(topic, "s", SHARED)
     feeder = Feeder(broker, topic)
     feeder.chunk("a", 0)
@@ -114,15 +106,13 @@ def test_an_unfinished_message_of_a_consumer_that_left_is_finished_by_another(br
 
 
 def _sent(broker: Broker, topic: str) -> int:
-    _, stats = broker.rest("GET", f"{topic_path(topic)}/stats")
+    stats = broker.stats(topic)
     return sum(int(each["msgOutCounter"]) for each in stats["subscriptions"]["s"]["consumers"])
 
 
 @pytest.mark.ours_only("CHK-6: redelivery of a chunk brings all chunks of its message along")
-def test_a_large_message_that_is_refused_comes_again_whole(broker: Broker) -> None:
+def test_a_large_message_that_is_refused_comes_again_whole(broker: Broker, client: pulsar.Client, topic: str) -> None:
     # covers CHK-3
-    topic = broker.topic()
-    client = broker.client()
     consumer = client.subscribe(topic, "s", SHARED, negative_ack_redelivery_delay_ms=100)
     feeder = Feeder(broker, topic)
     for number in range(3):
@@ -134,13 +124,12 @@ def test_a_large_message_that_is_refused_comes_again_whole(broker: Broker) -> No
     message = consumer.receive(timeout_millis=30_000)
     assert message.data() == b"a" * 30
     consumer.acknowledge(message)
-    eventually(lambda: backlog(broker, topic) == 0)
+    eventually(lambda: broker.backlog(topic) == 0)
 
 
 @pytest.mark.ours_only("CHK-6: an orphan chunk goes to anybody; Apache Pulsar holds back what follows it")
-def test_a_chunk_without_its_first_holds_nothing_up(broker: Broker) -> None:
+def test_a_chunk_without_its_first_holds_nothing_up(broker: Broker, topic: str) -> None:
     # covers CHK-6
-    topic = broker.topic()
     consumers = [broker.client().subscribe(topic, "s", SHARED) for _ in range(2)]
     feeder = Feeder(broker, topic)
     feeder.chunk("a", 1)
@@ -149,9 +138,8 @@ def test_a_chunk_without_its_first_holds_nothing_up(broker: Broker) -> None:
     assert [text for texts in got for text in texts] == ["after"]
 
 
-def test_the_oldest_of_too_many_unfinished_messages_is_given_up(broker: Broker) -> None:
+def test_the_oldest_of_too_many_unfinished_messages_is_given_up(broker: Broker, topic: str) -> None:
     # covers CHK-5, CHK-4
-    topic = broker.topic()
     consumer = broker.client().subscribe(
         topic,
         "s",
@@ -173,14 +161,13 @@ def test_the_oldest_of_too_many_unfinished_messages_is_given_up(broker: Broker) 
 
 
 @pytest.mark.ours_only("CHK-7: told at once; Apache Pulsar tells at its next round of statistics")
-def test_statistics_tell_that_a_topic_takes_chunks(broker: Broker) -> None:
-    topic = broker.topic()
+def test_statistics_tell_that_a_topic_takes_chunks(broker: Broker, topic: str) -> None:
     feeder = Feeder(broker, topic)
     feeder.plain("x")
-    _, stats = broker.rest("GET", f"{topic_path(topic)}/stats")
+    stats = broker.stats(topic)
     assert stats["msgChunkPublished"] is False
     feeder.chunk("a", 0)
-    eventually(lambda: broker.rest("GET", f"{topic_path(topic)}/stats")[1]["msgChunkPublished"])
+    eventually(lambda: broker.stats(topic)["msgChunkPublished"])
 
 
 @pytest.mark.parametrize("domain", ["persistent", "non-persistent"])

@@ -23,8 +23,7 @@ def subscriptions(broker: Broker, topic: str) -> list[str]:
     return list(found) if status == 200 else []
 
 
-def test_what_was_produced_is_read(broker: Broker) -> None:
-    topic = broker.topic()
+def test_what_was_produced_is_read(broker: Broker, topic: str) -> None:
     done = bench(broker, "produce", topic, "-n", "1001", "--producers", "2", "--size", "100", "-o", "json")
     assert done.exit_code == 0, done.stderr
     produced = json.loads(done.stdout)
@@ -37,8 +36,7 @@ def test_what_was_produced_is_read(broker: Broker) -> None:
     assert json.loads(bench(broker, "read", topic, "-n", "7", "-o", "json").stdout)["messages"] == 7
 
 
-def test_latencies_of_consuming_are_end_to_end_and_the_subscription_is_removed(broker: Broker) -> None:
-    topic = broker.topic()
+def test_latencies_of_consuming_are_end_to_end_and_the_subscription_is_removed(broker: Broker, topic: str) -> None:
     command = [sys.executable, "-m", "spark_pulsar", "bench", "consume", topic, "-u", broker.service_url]
     consuming = subprocess.Popen(
         [*command, "-n", "50", "--consumers", "2", "-t", "shared"],
@@ -58,13 +56,9 @@ def test_latencies_of_consuming_are_end_to_end_and_the_subscription_is_removed(b
     assert not subscriptions(broker, topic)
 
 
-def test_messages_that_are_refused_are_counted(broker: Broker) -> None:
+def test_refusals_are_counted_and_reading_makes_no_topic(broker: Broker, topic: str) -> None:
     done = bench(broker, "produce", broker.topic(), "-n", "2", "--size", "6M")
     assert (done.exit_code, "TooBig" in done.stderr) == (1, True)
-
-
-def test_reading_makes_no_topic(broker: Broker) -> None:
-    topic = broker.topic()
     done = bench(broker, "read", topic)
     assert (done.exit_code, "not found" in done.stderr) == (1, True), done.stderr
     assert topic not in broker.rest("GET", "/admin/v2/persistent/public/default")[1]

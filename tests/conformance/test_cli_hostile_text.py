@@ -9,6 +9,7 @@ import subprocess
 import sys
 from contextlib import suppress
 
+import pulsar
 from typer.testing import CliRunner
 
 from spark_pulsar.cli.main import app
@@ -43,10 +44,8 @@ def on_a_terminal(*words: str) -> str:
     return seen.decode().replace("\r\n", "\n")
 
 
-def test_hostile_messages_and_names(broker: Broker) -> None:
+def test_hostile_messages_and_names(broker: Broker, client: pulsar.Client, topic: str) -> None:
     # covers SEC-86
-    topic = broker.topic()
-    client = broker.client()
     client.subscribe(topic, f"sub-{HOSTILE}").close()
     producer = client.create_producer(topic, producer_name=f"name-{HOSTILE}-{topic}")
     producer.send(HOSTILE.encode(), {f"p-{HOSTILE}": f"v\n{HOSTILE}"}, partition_key=f"k\n{HOSTILE}")

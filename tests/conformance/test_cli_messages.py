@@ -46,8 +46,7 @@ def subscriptions(broker: Broker, topic: str) -> list[str]:
     return list(broker.rest("GET", f"/admin/v2/{path}/subscriptions")[1])
 
 
-def test_a_read_ends_at_the_end_and_leaves_no_subscription(broker: Broker) -> None:
-    topic = broker.topic()
+def test_a_read_ends_at_the_end_and_leaves_no_subscription(broker: Broker, topic: str) -> None:
     produced(broker, topic, stdin=b"one\ntwo\nthree\n")
     done = run(broker, "read", topic, "--values-only")
     assert (done.exit_code, done.stdout) == (0, "one\ntwo\nthree\n")
@@ -57,8 +56,7 @@ def test_a_read_ends_at_the_end_and_leaves_no_subscription(broker: Broker) -> No
     assert values(broker, topic, "-n", "2") == ["one", "two"]
 
 
-def test_bounds_are_ids_of_messages_inside_batches_too(broker: Broker) -> None:
-    topic = broker.topic()
+def test_bounds_are_ids_of_messages_inside_batches_too(broker: Broker, topic: str) -> None:
     produced(broker, topic, stdin=b"".join(b"%d\n" % number for number in range(9)))
     ids = [line.split()[0] for line in run(broker, "read", topic).stdout.splitlines()]
     assert len(set(ids)) == 9
@@ -67,9 +65,8 @@ def test_bounds_are_ids_of_messages_inside_batches_too(broker: Broker) -> None:
         assert values(broker, topic, "--from", ids[first], "--until", ids[last]) == wanted
 
 
-def test_bounds_are_publish_times(broker: Broker) -> None:
+def test_bounds_are_publish_times(broker: Broker, client: pulsar.Client) -> None:
     topic = broker.topic(partitions=2)
-    client = broker.client()
     producer = client.create_producer(topic)
     for number in range(3):
         producer.send(b"early%d" % number)
@@ -84,9 +81,7 @@ def test_bounds_are_publish_times(broker: Broker) -> None:
     assert (refused.exit_code, "a message id is one of a partition" in refused.stderr) == (2, True)
 
 
-def test_large_messages_in_chunks_and_partitions_without_any(broker: Broker) -> None:
-    client = broker.client()
-    topic = broker.topic()
+def test_large_messages_in_chunks_and_partitions_without_any(broker: Broker, client: pulsar.Client, topic: str) -> None:
     producer = client.create_producer(topic, chunking_enabled=True)
     big = "x" * (6 << 20)
     for value in ("before", big, "after", big):
@@ -98,8 +93,7 @@ def test_large_messages_in_chunks_and_partitions_without_any(broker: Broker) -> 
     assert values(broker, empty) == ["alone"]
 
 
-def test_following_prints_what_comes_and_ends_at_ctrl_c_with_the_count(broker: Broker) -> None:
-    topic = broker.topic()
+def test_following_prints_what_comes_and_ends_at_ctrl_c_with_the_count(broker: Broker, topic: str) -> None:
     produced(broker, topic, "-m", "there")
     command = [sys.executable, "-m", "spark_pulsar", "read", topic, "--follow", "--values-only"]
     reading = subprocess.Popen(
@@ -136,8 +130,7 @@ def test_a_topic_that_keeps_nothing_is_followed(broker: Broker) -> None:
         assert reading.stdout.read().endswith(" there\n")
 
 
-def test_a_reader_of_the_output_that_goes_away_ends_it_without_a_word(broker: Broker) -> None:
-    topic = broker.topic()
+def test_a_reader_of_the_output_that_goes_away_ends_it_without_a_word(broker: Broker, topic: str) -> None:
     produced(broker, topic, "-m", "x" * 1000, "-n", "300")
     command = f"{sys.executable} -m spark_pulsar read {topic} -u {broker.service_url} --values-only | head -n 1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
@@ -171,22 +164,19 @@ def test_json_lines_of_one_topic_are_those_of_another(broker: Broker, tmp_path: 
     ]
 
 
-def test_files_are_messages_byte_by_byte(broker: Broker, tmp_path: Path) -> None:
-    topic = broker.topic()
+def test_files_are_messages_byte_by_byte_and_lines_end_at_the_separator(
+    broker: Broker, topic: str, tmp_path: Path
+) -> None:
     (tmp_path / "a").write_bytes(b"\x00\xff\n")
     (tmp_path / "b").write_bytes(b"")
     produced(broker, topic, "--file", str(tmp_path / "a"), "--file", str(tmp_path / "b"), "--compression", "zstd")
     assert values(broker, topic, "--format", "hex") == ["00ff0a", ""]
-
-
-def test_lines_end_at_the_separator(broker: Broker) -> None:
     topic = broker.topic()
     produced(broker, topic, "--separator", r"\0", stdin=b"a\nb\0\xfe\0")
     assert values(broker, topic, "--format", "hex") == ["610a62", "fe"]
 
 
-def test_payloads_are_decoded_by_the_schema_of_the_topic(broker: Broker) -> None:
-    client = broker.client()
+def test_payloads_are_decoded_by_the_schema_of_the_topic(broker: Broker, client: pulsar.Client) -> None:
     for schema, name in ((AvroSchema(Order), "AVRO"), (JsonSchema(Order), "JSON")):
         topic = broker.topic()
         client.create_producer(topic, schema=schema).send(Order(number=7, name="seven"))
@@ -199,8 +189,7 @@ def test_payloads_are_decoded_by_the_schema_of_the_topic(broker: Broker) -> None
     assert shown.stdout == '{"number": 7, "name": "seven"}\n'
 
 
-def test_values_are_encoded_by_the_schema_of_the_topic(broker: Broker) -> None:
-    client = broker.client()
+def test_values_are_encoded_by_the_schema_of_the_topic(broker: Broker, client: pulsar.Client) -> None:
     for schema in (AvroSchema(Order), JsonSchema(Order)):
         topic = broker.topic()
         client.create_producer(topic, schema=schema).send(Order(number=1, name="one"))
@@ -218,8 +207,7 @@ def test_values_are_encoded_by_the_schema_of_the_topic(broker: Broker) -> None:
     assert (refused.exit_code, "has no schema: --schema encodes by AVRO" in refused.stderr) == (1, True)
 
 
-def test_a_delayed_message_comes_later(broker: Broker) -> None:
-    topic = broker.topic()
+def test_a_delayed_message_comes_later(broker: Broker, topic: str) -> None:
     consumer = broker.client().subscribe(topic, "s", consumer_type=pulsar.ConsumerType.Shared)
     produced(broker, topic, "-m", "later", "--delay", "2s")
     with pytest.raises(pulsar.Timeout):
@@ -227,11 +215,14 @@ def test_a_delayed_message_comes_later(broker: Broker) -> None:
     assert consumer.receive(timeout_millis=20_000).data() == b"later"
 
 
-def test_a_refused_message_is_status_1_with_its_reason(broker: Broker) -> None:
-    topic = broker.topic()
+def test_what_is_refused_is_status_1_with_its_reason(broker: Broker, topic: str) -> None:
     done = run(broker, "produce", topic, "-m", "fits", "-m", "x" * (6 << 20))
     assert (done.exit_code, "TooBig" in done.stderr) == (1, True)
     assert f"1 messages sent to {topic}" in done.stderr
+    topic = broker.topic()
+    done = run(broker, "read", topic)
+    assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
+    assert topic not in broker.rest("GET", "/admin/v2/persistent/public/default")[1]
 
 
 @pytest.mark.parametrize(
@@ -244,10 +235,3 @@ def test_a_refused_message_is_status_1_with_its_reason(broker: Broker) -> None:
 def test_bounds_that_are_none(broker: Broker, words: tuple[str, ...], status: int, said: str) -> None:
     done = run(broker, "read", "t", *words)
     assert (done.exit_code, said in done.stderr) == (status, True)
-
-
-def test_a_topic_that_is_not_there_stays_so(broker: Broker) -> None:
-    topic = broker.topic()
-    done = run(broker, "read", topic)
-    assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
-    assert topic not in broker.rest("GET", "/admin/v2/persistent/public/default")[1]

@@ -49,9 +49,11 @@ def test_the_tree_has_backlogs_and_folds_partitions(broker: Broker) -> None:
     assert found[0]["topics"][1]["subscriptions"][0]["backlog"] == 3
 
 
-def test_a_tree_of_what_is_not_there(broker: Broker) -> None:
+def test_what_is_not_there(broker: Broker) -> None:
     done = run(broker, "topics", "tree", "public/nowhere")
     assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
+    done = run(broker, "top", "--sort", "size")
+    assert (done.exit_code, "'size' is not one of in, out, backlog" in done.stderr) == (2, True)
 
 
 def test_the_table_has_each_topic_once(switched_broker: Broker) -> None:
@@ -74,8 +76,3 @@ def test_the_table_has_each_topic_once(switched_broker: Broker) -> None:
     assert plain[2].split()[5] == "3"
     each = run(broker, "top", namespace, "--sort", "topic", "--partitions").stdout
     assert each.count("parted-partition-") == 2
-
-
-def test_sort_keys_are_told(broker: Broker) -> None:
-    done = run(broker, "top", "--sort", "size")
-    assert (done.exit_code, "'size' is not one of in, out, backlog" in done.stderr) == (2, True)

@@ -13,11 +13,10 @@ from spark_pulsar.cli.main import app
 from spark_pulsar.wire.pulsar_api_pb2 import SingleMessageMetadata
 from tests import changes
 from tests.brokers import Broker, topic_path
-from tests.conformance.exchange import position, receive, receive_texts, send_all, texts
+from tests.conformance.exchange import EARLIEST, position, receive, receive_texts, send_all, texts
 from tests.eventually import eventually
 from tests.raw import RawConnection
 
-EARLIEST = pulsar.InitialPosition.Earliest
 Pair = tuple[str | None, str]
 
 
@@ -32,11 +31,7 @@ def _send(producer: pulsar.Producer, *pairs: Pair) -> list[pulsar.MessageId]:
 def _send_batch(client: pulsar.Client, topic: str, *pairs: Pair, **settings: object) -> None:
     """Keys with values as one entry."""
     producer = client.create_producer(
-        topic,
-        batching_enabled=True,
-        batching_max_messages=len(pairs),
-        batching_max_publish_delay_ms=60_000,
-        **settings,
+        topic, batching_enabled=True, batching_max_messages=len(pairs), batching_max_publish_delay_ms=60_000, **settings
     )
     for key, value in pairs:
         producer.send_async(value.encode(), None, **({} if key is None else {"partition_key": key}))
@@ -123,8 +118,7 @@ def test_a_deleted_key_is_gone_and_a_reader_does_not_wait_for_it(broker: Broker)
 def test_a_tombstone_of_its_own_goes(broker: Broker) -> None:
     # covers CMP-C1, X16: the Java client tells the size, the Python client does not
     topic, raw = kept_topic(broker), broker.raw()
-    raw.request("LOOKUP", topic=topic)
-    assert raw.request("PRODUCER", topic=topic, producer_id=1, producer_name="p").type == "PRODUCER_SUCCESS"
+    raw.produce(topic)
     sizes: dict[str, dict[str, Any]] = {
         "absent": {},
         "zero": {"uncompressed_size": 0},
@@ -141,11 +135,7 @@ def test_a_tombstone_of_its_own_goes(broker: Broker) -> None:
         found = [(message.partition_key(), message.data()) for message in compacted_view(broker.client(), topic)]
         assert [key for key, value in found if value] == ["last"]
         reader = broker.raw()
-        reader.request("LOOKUP", topic=topic)
-        fields = {"subscription": "raw", "subType": "Exclusive", "durable": False, "initialPosition": "Earliest"}
-        answer = reader.request("SUBSCRIBE", topic=topic, consumer_id=1, read_compacted=True, **fields)
-        assert answer.type == "SUCCESS"
-        reader.send("FLOW", consumer_id=1, messagePermits=100)
+        reader.subscribe(topic, permits=100, subType="Exclusive", durable=False, read_compacted=True)
         stay = [] if broker.has(changes.EMPTY_IS_TOMBSTONE) else ["absent", "null, absent"]
         frames = reader.expect_messages(len(stay) + 2)
         assert [frame.metadata["partition_key"] for frame in frames if frame.metadata] == [*stay, "five", "last"]
@@ -170,12 +160,8 @@ def test_batches_are_opened_and_keep_their_indexes(broker: Broker, compression: 
 
 
 def _delivered(raw: RawConnection, topic: str) -> list[Any]:
-    raw.request("LOOKUP", topic=topic)
-    fields = {"subscription": "raw", "subType": "Exclusive", "consumer_id": 1, "durable": False, "read_compacted": True}
     start = {"ledgerId": 2**64 - 1, "entryId": 2**64 - 1}
-    answer = raw.request("SUBSCRIBE", topic=topic, start_message_id=start, initialPosition="Earliest", **fields)
-    assert answer.type == "SUCCESS", answer
-    raw.send("FLOW", consumer_id=1, messagePermits=100)
+    raw.subscribe(topic, permits=100, subType="Exclusive", durable=False, read_compacted=True, start_message_id=start)
     return [raw.expect("MESSAGE")]
 
 
@@ -194,16 +180,6 @@ def test_what_is_taken_out_of_a_batch_leaves_its_place(broker: Broker) -> None:
     taken_out = SingleMessageMetadata.FromString(frame.payload[4 : 4 + size])
     assert (taken_out.compacted_out, taken_out.payload_size, taken_out.partition_key) == (True, 0, "")
     assert frame.payload.endswith(b"a2")
-
-
-def test_compacting_twice_changes_nothing(broker: Broker) -> None:
-    # covers CMP-C1
-    topic, client = kept_topic(broker), broker.client()
-    producer = client.create_producer(topic)
-    _send(producer, *[(f"k{number % 7}", str(number)) for number in range(100)])
-    for _ in range(2):
-        compact(broker, topic)
-        assert values_of(compacted_view(client, topic)) == [str(number) for number in range(93, 100)]
 
 
 def test_a_reader_begins_inside_the_compacted_view(broker: Broker) -> None:
@@ -242,10 +218,9 @@ def test_an_exclusive_consumer_reads_and_acks_the_compacted_view(broker: Broker)
         ("Failover", "non-persistent"),
     ],
 )
-def test_what_has_no_compacted_view(broker: Broker, kind: str, domain: str) -> None:
+def test_what_has_no_compacted_view(broker: Broker, raw: RawConnection, kind: str, domain: str) -> None:
     # covers CMP-C5
     topic = broker.topic().replace("persistent://", f"{domain}://")
-    raw = broker.raw()
     raw.request("LOOKUP", topic=topic)
     answer = raw.request("SUBSCRIBE", topic=topic, subscription="s", subType=kind, consumer_id=1, read_compacted=True)
     assert (answer.type, answer["error"]) == ("ERROR", "NotAllowedError")
@@ -304,7 +279,7 @@ def test_numbers_about_compaction(broker: Broker) -> None:
     producer = client.create_producer(topic)
     _send(producer, ("a", "a1"), ("a", "a2"), ("b", "b1"))
     compact(broker, topic)
-    numbers = broker.rest("GET", f"{topic_path(topic)}/stats")[1]["compaction"]
+    numbers = broker.stats(topic)["compaction"]
     assert numbers["lastCompactionRemovedEventCount"] == 1
     assert numbers["lastCompactionSucceedTimestamp"] > 1_700_000_000_000
     assert numbers["lastCompactionFailedTimestamp"] == 0

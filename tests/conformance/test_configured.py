@@ -14,13 +14,9 @@ from tests.brokers import Broker, topic_path
 from tests.conformance.exchange import receive, send_all
 from tests.conformance.space import EXPIRY_S, HOUR_MS, publish_at
 from tests.eventually import eventually
-from tests.raw import Frame, RawConnection
+from tests.raw import RawConnection
 
 NAMES = [f"producer-{number}" for number in range(40)]
-
-
-def _backlog(broker: Broker, topic: str) -> int:
-    return int(broker.rest("GET", f"{topic_path(topic)}/stats")[1]["subscriptions"]["s"]["msgBacklog"])
 
 
 def _stored(broker: Broker, topic: str) -> int:
@@ -32,7 +28,7 @@ def _not_deduplicated(broker: Broker) -> str:
     topic = broker.topic()
     assert broker.rest("PUT", topic_path(topic))[0] == 204
     assert broker.rest("POST", f"{topic_path(topic)}/deduplicationEnabled", False)[0] == 204
-    assert eventually(lambda: broker.rest("GET", f"{topic_path(topic)}/stats")[1]["deduplicationStatus"] == "Disabled")
+    assert eventually(lambda: broker.stats(topic)["deduplicationStatus"] == "Disabled")
     return topic
 
 
@@ -136,7 +132,7 @@ def test_all_topics_together_are_slowed_down(configured_broker: Broker) -> None:
     assert set(results) == {pulsar.Result.Ok}
     # A second of the rate at most goes at once.
     assert time.monotonic() - began > 1
-    stats = [configured_broker.rest("GET", f"{topic_path(topic)}/stats")[1] for topic in topics]
+    stats = [configured_broker.stats(topic) for topic in topics]
     assert all(each["publishRateLimitedTimes"] > 0 for each in stats)
 
 
@@ -164,12 +160,8 @@ def test_names_that_stay_away_are_forgotten(left: Left) -> None:
 
 
 def _consumer(broker: Broker, topic: str, name: str) -> dict[str, Any]:
-    consumers = broker.rest("GET", f"{topic_path(topic)}/stats")[1]["subscriptions"]["s"]["consumers"]
+    consumers = broker.subscription(topic)["consumers"]
     return next(dict(each) for each in consumers if each["consumerName"] == name)
-
-
-def _subscription(broker: Broker, topic: str) -> dict[str, Any]:
-    return dict(broker.rest("GET", f"{topic_path(topic)}/stats")[1]["subscriptions"]["s"])
 
 
 def test_a_newcomer_waits_for_what_was_read_before_it_by_the_classic_rule(configured_broker: Broker) -> None:
@@ -178,17 +170,10 @@ def test_a_newcomer_waits_for_what_was_read_before_it_by_the_classic_rule(config
     old, new = broker.raw(), broker.raw()
 
     def join(raw: RawConnection, name: str) -> None:
-        raw.request("LOOKUP", topic=topic)
-        wanted = {"topic": topic, "subscription": "s", "subType": "Key_Shared", "consumer_id": 1, "consumer_name": name}
-        assert raw.request("SUBSCRIBE", **wanted).type == "SUCCESS"
-        raw.send("FLOW", consumer_id=1, messagePermits=100)
-
-    def ack(raw: RawConnection, frames: list[Frame]) -> None:
-        ids = [{"ledgerId": frame.position[0], "entryId": frame.position[1]} for frame in frames]
-        raw.send("ACK", consumer_id=1, ack_type="Individual", message_id=ids)
+        raw.subscribe(topic, permits=100, subType="Key_Shared", consumer_name=name)
 
     join(old, "old")
-    assert _subscription(broker, topic)["consumersAfterMarkDeletePosition"] == {}
+    assert broker.subscription(topic)["consumersAfterMarkDeletePosition"] == {}
     producer = broker.client().create_producer(topic, batching_enabled=False)
     for number in range(2):
         producer.send(b"before", partition_key=f"key-{number}")
@@ -197,19 +182,19 @@ def test_a_newcomer_waits_for_what_was_read_before_it_by_the_classic_rule(config
     limit = f"{before[0].position[0]}:2"
     assert _consumer(broker, topic, "old")["readPositionWhenJoining"].endswith(":0")
     assert _consumer(broker, topic, "new")["readPositionWhenJoining"] == limit
-    assert _subscription(broker, topic)["consumersAfterMarkDeletePosition"] == {"new": limit}
+    assert broker.subscription(topic)["consumersAfterMarkDeletePosition"] == {"new": limit}
     assert _consumer(broker, topic, "new")["keyHashRanges"]
     for number in range(40):
         producer.send(b"after", partition_key=f"key-{number}")
     old.expect_messages(1)
-    ack(old, before[:1])
+    old.ack(before[0].id)
     new.expect_no_message()
-    ack(old, before[1:])
+    old.ack(before[1].id)
     new.expect_messages(1)
-    eventually(lambda: _subscription(broker, topic)["unackedMessages"] == 40)
-    assert _subscription(broker, topic)["consumersAfterMarkDeletePosition"] == {}
+    eventually(lambda: broker.subscription(topic)["unackedMessages"] == 40)
+    assert broker.subscription(topic)["consumersAfterMarkDeletePosition"] == {}
 
 
 def test_messages_expire(left: Left) -> None:
     # covers TTL-1
-    assert eventually(lambda: _backlog(left.broker, left.expiring) == 1, EXPIRY_S, 0.1)
+    assert eventually(lambda: left.broker.backlog(left.expiring) == 1, EXPIRY_S, 0.1)

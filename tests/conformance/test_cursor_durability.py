@@ -9,12 +9,11 @@ from typing import Any
 import pulsar
 import pytest
 
-from tests.brokers import Broker, topic_path
+from tests.brokers import Broker
 from tests.conformance.exchange import expect_nothing, receive, receive_texts, send_all, send_batched, texts
 from tests.conformance.outliving import Halves, outlives_a_kill
-from tests.conformance.test_admin_cursors import backlog, id_of, sub
+from tests.conformance.test_admin_cursors import id_of, sub
 from tests.eventually import eventually
-from tests.raw import RawConnection
 
 EARLIEST = pulsar.InitialPosition.Earliest
 SHARED = pulsar.ConsumerType.Shared
@@ -31,11 +30,6 @@ def _topic(own_broker: Broker, count: int) -> tuple[str, list[pulsar.MessageId]]
     return topic, send_all(client.create_producer(topic), [str(number) for number in range(count)])
 
 
-def _subscribe(raw: RawConnection, topic: str) -> None:
-    raw.request("LOOKUP", topic=topic)
-    raw.request("SUBSCRIBE", topic=topic, subscription="s", subType="Shared", consumer_id=1)
-
-
 @pytest.mark.ours_only("CUR-4: 4.0.8 writes acks once a second at most; a crash brings the last of them back")
 @outlives_a_kill
 def test_acks_without_a_receipt_are_on_disk_within_100_ms(own_broker: Broker) -> Halves:
@@ -46,7 +40,7 @@ def test_acks_without_a_receipt_are_on_disk_within_100_ms(own_broker: Broker) ->
         if int(message.data()) % 7:
             consumer.acknowledge(message)
     consumer.close()  # the client sends what it has grouped
-    eventually(lambda: backlog(own_broker, topic) == 8)
+    eventually(lambda: own_broker.backlog(topic) == 8)
     # A tenth of a second is the promise; the rest is for a machine that is busy with something else.
     expect_nothing(_client(own_broker).create_reader(topic, pulsar.MessageId.latest), quiet_ms=1_000)
     yield
@@ -55,7 +49,7 @@ def test_acks_without_a_receipt_are_on_disk_within_100_ms(own_broker: Broker) ->
     expect_nothing(again)
 
 
-@pytest.mark.ours_only("CUR-5, CUR-4: 4.0.8 remembers 10,000 ranges, and none of the last second")
+@pytest.mark.ours_only("ACK-4, CUR-5, CUR-4: 4.0.8 remembers 10,000 ranges, and none of the last second")
 @outlives_a_kill
 def test_twenty_thousand_holes_outlive_a_kill(own_broker: Broker) -> Halves:
     # covers CUR-1, CUR-5, ACK-4
@@ -68,13 +62,13 @@ def test_twenty_thousand_holes_outlive_a_kill(own_broker: Broker) -> Halves:
         producer.send_async(str(number).encode(), lambda *_: None)
     producer.flush()
     raw = own_broker.raw()
-    _subscribe(raw, topic)
+    raw.subscribe(topic)
     ledger = first[0].ledger_id()
     for start in range(1, 40_000, 4_000):
         ids = [{"ledgerId": ledger, "entryId": entry} for entry in range(start, start + 4_000, 2)]
         assert raw.request("ACK", consumer_id=1, ack_type="Individual", message_id=ids).type == "ACK_RESPONSE"
     yield
-    stats = own_broker.rest("GET", f"{topic_path(topic)}/stats")[1]["subscriptions"]["s"]
+    stats = own_broker.subscription(topic)
     assert (stats["msgBacklog"], stats["nonContiguousDeletedMessagesRanges"]) == (20_000, 20_000)
     consumer = _client(own_broker).subscribe(topic, "s", SHARED, receiver_queue_size=5_000)
     assert receive_texts(consumer, 3_000) == [str(number) for number in range(0, 6_000, 2)]
@@ -93,8 +87,8 @@ def test_acks_inside_a_batch_outlive_a_kill(own_broker: Broker) -> Halves:
         consumer.acknowledge(message)
     consumer.close()
     raw = own_broker.raw()  # the receipt of any later ack says that the ones before it are on disk
-    _subscribe(raw, topic)
-    assert raw.request("ACK", consumer_id=1, ack_type="Individual", message_id=[]).type == "ACK_RESPONSE"
+    raw.subscribe(topic)
+    assert raw.ack().type == "ACK_RESPONSE"
     yield
     again = _client(own_broker).subscribe(topic, "s", SHARED, batch_index_ack_enabled=True)
     assert receive_texts(again, 1) == ["30"]
@@ -107,19 +101,16 @@ def test_redelivery_counts_outlive_a_kill(own_broker: Broker) -> Halves:
     # covers RC-1, RC-3 (better)
     topic, _ = _topic(own_broker, 3)
     raw = own_broker.raw()
-    _subscribe(raw, topic)
-    raw.send("FLOW", consumer_id=1, messagePermits=100)
+    raw.subscribe(topic, permits=100)
     messages = raw.expect_messages(3)
-    wanted = [messages[0]["message_id"], messages[2]["message_id"]]
+    wanted = [messages[0].id, messages[2].id]
     for count in (1, 2):
-        ids = [{"ledgerId": each["ledgerId"], "entryId": each["entryId"]} for each in wanted]
-        raw.send("REDELIVER_UNACKNOWLEDGED_MESSAGES", consumer_id=1, message_ids=ids)
+        raw.send("REDELIVER_UNACKNOWLEDGED_MESSAGES", consumer_id=1, message_ids=wanted)
         assert [each["redelivery_count"] for each in raw.expect_messages(2)] == [count, count]
-    assert raw.request("ACK", consumer_id=1, ack_type="Individual", message_id=[]).type == "ACK_RESPONSE"
+    assert raw.ack().type == "ACK_RESPONSE"
     yield
     raw = own_broker.raw()
-    _subscribe(raw, topic)
-    raw.send("FLOW", consumer_id=1, messagePermits=100)
+    raw.subscribe(topic, permits=100)
     counts = {each.payload: each.fields.get("redelivery_count", 0) for each in raw.expect_messages(3)}
     assert counts == {b"0": 2, b"1": 0, b"2": 2}
 
@@ -169,5 +160,5 @@ def test_answered_orders_outlive_a_kill(own_broker: Broker) -> Halves:
         path, body = request(ids)
         assert own_broker.rest("POST", f"{sub(topics[order])}/{path}", body) == (204, "")
     yield
-    found = {order: backlog(own_broker, topic) for order, topic in topics.items()}
+    found = {order: own_broker.backlog(topic) for order, topic in topics.items()}
     assert found == {order: left for order, (_, left) in ORDERS.items()}

@@ -10,11 +10,10 @@ import pytest
 
 from spark_pulsar import RetryLetters
 from tests.brokers import Broker, topic_path
-from tests.conformance.exchange import expect_nothing, receive, receive_texts, send_all, texts
+from tests.conformance.exchange import EARLIEST, expect_nothing, receive, receive_texts, send_all, texts
 from tests.conformance.space import Space
 from tests.eventually import eventually
 
-EARLIEST = pulsar.InitialPosition.Earliest
 SHARED, KEY_SHARED = pulsar.ConsumerType.Shared, pulsar.ConsumerType.KeyShared
 NACK_MS = 100
 ACK_TIMEOUT_MS = 10_000
@@ -29,18 +28,12 @@ def backlog_of(broker: Broker, topic: str, subscription: str) -> int | None:
 
 
 @pytest.mark.parametrize("kind", [SHARED, KEY_SHARED])
-def test_a_message_that_fails_too_often_goes_to_the_dead_letter_topic(broker: Broker, kind: Any) -> None:
+def test_a_message_that_fails_too_often_goes_to_the_dead_letter_topic(broker: Broker, topic: str, kind: Any) -> None:
     # covers DLQ-1, DLQ-2, DLQ-3, DLQ-4, DLQ-5, PR-18, NACK-1, RC-1
-    topic = broker.topic()
     client = broker.client()
     policy = pulsar.ConsumerDeadLetterPolicy(2, initial_subscription_name="kept")
     consumer = client.subscribe(
-        topic,
-        "s",
-        kind,
-        negative_ack_redelivery_delay_ms=NACK_MS,
-        initial_position=EARLIEST,
-        dead_letter_policy=policy,
+        topic, "s", kind, negative_ack_redelivery_delay_ms=NACK_MS, initial_position=EARLIEST, dead_letter_policy=policy
     )
     client.create_producer(topic).send(b"bad", properties={"k": "v"}, partition_key="key")
     counts = []
@@ -59,11 +52,10 @@ def test_a_message_that_fails_too_often_goes_to_the_dead_letter_topic(broker: Br
     expect_nothing(consumer)
 
 
-def test_a_dead_letter_stays_when_its_subscription_may_not_be_made(broker: Broker) -> None:
+def test_a_dead_letter_stays_when_its_subscription_may_not_be_made(broker: Broker, client: pulsar.Client) -> None:
     # covers DLQ-5, PR-18, TN-9
     space = Space(broker)
     dead_letter_topic = f"{space.topic}-s-DLQ"
-    client = broker.client()
     consumer = client.subscribe(
         space.topic,
         "s",
@@ -89,17 +81,15 @@ def test_a_dead_letter_stays_when_its_subscription_may_not_be_made(broker: Broke
         "NotAllowedError",
         "Could not create the initial subscription due to the auto subscription creation is not allowed.",
     )
-    stats = broker.rest("GET", f"{topic_path(dead_letter_topic)}/stats")[1]
+    stats = broker.stats(dead_letter_topic)
     assert (stats["publishers"], stats["subscriptions"], stats["msgInCounter"]) == ([], {}, 0)
     assert backlog_of(broker, space.topic, "s") == 1
     consumer.close()
     assert receive_texts(client.subscribe(space.topic, "s", SHARED), 1) == ["bad"]
 
 
-def test_a_consumer_that_goes_has_not_failed(broker: Broker) -> None:
+def test_a_consumer_that_goes_has_not_failed(broker: Broker, client: pulsar.Client, topic: str) -> None:
     # covers DLQ-6, RC-1
-    topic = broker.topic()
-    client = broker.client()
     policy = pulsar.ConsumerDeadLetterPolicy(1, initial_subscription_name="kept")
 
     def subscribe() -> pulsar.Consumer:
@@ -119,10 +109,8 @@ def test_a_consumer_that_goes_has_not_failed(broker: Broker) -> None:
     assert backlog_of(broker, f"{topic}-s-DLQ", "kept") is None
 
 
-def test_good_messages_go_on_beside_one_that_fails(broker: Broker) -> None:
+def test_good_messages_go_on_beside_one_that_fails(broker: Broker, client: pulsar.Client, topic: str) -> None:
     # covers DLQ-2, NACK-3
-    topic = broker.topic()
-    client = broker.client()
     dead_letter_topic = f"{topic}-dead"
     dead = client.subscribe(dead_letter_topic, "d", SHARED)
     consumer = client.subscribe(
@@ -146,9 +134,8 @@ def test_good_messages_go_on_beside_one_that_fails(broker: Broker) -> None:
     eventually(lambda: backlog_of(broker, topic, "s") == 0)
 
 
-def test_what_is_not_acked_in_time_comes_again(broker: Broker) -> None:
+def test_what_is_not_acked_in_time_comes_again(broker: Broker, client: pulsar.Client) -> None:
     # covers TMO-1, TMO-2, RC-1
-    client = broker.client()
     topics = {kind: broker.topic() for kind in (pulsar.ConsumerType.Exclusive, SHARED)}
     consumers = {
         kind: client.subscribe(topic, "s", kind, unacked_messages_timeout_ms=ACK_TIMEOUT_MS)
@@ -169,10 +156,8 @@ def test_what_is_not_acked_in_time_comes_again(broker: Broker) -> None:
         consumer.acknowledge(again)
 
 
-def test_retry_letters(broker: Broker) -> None:
+def test_retry_letters(broker: Broker, client: pulsar.Client, topic: str) -> None:
     # covers RLQ-1, RLQ-2, RLQ-3, RLQ-4, DLQ-5
-    topic = broker.topic()
-    client = broker.client()
     letters = RetryLetters(client, topic, "s", max_redeliver_count=2, initial_subscription_name="kept")
     consumer = client.subscribe(letters.topics, "s", SHARED)
     sent = client.create_producer(topic).send(b"bad", properties={"k": "v"}, partition_key="key", event_timestamp=7)

@@ -35,7 +35,7 @@ def _switch(broker: Broker, topic: str, enabled: bool) -> None:
     status, answer = broker.rest("POST", f"{topic_path(topic)}/deduplicationEnabled", enabled)
     assert status == 204, answer
     wanted = "Enabled" if enabled else "Disabled"
-    eventually(lambda: broker.rest("GET", f"{topic_path(topic)}/stats")[1]["deduplicationStatus"] == wanted)
+    eventually(lambda: broker.stats(topic)["deduplicationStatus"] == wanted)
 
 
 def _stored(broker: Broker, topic: str) -> list[str]:
@@ -67,10 +67,9 @@ def is_repeated(frame: Frame) -> bool:
     return frame.position == (MINUS_ONE, MINUS_ONE)
 
 
-def test_a_sequence_id_is_stored_once(broker: Broker) -> None:
+def test_a_sequence_id_is_stored_once(broker: Broker, client: pulsar.Client) -> None:
     # covers DED-2, DED-3, DED-13, X13
     topic = deduplicating(broker)
-    client = broker.client()
     producer = client.create_producer(topic, producer_name="p")
     stored = producer.send(b"5", sequence_id=5)
     repeated = producer.send(b"5 again", sequence_id=5)
@@ -83,10 +82,9 @@ def test_a_sequence_id_is_stored_once(broker: Broker) -> None:
     expect_nothing(consumer)
 
 
-def test_a_producer_goes_on_where_its_name_stopped(broker: Broker) -> None:
+def test_a_producer_goes_on_where_its_name_stopped(broker: Broker, client: pulsar.Client) -> None:
     # covers DED-11, PR-3
     topic = deduplicating(broker)
-    client = broker.client()
     first = client.create_producer(topic, producer_name="p")
     first.send(b"7", sequence_id=7)
     first.close()
@@ -112,22 +110,6 @@ def test_a_client_that_starts_again_from_its_journal_stores_each_item_once(broke
             producer.send(str(number).encode(), sequence_id=number)
         client.close()
     assert _stored(broker, topic) == [str(number) for number in range(1, 10)]
-
-
-def test_receipts_of_what_was_stored_before(broker: Broker) -> None:
-    # covers DED-3, DED-7
-    topic = deduplicating(broker)
-    raw, ready = opened(broker, topic)
-    assert ready["last_sequence_id"] == -1
-    stored = answer_to(raw, 4)
-    assert not is_repeated(stored)
-    again = answer_to(raw, 4)
-    assert is_repeated(again)
-    assert (again["producer_id"], again["sequence_id"]) == (1, 4)
-    raw.close()
-    eventually(lambda: not broker.rest("GET", f"{topic_path(topic)}/stats")[1]["publishers"])
-    _, ready = opened(broker, topic)
-    assert ready["last_sequence_id"] == 4
 
 
 def test_a_repeated_id_is_never_answered_before_its_first_copy(broker: Broker) -> None:
@@ -219,9 +201,8 @@ def test_a_chunked_message_is_judged_by_its_last_chunk(broker: Broker) -> None:
     assert is_repeated(answer_to(raw, 3))
 
 
-def test_it_is_switched_on_and_off_on_a_live_topic(broker: Broker) -> None:
+def test_it_is_switched_on_and_off_on_a_live_topic(broker: Broker, topic: str) -> None:
     # covers DED-1
-    topic = broker.topic()
     producer = broker.client().create_producer(topic, producer_name="p")
 
     def is_repeated(sequence_id: int) -> bool:
@@ -275,7 +256,7 @@ def test_internal_statistics_show_what_is_known(broker: Broker) -> None:
     else:
         assert (known["markDeletePosition"], known["properties"]) == (f"{last.partition(':')[0]}:-1", {})
     # It is no subscription.
-    assert set(broker.rest("GET", f"{topic_path(topic)}/stats")[1]["subscriptions"]) == {"keep"}
+    assert set(broker.stats(topic)["subscriptions"]) == {"keep"}
     assert broker.rest("GET", f"{topic_path(topic)}/subscriptions") == (200, ["keep"])
     _switch(broker, topic, False)
     eventually(lambda: set(cursors()) == {"keep"})

@@ -10,13 +10,10 @@ import pulsar
 import pytest
 
 from tests.brokers import Broker, topic_path
-from tests.conformance.exchange import expect_nothing, receive, receive_texts, send_all
-from tests.conformance.test_namespaces import fresh
+from tests.conformance.exchange import SHARED, expect_nothing, receive, receive_texts, send_all
 from tests.eventually import eventually
-from tests.raw import Frame
+from tests.raw import Frame, RawConnection
 
-EARLIEST = pulsar.InitialPosition.Earliest
-SHARED = pulsar.ConsumerType.Shared
 TICK_MS = 1_000
 """How much too early Apache Pulsar may be; ours never is (DEL-3)."""
 POLICY = {"active": True, "tickTime": 1000, "maxDeliveryDelayInMillis": 60_000}
@@ -37,9 +34,8 @@ def _delayed(broker: Broker, topic: str, subscription: str = "s") -> dict[str, i
     return {name: found[name] for name in ("msgBacklog", "msgDelayed", "unackedMessages")}
 
 
-def test_a_delayed_message_comes_at_its_time_and_the_others_at_once(broker: Broker) -> None:
+def test_a_delayed_message_comes_at_its_time_and_the_others_at_once(broker: Broker, client: pulsar.Client) -> None:
     # covers DEL-1, DEL-2, DEL-3, DEL-4, DEL-13, X2
-    client = broker.client()
     for delay_ms in (2_500, 10_000, 40_000):
         topic = broker.topic()
         consumers = [client.subscribe(topic, str(kind), kind) for kind in (SHARED, pulsar.ConsumerType.KeyShared)]
@@ -59,10 +55,8 @@ def test_a_delayed_message_comes_at_its_time_and_the_others_at_once(broker: Brok
 
 
 @pytest.mark.ours_only("DEL-3: never early; Apache Pulsar delivers what is due within a tick at once")
-def test_a_short_delay_is_kept_too(broker: Broker) -> None:
+def test_a_short_delay_is_kept_too(client: pulsar.Client, topic: str) -> None:
     # covers DEL-3
-    topic = broker.topic()
-    client = broker.client()
     consumer = client.subscribe(topic, "s", SHARED)
     producer = client.create_producer(topic)
     for delay_ms in (300, 50, 500):
@@ -73,9 +67,8 @@ def test_a_short_delay_is_kept_too(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("kind", [pulsar.ConsumerType.Exclusive, pulsar.ConsumerType.Failover])
-def test_one_active_consumer_gets_everything_at_once(broker: Broker, kind: pulsar.ConsumerType) -> None:
+def test_one_active_consumer_gets_everything_at_once(broker: Broker, topic: str, kind: pulsar.ConsumerType) -> None:
     # covers DEL-2
-    topic = broker.topic()
     client = broker.client()
     consumer = client.subscribe(topic, "s", kind)
     producer = client.create_producer(topic)
@@ -85,10 +78,8 @@ def test_one_active_consumer_gets_everything_at_once(broker: Broker, kind: pulsa
     assert receive_texts(consumer, 2) == ["later", "now"]
 
 
-def test_a_time_that_is_over_is_none(broker: Broker) -> None:
+def test_a_time_that_is_over_is_none(client: pulsar.Client, topic: str) -> None:
     # covers DEL-10
-    topic = broker.topic()
-    client = broker.client()
     consumer = client.subscribe(topic, "s", SHARED)
     producer = client.create_producer(topic)
     producer.send(b"past", deliver_at=1)
@@ -96,10 +87,8 @@ def test_a_time_that_is_over_is_none(broker: Broker) -> None:
     assert receive_texts(consumer, 2) == ["past", "gone"]
 
 
-def test_what_waits_is_backlog_and_not_unacked(broker: Broker) -> None:
+def test_what_waits_is_backlog_and_not_unacked(broker: Broker, client: pulsar.Client, topic: str) -> None:
     # covers DEL-5, DEL-12 (clear-backlog)
-    topic = broker.topic()
-    client = broker.client()
     consumer = client.subscribe(topic, "s", SHARED)
     producer = client.create_producer(topic, batching_enabled=True)
     for _ in range(20):
@@ -112,10 +101,8 @@ def test_what_waits_is_backlog_and_not_unacked(broker: Broker) -> None:
     eventually(lambda: _delayed(broker, topic) == {"msgBacklog": 0, "msgDelayed": 0, "unackedMessages": 0})
 
 
-def test_what_comes_due_while_nobody_is_there_waits(broker: Broker) -> None:
+def test_what_comes_due_while_nobody_is_there_waits(client: pulsar.Client, topic: str) -> None:
     # covers DEL-11
-    topic = broker.topic()
-    client = broker.client()
     consumer = client.subscribe(topic, "s", SHARED)
     witness = client.subscribe(topic, "witness", SHARED)
     consumer.close()
@@ -124,9 +111,8 @@ def test_what_comes_due_while_nobody_is_there_waits(broker: Broker) -> None:
     assert receive_texts(client.subscribe(topic, "s", SHARED), 1) == ["later"]
 
 
-def test_a_negative_ack_of_a_delayed_message_does_not_wait_again(broker: Broker) -> None:
+def test_a_negative_ack_of_a_delayed_message_does_not_wait_again(broker: Broker, topic: str) -> None:
     # covers DEL-4, NACK-1, RC-1
-    topic = broker.topic()
     client = broker.client()
     consumer = client.subscribe(topic, "s", SHARED, negative_ack_redelivery_delay_ms=100)
     client.create_producer(topic).send(b"later", deliver_after=timedelta(milliseconds=1_500))
@@ -141,8 +127,7 @@ def test_a_negative_ack_of_a_delayed_message_does_not_wait_again(broker: Broker)
 @pytest.mark.parametrize("level", ["namespace", "topic"])
 def test_the_policy_is_set_read_and_removed(broker: Broker, level: str) -> None:
     # covers ADM-66, ADM-67 (delayedDelivery)
-    namespace = f"/admin/v2/namespaces/public/{fresh('ns')}"
-    assert broker.rest("PUT", namespace)[0] == 204
+    namespace = f"/admin/v2/namespaces/{broker.namespace()}"
     topic = topic_path(f"persistent://public/{namespace.rpartition('/')[2]}/t")
     assert broker.rest("PUT", topic)[0] == 204
     path = f"{namespace if level == 'namespace' else topic}/delayedDelivery"
@@ -165,16 +150,12 @@ def test_the_policy_is_set_read_and_removed(broker: Broker, level: str) -> None:
     eventually(lambda: shown() == "")
 
 
-def test_too_long_a_delay_is_refused(broker: Broker) -> None:
+def test_too_long_a_delay_is_refused(broker: Broker, client: pulsar.Client, raw: RawConnection, topic: str) -> None:
     # covers DEL-9
-    topic = broker.topic()
-    raw = broker.raw()
-    client = broker.client()
     client.create_producer(topic).send(b"first")
     limit = {"active": True, "tickTime": 1000, "maxDeliveryDelayInMillis": 10_000}
     assert broker.rest("POST", f"{topic_path(topic)}/delayedDelivery", limit) == (204, "")
-    raw.request("LOOKUP", topic=topic)
-    raw.request("PRODUCER", topic=topic, producer_id=1)
+    raw.produce(topic)
 
     numbers = itertools.count()
 
@@ -192,14 +173,12 @@ def test_too_long_a_delay_is_refused(broker: Broker) -> None:
     assert answered(10_000).type == "SEND_RECEIPT"
 
 
-def test_switching_it_off_delivers_at_once(broker: Broker) -> None:
+def test_switching_it_off_delivers_at_once(broker: Broker, client: pulsar.Client) -> None:
     # covers DEL-2 (policy)
-    namespace = f"public/{fresh('ns')}"
-    assert broker.rest("PUT", f"/admin/v2/namespaces/{namespace}")[0] == 204
+    namespace = broker.namespace()
     off = {"active": False, "tickTime": 1000}
     assert broker.rest("POST", f"/admin/v2/namespaces/{namespace}/delayedDelivery", off) == (204, "")
     topic = f"persistent://{namespace}/t"
-    client = broker.client()
     consumer = client.subscribe(topic, "s", SHARED)
     client.create_producer(topic).send(b"later", deliver_after=timedelta(minutes=10))
     assert receive_texts(consumer, 1) == ["later"]

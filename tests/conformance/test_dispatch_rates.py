@@ -1,6 +1,5 @@
 """How fast consumers are served and how often they may subscribe."""
 
-import os
 import time
 from typing import Any
 
@@ -72,8 +71,7 @@ WRITTEN: dict[str, Any] = {
 
 def namespace_with(broker: Broker, **policies: Any) -> str:
     """A namespace of the test's own: `public/NAME`."""
-    name = f"public/rates-{os.urandom(4).hex()}"
-    assert broker.rest("PUT", f"/admin/v2/namespaces/{name}", policies)[0] == 204
+    name = broker.namespace(policies)
     return name
 
 
@@ -91,8 +89,10 @@ def seconds_for_25(broker: Broker, topic: str, subscription: str, kind: pulsar.C
     return passed_s
 
 
-@pytest.mark.parametrize("member", ["topicDispatchRate", "subscriptionDispatchRate"])
-@pytest.mark.parametrize("kind", [pulsar.ConsumerType.Exclusive, pulsar.ConsumerType.Shared])
+@pytest.mark.parametrize(
+    ("kind", "member"),
+    [(pulsar.ConsumerType.Exclusive, "topicDispatchRate"), (pulsar.ConsumerType.Shared, "subscriptionDispatchRate")],
+)
 def test_consumers_get_no_more_than_the_rate_allows(broker: Broker, member: str, kind: pulsar.ConsumerType) -> None:
     # covers SUB-7: ten at once and the other fifteen at ten a second, however slow everything else is
     topic = f"persistent://{namespace_with(broker, **{member: {CLUSTER: RATE}})}/t"
@@ -163,13 +163,11 @@ def test_a_namespace_shows_its_rates_by_cluster(broker: Broker, name: str) -> No
     eventually(lambda: broker.rest("GET", path)[1][shown[0]] == {})
 
 
-@pytest.mark.parametrize("member", ["dispatchRate", "subscriptionDispatchRate"])
-@pytest.mark.parametrize("level", ["namespace", "topic"])
-def test_a_non_persistent_topic_is_not_limited(broker: Broker, level: str, member: str) -> None:
+@pytest.mark.parametrize(("level", "member"), [("namespace", "subscriptionDispatchRate"), ("topic", "dispatchRate")])
+def test_a_non_persistent_topic_is_not_limited(broker: Broker, client: pulsar.Client, level: str, member: str) -> None:
     # covers SUB-7, NP-1: what could not be sent at once would have to be dropped
     namespace = namespace_with(broker)
     topic = f"non-persistent://{namespace}/t"
-    client = broker.client()
     consumer = client.subscribe(topic, "s")
     producer = client.create_producer(topic)
     path = f"{topic_path(topic) if level == 'topic' else f'/admin/v2/namespaces/{namespace}'}/{member}"
@@ -193,23 +191,21 @@ def subscribed(raw: RawConnection, topic: str, name: str) -> tuple[str, str]:
 REFUSED = ("NotAllowedError", "Subscribe limited by subscribe rate limit per consumer.")
 
 
-def test_who_subscribes_too_often_is_refused(broker: Broker) -> None:
+def test_who_subscribes_too_often_is_refused(broker: Broker, raw: RawConnection) -> None:
     # covers SUB-6
     rate = {"subscribeThrottlingRatePerConsumer": 2, "ratePeriodInSecond": 6_000}
     namespace = namespace_with(broker, clusterSubscribeRate={CLUSTER: rate})
     assert broker.rest("GET", f"/admin/v2/namespaces/{namespace}/subscribeRate") == (200, rate)
-    raw = broker.raw()
     topic = f"persistent://{namespace}/t"
     eventually(lambda: raw.request("LOOKUP", topic=topic)["response"] == "Connect", timeout_s=60)
     assert [subscribed(raw, topic, "a") for _ in range(3)] == [("", ""), ("", ""), REFUSED]
     assert subscribed(raw, topic, "b") == ("", "")
 
 
-def test_who_is_refused_for_something_else_has_subscribed_as_often(broker: Broker) -> None:
+def test_who_is_refused_for_something_else_has_subscribed_as_often(broker: Broker, raw: RawConnection) -> None:
     # covers SUB-6
     rate = {"subscribeThrottlingRatePerConsumer": 1, "ratePeriodInSecond": 6_000}
     namespace = namespace_with(broker, clusterSubscribeRate={CLUSTER: rate})
-    raw = broker.raw()
     topic = f"persistent://{namespace}/t"
     eventually(lambda: raw.request("LOOKUP", topic=topic)["response"] == "Connect", timeout_s=60)
     request = {"topic": topic, "subscription": "alone", "subType": "Exclusive"}
@@ -221,11 +217,10 @@ def test_who_is_refused_for_something_else_has_subscribed_as_often(broker: Broke
 
 
 @pytest.mark.parametrize("what", ["is loaded anew", "comes into being"])
-def test_a_topic_refuses_nobody_when_it(broker: Broker, what: str) -> None:
+def test_a_topic_refuses_nobody_when_it(broker: Broker, raw: RawConnection, what: str) -> None:
     # covers SUB-6
     rate = {"subscribeThrottlingRatePerConsumer": 1, "ratePeriodInSecond": 6_000}
     namespace = namespace_with(broker, clusterSubscribeRate={CLUSTER: rate})
-    raw = broker.raw()
     topic = f"persistent://{namespace}/t"
     eventually(lambda: raw.request("LOOKUP", topic=topic)["response"] == "Connect", timeout_s=60)
     assert [subscribed(raw, topic, "a") for _ in range(2)] == [("", ""), REFUSED]

@@ -68,11 +68,7 @@ def test_other_keys_cannot_be_set(broker: Broker, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("dispatchThrottlingRateInMsg", "abc"),
-        ("dispatchThrottlingRateInMsg", "-5 \r\nX: y"),
-    ],
+    ("name", "text"), [("dispatchThrottlingRateInMsg", "abc"), ("dispatchThrottlingRateInMsg", "-5 \r\nX: y")]
 )
 def test_a_value_that_cannot_be_read_is_stored_without_effect(
     broker: Broker, keys_back: None, name: str, text: str
@@ -99,8 +95,7 @@ def test_the_runtime_configuration_has_every_key(broker: Broker, keys_back: None
 
 def test_a_limit_holds_at_once_and_after_a_restart(own_broker: Broker) -> None:
     # covers ADM-1, ADM-2
-    namespace = f"public/{fresh('ns')}"
-    assert own_broker.rest("PUT", f"/admin/v2/namespaces/{namespace}")[0] == 204
+    namespace = own_broker.namespace()
 
     def create() -> int:
         return own_broker.rest("PUT", topic_path(f"persistent://{namespace}/{fresh('t')}"))[0]

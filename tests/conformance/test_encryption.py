@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import pulsar
 import pytest
 
 from tests.brokers import Broker, topic_path
-from tests.conformance.exchange import receive, receive_texts, send_all
+from tests.conformance.connector.key_pairs import rsa_pair
+from tests.conformance.exchange import EARLIEST, receive, receive_texts, send_all
 from tests.conformance.test_namespaces import fresh, reason
 from tests.eventually import eventually
+from tests.raw import RawConnection
 
-EARLIEST = pulsar.InitialPosition.Earliest
 KEYS = {"encryption_keys": [{"key": "k", "value": b"v"}], "encryption_algo": "AES", "encryption_param": b"0" * 12}
 REFUSED = "Messages must be encrypted"
 
@@ -22,11 +21,7 @@ REFUSED = "Messages must be encrypted"
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> pulsar.CryptoKeyReader:
     """A pair of keys."""
-    directory: Path = tmp_path_factory.mktemp("keys")
-    private, public = directory / "private.pem", directory / "public.pem"
-    subprocess.run(["openssl", "genrsa", "-out", private, "2048"], check=True, capture_output=True)
-    subprocess.run(["openssl", "rsa", "-in", private, "-pubout", "-out", public], check=True, capture_output=True)
-    return pulsar.CryptoKeyReader(str(public), str(private))
+    return pulsar.CryptoKeyReader(*rsa_pair(tmp_path_factory.mktemp("keys")))
 
 
 @pytest.fixture
@@ -46,9 +41,7 @@ def require(broker: Broker, namespace: str, required: bool = True) -> None:
 def opened(broker: Broker, topic: str, **fields: Any) -> Any:
     """A raw connection with an open producer 1."""
     raw = broker.raw()
-    raw.request("LOOKUP", topic=topic)
-    answer = raw.request("PRODUCER", topic=topic, producer_id=1, producer_name="p", **fields)
-    assert answer.type == "PRODUCER_SUCCESS", answer
+    raw.produce(topic, **fields)
     return raw
 
 
@@ -85,12 +78,11 @@ def test_producers_and_messages_that_are_not_encrypted_are_refused(broker: Broke
     assert [raw.expect("SEND_RECEIPT")["sequence_id"] for _ in range(2)] == [0, 2]
 
 
-def test_a_refused_producer_leaves_no_subscription(broker: Broker, namespace: str) -> None:
+def test_a_refused_producer_leaves_no_subscription(broker: Broker, raw: RawConnection, namespace: str) -> None:
     # covers PR-12, PR-18
     require(broker, namespace)
     topic = f"persistent://public/{namespace}/t"
     assert broker.rest("PUT", topic_path(topic))[0] == 204
-    raw = broker.raw()
     raw.request("LOOKUP", topic=topic)
     answer = raw.request("PRODUCER", topic=topic, producer_id=1, initial_subscription_name="s")
     assert answer.type == "ERROR"
@@ -102,8 +94,7 @@ def test_producers_that_are_there_when_it_becomes_required(broker: Broker, names
     topic = f"persistent://public/{namespace}/t"
     plain = opened(broker, topic)
     encrypting = broker.raw()
-    encrypting.request("LOOKUP", topic=topic)
-    encrypting.request("PRODUCER", topic=topic, producer_id=7, producer_name="e", encrypted=True)
+    encrypting.produce(topic, 7, producer_name="e", encrypted=True)
     for raw, producer_id in ((plain, 1), (encrypting, 7)):
         raw.send_message(producer_id, 0, b"before")
         raw.expect("SEND_RECEIPT")
@@ -127,27 +118,26 @@ def test_producers_that_are_there_when_it_becomes_required(broker: Broker, names
 
 
 @pytest.mark.parametrize("how", ["single", "batched", "chunked"])
-def test_official_clients_that_encrypt(broker: Broker, namespace: str, keys: pulsar.CryptoKeyReader, how: str) -> None:
+def test_official_clients_that_encrypt(
+    broker: Broker, client: pulsar.Client, namespace: str, keys: pulsar.CryptoKeyReader, how: str
+) -> None:
     # covers PR-12, CHK-1, A10
     require(broker, namespace)
     topic = f"persistent://public/{namespace}/t"
-    client = broker.client()
     consumer = client.subscribe(topic, "s", initial_position=EARLIEST, crypto_key_reader=keys)
-    producer = client.create_producer(
-        topic,
-        encryption_key="k",
-        crypto_key_reader=keys,
-        batching_enabled=how == "batched",
-        chunking_enabled=how == "chunked",
-    )
+    settings = {"batching_enabled": how == "batched", "chunking_enabled": how == "chunked"}
+    producer = client.create_producer(topic, encryption_key="k", crypto_key_reader=keys, **settings)
     if how == "chunked":
         value = bytes(range(256)) * 24 * 1024
         producer.send(value)
         assert receive(consumer, 1)[0].data() == value
         assert broker.rest("GET", f"{topic_path(topic)}/internalStats")[1]["entriesAddedCounter"] > 1
     else:
-        send_all(producer, ["a", "b"])
-        assert receive_texts(consumer, 2) == ["a", "b"]
+        send_all(producer, ["secret one", "secret two"])
+        assert receive_texts(consumer, 2) == ["secret one", "secret two"]
+        consume = pulsar.ConsumerCryptoFailureAction.CONSUME
+        without = client.subscribe(topic, "w", initial_position=EARLIEST, crypto_failure_action=consume)
+        assert b"secret" not in receive(without, 1)[0].data()
 
 
 def test_an_official_client_that_does_not_encrypt(broker: Broker, namespace: str) -> None:

@@ -8,29 +8,15 @@ import threading
 import pulsar
 
 from tests.brokers import Broker, topic_path
-from tests.conformance.exchange import expect_nothing, receive, receive_texts, send_all, texts
+from tests.conformance.exchange import EARLIEST, expect_nothing, receive, receive_texts, send_all, send_numbers, texts
 from tests.eventually import eventually
 from tests.raw import Frame, RawConnection
 
-EARLIEST = pulsar.InitialPosition.Earliest
 FAILOVER = pulsar.ConsumerType.Failover
 
 
 def _subscribe(raw: RawConnection, topic: str, name: str, consumer_id: int = 1, priority: int = 0) -> None:
-    raw.request("LOOKUP", topic=topic)
-    raw.send(
-        "SUBSCRIBE",
-        topic=topic,
-        subscription="s",
-        subType="Failover",
-        consumer_id=consumer_id,
-        request_id=100 + consumer_id,
-        consumer_name=name,
-        priority_level=priority,
-        initialPosition="Earliest",
-    )
-    raw.answer(100 + consumer_id)
-    raw.send("FLOW", consumer_id=consumer_id, messagePermits=100)
+    raw.subscribe(topic, consumer_id, 100, subType="Failover", consumer_name=name, priority_level=priority)
 
 
 def _expect_change(raw: RawConnection, is_active: bool) -> Frame:
@@ -46,18 +32,13 @@ def _payloads(frames: list[Frame]) -> list[str]:
 
 
 def _active_name(broker: Broker, topic: str) -> str:
-    stats = broker.rest("GET", f"{topic_path(topic)}/stats")[1]
+    stats = broker.stats(topic)
     return str(stats["subscriptions"]["s"].get("activeConsumerName"))
 
 
-def _filled(broker: Broker, topic: str, count: int) -> list[pulsar.MessageId]:
-    return send_all(broker.client().create_producer(topic), [str(number) for number in range(count)])
-
-
-def test_the_next_one_gets_what_is_unacked_and_all_that_follows(broker: Broker) -> None:
+def test_the_next_one_gets_what_is_unacked_and_all_that_follows(broker: Broker, topic: str) -> None:
     # covers FO-1, FO-2, FO-5, FO-6, FO-7
-    topic = broker.topic()
-    _filled(broker, topic, 5)
+    send_numbers(broker, topic, 5)
     first, second = broker.raw(), broker.raw()
     _subscribe(first, topic, "a")
     _subscribe(second, topic, "b", priority=1)
@@ -65,41 +46,34 @@ def test_the_next_one_gets_what_is_unacked_and_all_that_follows(broker: Broker) 
     _expect_change(second, False)
     messages = first.expect_messages(5)
     assert _payloads(messages) == ["0", "1", "2", "3", "4"]
-    acked = messages[2].position
-    first.send("ACK", consumer_id=1, ack_type="Cumulative", message_id=[{"ledgerId": acked[0], "entryId": acked[1]}])
-    first.barrier()
+    first.ack(messages[2].id, kind="Cumulative")
     second.expect_no_message()
     first.close()
     _expect_change(second, True)
     again = second.expect_messages(2)
     assert _payloads(again) == ["3", "4"]
     assert all(not message.fields.get("redelivery_count") for message in again)
-    _filled(broker, topic, 1)
+    send_numbers(broker, topic, 1)
     assert _payloads(second.expect_messages(1)) == ["0"]
     assert _active_name(broker, topic) == "b"
 
 
-def test_a_joiner_of_better_priority_takes_over_and_acks_of_the_old_one_count(broker: Broker) -> None:
+def test_a_joiner_of_better_priority_takes_over_and_acks_of_the_old_one_count(broker: Broker, topic: str) -> None:
     # covers FO-2, FO-6, FO-7
-    topic = broker.topic()
-    _filled(broker, topic, 4)
+    send_numbers(broker, topic, 4)
     old, new = broker.raw(), broker.raw()
     _subscribe(old, topic, "b", priority=1)
     messages = old.expect_messages(4)
     _subscribe(new, topic, "a")
-    acked = [
-        {"ledgerId": message.position[0], "entryId": message.position[1]} for message in (messages[0], messages[2])
-    ]
-    old.send("ACK", consumer_id=1, ack_type="Individual", message_id=acked)
+    old.ack(messages[0].id, messages[2].id)
     _expect_change(old, False)
     _expect_change(new, True)
     assert _payloads(new.expect_messages(2)) == ["1", "3"]
     old.expect_no_message()
 
 
-def test_topics_without_partitions_are_spread_on_a_ring(broker: Broker) -> None:
+def test_topics_without_partitions_are_spread_on_a_ring(broker: Broker, raw: RawConnection) -> None:
     # covers FO-4, X11
-    raw = broker.raw()
     for number, wanted in enumerate(("c", "a", "b", "b")):
         topic = f"persistent://public/default/fo-{number}"
         for index, name in enumerate(("a", "b", "c")):
@@ -107,9 +81,8 @@ def test_topics_without_partitions_are_spread_on_a_ring(broker: Broker) -> None:
         assert _active_name(broker, topic) == wanted
 
 
-def test_of_two_consumers_of_one_name_the_later_one_is_active(broker: Broker) -> None:
+def test_of_two_consumers_of_one_name_the_later_one_is_active(broker: Broker, topic: str) -> None:
     # covers FO-4
-    topic = broker.topic()
     first, second, third = (broker.raw() for _ in range(3))
     _subscribe(first, topic, "same")
     _expect_change(first, is_active=True)
@@ -143,10 +116,8 @@ def test_partitions_are_spread_over_the_consumers(broker: Broker) -> None:
     assert sorted(everything) == [str(number) for number in range(9)]
 
 
-def test_the_client_hears_that_it_became_active_and_inactive(broker: Broker) -> None:
+def test_the_client_hears_that_it_became_active_and_inactive(broker: Broker, raw: RawConnection, topic: str) -> None:
     # covers FO-5. The topic's name decides which of the two is active.
-    topic = broker.topic()
-    raw = broker.raw()
     _subscribe(raw, topic, "b")
     _expect_change(raw, True)
     _subscribe(raw, topic, "a", consumer_id=2, priority=0)
@@ -159,11 +130,9 @@ def test_the_client_hears_that_it_became_active_and_inactive(broker: Broker) -> 
     assert _active_name(broker, topic) == ("a" if active == "b" else "b")
 
 
-def test_a_crash_loses_nothing_and_keeps_the_order(broker: Broker) -> None:
+def test_a_crash_loses_nothing_and_keeps_the_order(broker: Broker, raw: RawConnection, topic: str) -> None:
     # covers FO-1, FO-7
-    topic = broker.topic()
     standing_by = broker.client().subscribe(topic, "s", FAILOVER, consumer_name="b", initial_position=EARLIEST)
-    raw = broker.raw()
     _subscribe(raw, topic, "a", priority=0)
     producer = broker.client().create_producer(topic)
     stop = threading.Event()
@@ -191,13 +160,12 @@ def test_a_crash_loses_nothing_and_keeps_the_order(broker: Broker) -> None:
     assert sum(later < earlier for earlier, later in itertools.pairwise(got)) <= 2
 
 
-def test_negative_acks_bring_everything_again_without_a_count(broker: Broker) -> None:
+def test_negative_acks_bring_everything_again_without_a_count(broker: Broker, topic: str) -> None:
     # covers NACK-2, RC-2, TMO-2
-    topic = broker.topic()
     consumer = broker.client().subscribe(
         topic, "s", FAILOVER, initial_position=EARLIEST, negative_ack_redelivery_delay_ms=100
     )
-    _filled(broker, topic, 3)
+    send_numbers(broker, topic, 3)
     messages = receive(consumer, 3)
     consumer.negative_acknowledge(messages[1])
     again = receive(consumer, 3)
@@ -205,24 +173,20 @@ def test_negative_acks_bring_everything_again_without_a_count(broker: Broker) ->
     assert [message.redelivery_count() for message in again] == [0, 0, 0]
 
 
-def test_seeking_moves_all_consumers(broker: Broker) -> None:
+def test_seeking_moves_all_consumers(broker: Broker, topic: str) -> None:
     # covers CUR-11
-    topic = broker.topic()
     consumers = [broker.client().subscribe(topic, "s", FAILOVER, consumer_name=name) for name in ("a", "b")]
-    _filled(broker, topic, 4)
+    send_numbers(broker, topic, 4)
     active = 0 if _active_name(broker, topic) == "a" else 1
     messages = receive(consumers[active], 4)
     consumers[active].acknowledge_cumulative(messages[-1])
-    eventually(
-        lambda: broker.rest("GET", f"{topic_path(topic)}/stats")[1]["subscriptions"]["s"]["msgBacklog"] == 0,
-    )
+    eventually(lambda: broker.backlog(topic) == 0)
     consumers[active].seek(pulsar.MessageId.earliest)
     assert receive_texts(consumers[active], 4) == ["0", "1", "2", "3"]
 
 
-def test_a_reader_of_the_compacted_view_may_be_active(broker: Broker) -> None:
+def test_a_reader_of_the_compacted_view_may_be_active(broker: Broker, topic: str) -> None:
     # covers CMP-C4, CMP-C5
-    topic = broker.topic()
     consumer = broker.client().subscribe(
         topic, "s", FAILOVER, initial_position=EARLIEST, is_read_compacted=True, receiver_queue_size=10
     )

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from tests.brokers import Broker
-from tests.raw import command_bytes, frame_bytes
+from tests.raw import RawConnection, command_bytes, frame_bytes
 
 
 def test_connected_says_who_and_how_large(broker: Broker) -> None:
@@ -52,20 +52,6 @@ def test_frames_split_and_joined_anywhere_are_the_same_frames(broker: Broker) ->
     raw.expect("PONG")
 
 
-def test_another_first_command_closes_the_connection(broker: Broker) -> None:
-    # covers A15
-    raw = broker.unconnected()
-    raw.send("LOOKUP", topic=broker.topic(), request_id=1)
-    raw.expect_closed()
-
-
-def test_a_second_connect_closes_the_connection(broker: Broker) -> None:
-    # covers A15
-    raw = broker.raw()
-    raw.send("CONNECT", client_version="again", protocol_version=21)
-    raw.expect_closed()
-
-
 MALFORMED = {
     "command longer than the frame": struct.pack(">II", 8, 100) + b"abcd",
     "frame too short for its own size field": struct.pack(">I", 2) + b"ab",
@@ -77,20 +63,22 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("data", MALFORMED.values(), ids=MALFORMED.keys())
-def test_a_malformed_frame_closes_its_connection_only(broker: Broker, data: bytes) -> None:
+def test_a_malformed_frame_closes_its_connection_only(broker: Broker, raw: RawConnection, data: bytes) -> None:
     # covers A16
     other = broker.raw()
-    raw = broker.raw()
     raw.send_bytes(data)
     raw.expect_closed()
     other.barrier()
 
 
-def test_a_command_that_only_a_broker_may_send_closes_the_connection(broker: Broker) -> None:
-    # covers A16
-    raw = broker.raw()
-    raw.send("SEND_RECEIPT", producer_id=1, sequence_id=1)
-    raw.expect_closed()
+def test_a_command_out_of_place_closes_the_connection(broker: Broker, topic: str) -> None:
+    # covers A15, A16
+    first, again, receipt = broker.unconnected(), broker.raw(), broker.raw()
+    first.send("LOOKUP", topic=topic, request_id=1)
+    again.send("CONNECT", client_version="again", protocol_version=21)
+    receipt.send("SEND_RECEIPT", producer_id=1, sequence_id=1)
+    for raw in (first, again, receipt):
+        raw.expect_closed()
 
 
 def test_many_connections_come_and_go(broker: Broker) -> None:

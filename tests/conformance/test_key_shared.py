@@ -9,11 +9,10 @@ import pytest
 
 from spark_pulsar.wire.keys.murmur3 import murmur3_32, range_hash
 from tests.brokers import Broker, topic_path
-from tests.conformance.exchange import expect_nothing, receive, send_all, texts
+from tests.conformance.exchange import EARLIEST, expect_nothing, receive, send_all, texts
 from tests.eventually import eventually
 from tests.raw import Frame, RawConnection
 
-EARLIEST = pulsar.InitialPosition.Earliest
 KEY_SHARED = pulsar.ConsumerType.KeyShared
 QUIET_S = 0.3
 # Keys that belong to c1 while it is alone with c2 on the ring, and those of c2 (seen on 4.0.8).
@@ -21,7 +20,7 @@ OF_C1 = ["key-2", "order-42", "hello", "test"]
 OF_C2 = ["key-1", "NONE_KEY"]
 
 
-def _subscribe(raw: RawConnection, topic: str, name: str, permits: int = 100, **meta: Any) -> Frame:
+def _subscribe(raw: RawConnection, topic: str, name: str, permits: int = 100, priority: int = 0, **meta: Any) -> Frame:
     raw.request("LOOKUP", topic=topic)
     answer = raw.request(
         "SUBSCRIBE",
@@ -30,11 +29,12 @@ def _subscribe(raw: RawConnection, topic: str, name: str, permits: int = 100, **
         subType="Key_Shared",
         consumer_id=1,
         consumer_name=name,
+        priority_level=priority,
         initialPosition="Earliest",
         keySharedMeta={"keySharedMode": "AUTO_SPLIT"} | meta,
     )
     if answer.type == "SUCCESS":
-        raw.send("FLOW", consumer_id=1, messagePermits=permits)
+        raw.flow(permits)
     return answer
 
 
@@ -50,26 +50,19 @@ def _publish(broker: Broker, topic: str, *pairs: tuple[str, str]) -> None:
 
 
 def _ack(raw: RawConnection, *messages: Frame) -> None:
-    ids = [{"ledgerId": message.position[0], "entryId": message.position[1]} for message in messages]
-    raw.send("ACK", consumer_id=1, ack_type="Individual", message_id=ids)
-    raw.barrier()
+    raw.ack(*(message.id for message in messages))
 
 
 def _texts(messages: list[Frame]) -> list[str]:
     return [(message.payload or b"").decode() for message in messages]
 
 
-def _subscription(broker: Broker, topic: str) -> dict[str, Any]:
-    return dict(broker.rest("GET", f"{topic_path(topic)}/stats")[1]["subscriptions"]["s"])
-
-
 def _consumer(broker: Broker, topic: str, name: str) -> dict[str, Any]:
-    return next(dict(each) for each in _subscription(broker, topic)["consumers"] if each["consumerName"] == name)
+    return next(dict(each) for each in broker.subscription(topic)["consumers"] if each["consumerName"] == name)
 
 
-def test_keys_stay_at_one_consumer_and_in_order(broker: Broker) -> None:
+def test_keys_stay_at_one_consumer_and_in_order(broker: Broker, topic: str) -> None:
     # covers KS-1, KS-2, KS-6
-    topic = broker.topic()
     consumers = [
         broker.client().subscribe(topic, "s", KEY_SHARED, initial_position=EARLIEST, consumer_name=f"c{number}")
         for number in range(4)
@@ -94,11 +87,10 @@ def test_keys_stay_at_one_consumer_and_in_order(broker: Broker) -> None:
     assert all(5 <= share <= 50 for share in shares), shares
 
 
-def test_consistent_hashing_gives_keys_to_the_same_consumers_as_apache_pulsar(broker: Broker) -> None:
-    # covers KS-2, KS-3, KS-6, X9
-    topic = broker.topic()
+def test_consistent_hashing_gives_keys_to_the_same_consumers_as_apache_pulsar(broker: Broker, topic: str) -> None:
+    # covers KS-2, KS-3, KS-6, KS-17, X9
     first, second = broker.raw(), broker.raw()
-    _subscribe(first, topic, "c1")
+    _subscribe(first, topic, "c1", priority=3)
     _subscribe(second, topic, "c2")
     _publish(broker, topic, *((key, key) for key in (*OF_C1, *OF_C2)))
     assert _texts(first.expect_messages(4)) == OF_C1
@@ -111,7 +103,7 @@ def test_consistent_hashing_gives_keys_to_the_same_consumers_as_apache_pulsar(br
         52,
     )
     assert (ranges[1][:2], ranges[1][-1], len(ranges[1])) == ([[1032, 1424], [1871, 2082]], [63541, 64399], 51)
-    stats = _subscription(broker, topic)
+    stats = broker.subscription(topic)
     assert (stats["type"], stats["keySharedMode"], stats["allowOutOfOrderDelivery"]) == (
         "Key_Shared",
         "AUTO_SPLIT",
@@ -119,9 +111,8 @@ def test_consistent_hashing_gives_keys_to_the_same_consumers_as_apache_pulsar(br
     )
 
 
-def test_the_ordering_key_wins_and_unkeyed_messages_are_spread(broker: Broker) -> None:
+def test_the_ordering_key_wins_and_unkeyed_messages_are_spread(broker: Broker, topic: str) -> None:
     # covers KS-2, X5
-    topic = broker.topic()
     first, second = broker.raw(), broker.raw()
     _subscribe(first, topic, "c1")
     _subscribe(second, topic, "c2")
@@ -131,29 +122,12 @@ def test_the_ordering_key_wins_and_unkeyed_messages_are_spread(broker: Broker) -
     assert _texts(first.expect_messages(1)) == ["a"]
     assert _texts(second.expect_messages(1)) == ["b"]
     send_all(producer, [str(number) for number in range(40)])
-    eventually(lambda: _subscription(broker, topic)["unackedMessages"] == 42)
+    eventually(lambda: broker.subscription(topic)["unackedMessages"] == 42)
     assert min(_consumer(broker, topic, name)["unackedMessages"] for name in ("c1", "c2")) > 5
 
 
-def test_priorities_change_nothing(broker: Broker) -> None:
-    # covers KS-17
-    topic = broker.topic()
-    raws = {"c1": broker.raw(), "c2": broker.raw()}
-    for (name, raw), priority in zip(raws.items(), (3, 0), strict=True):
-        raw.request("LOOKUP", topic=topic)
-        meta = {"keySharedMode": "AUTO_SPLIT"}
-        wanted = {"topic": topic, "subscription": "s", "subType": "Key_Shared", "keySharedMeta": meta}
-        wanted |= {"consumer_id": 1, "consumer_name": name, "priority_level": priority}
-        assert raw.request("SUBSCRIBE", **wanted).type == "SUCCESS"
-        raw.send("FLOW", consumer_id=1, messagePermits=100)
-    _publish(broker, topic, *((key, key) for key in (*OF_C1, *OF_C2)))
-    assert _texts(raws["c1"].expect_messages(4)) == OF_C1
-    assert _texts(raws["c2"].expect_messages(2)) == OF_C2
-
-
-def test_batches_by_key(broker: Broker) -> None:
+def test_batches_by_key(broker: Broker, topic: str) -> None:
     # covers KS-1, KS-2, BAT-3
-    topic = broker.topic()
     consumers = [
         broker.client().subscribe(topic, "s", KEY_SHARED, initial_position=EARLIEST, consumer_name=name)
         for name in ("c1", "c2")
@@ -170,9 +144,8 @@ def test_batches_by_key(broker: Broker) -> None:
     assert {each.split("/")[0] for each in theirs} == set(OF_C2)
 
 
-def test_a_key_that_moves_waits_until_the_old_owner_acked(broker: Broker) -> None:
+def test_a_key_that_moves_waits_until_the_old_owner_acked(broker: Broker, topic: str) -> None:
     # covers KS-10, KS-1
-    topic = broker.topic()
     first, second = broker.raw(), broker.raw()
     _subscribe(first, topic, "c1")
     _publish(broker, topic, ("key-1", "A1"))
@@ -185,7 +158,7 @@ def test_a_key_that_moves_waits_until_the_old_owner_acked(broker: Broker) -> Non
     assert (stats["drainingHashesCount"], stats["drainingHashesUnackedMessages"]) == (1, 1)
     (draining,) = stats["drainingHashes"]
     assert (draining["hash"], draining["unackMsgs"]) == (murmur3_32(b"key-1") % 65535 + 1, 1)
-    assert _subscription(broker, topic)["msgInReplay"] == 2
+    assert broker.subscription(topic)["msgInReplay"] == 2
     _ack(first, blocker)
     assert _texts(second.expect_messages(2)) == ["A2", "A3"]
     first.expect_no_message(QUIET_S)
@@ -193,9 +166,8 @@ def test_a_key_that_moves_waits_until_the_old_owner_acked(broker: Broker) -> Non
 
 
 @pytest.mark.ours_only("KS-15: Apache Pulsar 4.0.8 still held the key back after 30 s")
-def test_a_key_goes_on_when_what_blocks_it_is_skipped(broker: Broker) -> None:
+def test_a_key_goes_on_when_what_blocks_it_is_skipped(broker: Broker, topic: str) -> None:
     # covers KS-15
-    topic = broker.topic()
     first, second = broker.raw(), broker.raw()
     _subscribe(first, topic, "c1")
     _publish(broker, topic, ("key-1", "A1"))
@@ -207,9 +179,8 @@ def test_a_key_goes_on_when_what_blocks_it_is_skipped(broker: Broker) -> None:
     assert _texts(second.expect_messages(1)) == ["A2"]
 
 
-def test_a_consumer_that_leaves_releases_its_keys(broker: Broker) -> None:
+def test_a_consumer_that_leaves_releases_its_keys(broker: Broker, topic: str) -> None:
     # covers KS-10, SH-4
-    topic = broker.topic()
     first, second = broker.raw(), broker.raw()
     _subscribe(first, topic, "c1")
     _subscribe(second, topic, "c2")
@@ -223,9 +194,8 @@ def test_a_consumer_that_leaves_releases_its_keys(broker: Broker) -> None:
     assert all(not message.fields.get("redelivery_count") for message in again)
 
 
-def test_a_slow_consumer_blocks_only_its_own_keys(broker: Broker) -> None:
+def test_a_slow_consumer_blocks_only_its_own_keys(broker: Broker, topic: str) -> None:
     # covers KS-10
-    topic = broker.topic()
     slow, quick = broker.raw(), broker.raw()
     _subscribe(slow, topic, "c1", permits=1)
     _subscribe(quick, topic, "c2", permits=1_000)
@@ -233,13 +203,12 @@ def test_a_slow_consumer_blocks_only_its_own_keys(broker: Broker) -> None:
     assert _texts(quick.expect_messages(20)) == [f"{OF_C2[0]}/{turn}" for turn in range(20)]
     assert _texts(slow.expect_messages(1)) == [f"{OF_C1[0]}/0"]
     slow.expect_no_message(QUIET_S)
-    slow.send("FLOW", consumer_id=1, messagePermits=100)
+    slow.flow(100)
     assert _texts(slow.expect_messages(19)) == [f"{OF_C1[0]}/{turn}" for turn in range(1, 20)]
 
 
-def test_out_of_order_delivery_holds_nothing_back(broker: Broker) -> None:
+def test_out_of_order_delivery_holds_nothing_back(broker: Broker, topic: str) -> None:
     # covers KS-11
-    topic = broker.topic()
     first, second = broker.raw(), broker.raw()
     _subscribe(first, topic, "c1", allowOutOfOrderDelivery=True)
     _publish(broker, topic, ("key-1", "A1"))
@@ -247,12 +216,11 @@ def test_out_of_order_delivery_holds_nothing_back(broker: Broker) -> None:
     _subscribe(second, topic, "c2", allowOutOfOrderDelivery=True)
     _publish(broker, topic, ("key-1", "A2"))
     assert _texts(second.expect_messages(1)) == ["A2"]
-    assert _subscription(broker, topic)["allowOutOfOrderDelivery"] is True
+    assert broker.subscription(topic)["allowOutOfOrderDelivery"] is True
 
 
-def test_fixed_ranges(broker: Broker) -> None:
+def test_fixed_ranges(broker: Broker, topic: str) -> None:
     # covers KS-3, KS-7, KS-8
-    topic = broker.topic()
     key, slot = "Order-3459134", 6067
     assert range_hash(murmur3_32(key.encode())) == slot
     first, second = broker.raw(), broker.raw()
@@ -263,7 +231,7 @@ def test_fixed_ranges(broker: Broker) -> None:
     assert _subscribe(second, topic, "c2", **_sticky((5_001, 6_999))).type == "SUCCESS"
     assert _texts(second.expect_messages(2)) == ["waits", "too"]
     assert _consumer(broker, topic, "c1")["keyHashRangeArrays"] == [[0, 5_000], [7_000, 65_535]]
-    assert _subscription(broker, topic)["keySharedMode"] == "STICKY"
+    assert broker.subscription(topic)["keySharedMode"] == "STICKY"
 
 
 @pytest.mark.parametrize(
@@ -275,16 +243,15 @@ def test_fixed_ranges(broker: Broker) -> None:
     ],
 )
 def test_fixed_ranges_that_cannot_be_are_refused(
-    broker: Broker, ranges: tuple[tuple[int, int], ...], text: str
+    broker: Broker, topic: str, ranges: tuple[tuple[int, int], ...], text: str
 ) -> None:
     # covers KS-7
-    topic = broker.topic()
     taken, raw = broker.raw(), broker.raw()
     _subscribe(taken, topic, "c1", **_sticky((0, 250)))
     answer = _subscribe(raw, topic, "c3", **_sticky(*ranges))
     assert (answer.type, answer["error"]) == ("ERROR", "ConsumerAssignError")
     assert text in answer["message"], answer["message"]
-    assert [each["consumerName"] for each in _subscription(broker, topic)["consumers"]] == ["c1"]
+    assert [each["consumerName"] for each in broker.subscription(topic)["consumers"]] == ["c1"]
     _publish(broker, topic, ("tail-9", "x"))
     assert _subscribe(raw, topic, "c4", **_sticky((251, 65_535))).type == "SUCCESS"
 
@@ -303,43 +270,19 @@ def test_fixed_ranges_that_cannot_be_are_refused(
         ),
     ],
 )
-def test_all_consumers_want_the_same_mode(broker: Broker, meta: dict[str, Any], text: str) -> None:
+def test_all_consumers_want_the_same_mode(broker: Broker, topic: str, meta: dict[str, Any], text: str) -> None:
     # covers SUB-2
-    topic = broker.topic()
     _subscribe(broker.raw(), topic, "c1")
     answer = _subscribe(broker.raw(), topic, "c2", **meta)
     assert (answer.type, answer["error"]) == ("ERROR", "ConsumerBusy")
     assert text in answer["message"], answer["message"]
 
 
-def test_cumulative_acks_are_refused_by_the_client_and_ignored_by_the_broker(broker: Broker) -> None:
-    # covers KS-12, ACK-2
-    topic = broker.topic()
-    consumer = broker.client().subscribe(topic, "s", KEY_SHARED, initial_position=EARLIEST)
-    _publish(broker, topic, ("k", "0"), ("k", "1"))
-    messages = receive(consumer, 2)
-    with pytest.raises(pulsar.CumulativeAcknowledgementNotAllowedError):
-        consumer.acknowledge_cumulative(messages[1])
-    raw = broker.raw()
-    _subscribe(raw, topic, "c2")
-    last = messages[1].message_id()
-    ids = [{"ledgerId": last.ledger_id(), "entryId": last.entry_id()}]
-    raw.send("ACK", consumer_id=1, ack_type="Cumulative", message_id=ids)
-    raw.barrier()
-    assert _subscription(broker, topic)["msgBacklog"] == 2
-
-
-def test_negative_acks_come_back_to_the_same_consumer(broker: Broker) -> None:
+def test_negative_acks_come_back_to_the_same_consumer(broker: Broker, topic: str) -> None:
     # covers KS-1, KS-13, KS-14, NACK-3, RC-1
-    topic = broker.topic()
     consumers = [
         broker.client().subscribe(
-            topic,
-            "s",
-            KEY_SHARED,
-            initial_position=EARLIEST,
-            consumer_name=name,
-            negative_ack_redelivery_delay_ms=100,
+            topic, "s", KEY_SHARED, initial_position=EARLIEST, consumer_name=name, negative_ack_redelivery_delay_ms=100
         )
         for name in ("c1", "c2")
     ]
@@ -349,17 +292,3 @@ def test_negative_acks_come_back_to_the_same_consumer(broker: Broker) -> None:
     (again,) = receive(consumers[0], 1)
     assert (again.data(), again.redelivery_count()) == (b"1", 1)
     expect_nothing(consumers[1])
-
-
-def test_the_client_names_fixed_ranges(broker: Broker) -> None:
-    # covers KS-7
-    topic = broker.topic()
-    policy = pulsar.ConsumerKeySharedPolicy(pulsar.KeySharedMode.Sticky, False, [(0, 32_767)])
-    other = pulsar.ConsumerKeySharedPolicy(pulsar.KeySharedMode.Sticky, False, [(32_768, 65_535)])
-    first = broker.client().subscribe(topic, "s", KEY_SHARED, initial_position=EARLIEST, key_shared_policy=policy)
-    second = broker.client().subscribe(topic, "s", KEY_SHARED, initial_position=EARLIEST, key_shared_policy=other)
-    _publish(broker, topic, ("key1", "293"), ("hello", "64071"))
-    assert texts(receive(first, 1)) == ["293"]
-    assert texts(receive(second, 1)) == ["64071"]
-    with pytest.raises(pulsar.ConsumerAssignError):
-        broker.client().subscribe(topic, "s", KEY_SHARED, key_shared_policy=policy)

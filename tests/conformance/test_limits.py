@@ -5,24 +5,25 @@ from __future__ import annotations
 import time
 
 import pulsar
+import pytest
 
 from tests.brokers import Broker, topic_path
-from tests.conformance.exchange import receive_texts, send_all
+from tests.conformance.exchange import receive_texts, send_numbers
 from tests.raw import Frame, RawConnection
 
 
-def _filled(broker: Broker, topic: str, count: int) -> None:
-    send_all(broker.client().create_producer(topic), [str(number) for number in range(count)])
-
-
-def _subscribe(raw: RawConnection, topic: str, consumer_id: int = 1, **fields: object) -> Frame:
-    raw.request("LOOKUP", topic=topic)
-    described = {"subscription": "s", "subType": "Shared", "initialPosition": "Earliest"} | fields
-    return raw.request("SUBSCRIBE", topic=topic, consumer_id=consumer_id, **described)
+@pytest.fixture(scope="module")
+def broker(limited_broker: Broker) -> Broker:
+    return limited_broker
 
 
 def _ids(messages: list[Frame]) -> list[dict[str, int]]:
-    return [{"ledgerId": message.position[0], "entryId": message.position[1]} for message in messages]
+    return [message.id for message in messages]
+
+
+def _refused(raw: RawConnection, topic: str, consumer_id: int = 1, name: str = "s", kind: str = "Shared") -> Frame:
+    raw.request("LOOKUP", topic=topic)
+    return raw.request("SUBSCRIBE", topic=topic, subscription=name, subType=kind, consumer_id=consumer_id)
 
 
 def _delivered(raw: RawConnection, at_least: int) -> list[Frame]:
@@ -35,30 +36,27 @@ def _delivered(raw: RawConnection, at_least: int) -> list[Frame]:
     return found
 
 
-def test_a_consumer_is_blocked_at_its_unacked_limit_until_half_is_acked(limited_broker: Broker) -> None:
+def test_a_consumer_is_blocked_at_its_unacked_limit_until_half_is_acked(broker: Broker, topic: str) -> None:
     # covers SH-6
-    topic = limited_broker.topic()
-    _filled(limited_broker, topic, 30)
-    raw = limited_broker.raw()
-    assert _subscribe(raw, topic).type == "SUCCESS"
+    send_numbers(broker, topic, 30)
+    raw = broker.raw()
+    raw.subscribe(topic)
     for _ in range(10):
-        raw.send("FLOW", consumer_id=1, messagePermits=10)
+        raw.flow(10)
     first = _delivered(raw, 10)
     assert [message.payload for message in first] == [str(number).encode() for number in range(10)]
-    raw.request("ACK", consumer_id=1, ack_type="Individual", message_id=_ids(first[:4]))
+    raw.ack(*_ids(first[:4]))
     assert _delivered(raw, 0) == []
-    raw.request("ACK", consumer_id=1, ack_type="Individual", message_id=_ids(first[4:5]))
+    raw.ack(*_ids(first[4:5]))
     assert [message.payload for message in _delivered(raw, 5)] == [str(number).encode() for number in range(10, 15)]
 
 
-def test_a_subscription_is_blocked_at_its_unacked_limit_but_replays(limited_broker: Broker) -> None:
+def test_a_subscription_is_blocked_at_its_unacked_limit_but_replays(broker: Broker, topic: str) -> None:
     # covers SH-7. What was read already may go out on Apache Pulsar: up to both consumers' own limit.
-    topic = limited_broker.topic()
-    _filled(limited_broker, topic, 60)
-    raw = limited_broker.raw()
+    send_numbers(broker, topic, 60)
+    raw = broker.raw()
     for consumer_id in (1, 2):
-        assert _subscribe(raw, topic, consumer_id).type == "SUCCESS"
-        raw.send("FLOW", consumer_id=consumer_id, messagePermits=100)
+        raw.subscribe(topic, consumer_id, 100)
     messages = _delivered(raw, 16)
     assert 16 <= len(messages) <= 20
     mine = next(message for message in messages if message["consumer_id"] == 1)
@@ -69,14 +67,12 @@ def test_a_subscription_is_blocked_at_its_unacked_limit_but_replays(limited_brok
     assert again["redelivery_count"] == 1
     for consumer_id in (1, 2):
         own = [message for message in messages if message["consumer_id"] == consumer_id]
-        raw.request("ACK", consumer_id=consumer_id, ack_type="Individual", message_id=_ids(own))
+        raw.ack(*_ids(own), consumer_id=consumer_id)
     raw.expect_messages(1)
 
 
-def test_more_producers_than_allowed(limited_broker: Broker) -> None:
+def test_more_producers_than_allowed(raw: RawConnection, topic: str) -> None:
     # covers PR-13
-    topic = limited_broker.topic()
-    raw = limited_broker.raw()
     raw.request("LOOKUP", topic=topic)
     for producer_id in (1, 2):
         assert raw.request("PRODUCER", topic=topic, producer_id=producer_id).type == "PRODUCER_SUCCESS"
@@ -87,51 +83,46 @@ def test_more_producers_than_allowed(limited_broker: Broker) -> None:
     assert raw.request("PRODUCER", topic=topic, producer_id=4).type == "PRODUCER_SUCCESS"
 
 
-def test_more_consumers_and_subscriptions_than_allowed(limited_broker: Broker) -> None:
+def test_more_consumers_and_subscriptions_than_allowed(raw: RawConnection, topic: str) -> None:
     # covers SUB-5, CUR-18
-    topic = limited_broker.topic()
-    raw = limited_broker.raw()
     for consumer_id in (1, 2):
-        assert _subscribe(raw, topic, consumer_id).type == "SUCCESS"
-    refused = _subscribe(raw, topic, 3)
+        raw.subscribe(topic, consumer_id)
+    refused = _refused(raw, topic, 3)
     assert (refused["error"], refused["message"]) == ("ConsumerBusy", "Subscription reached max consumers limit")
     # Never the id of one that was refused: Apache Pulsar may not have forgotten it yet.
     for consumer_id in (4, 5):
-        assert _subscribe(raw, topic, consumer_id, subscription="s2").type == "SUCCESS"
-    refused = _subscribe(raw, topic, 6, subscription="s3")
+        raw.subscribe(topic, consumer_id, subscription="s2")
+    refused = _refused(raw, topic, 6, "s3")
     assert (refused["error"], refused["message"]) == ("ConsumerBusy", "Topic reached max consumers limit")
     raw.request("CLOSE_CONSUMER", consumer_id=5)
-    assert _subscribe(raw, topic, 7, subscription="s3").type == "SUCCESS"
+    raw.subscribe(topic, 7, subscription="s3")
     raw.request("CLOSE_CONSUMER", consumer_id=7)
-    refused = _subscribe(raw, topic, 8, subscription="s4")
+    refused = _refused(raw, topic, 8, "s4")
     assert refused["error"] == "NotAllowedError"
     assert "Exceed the maximum number of subscriptions of the topic" in refused["message"]
 
 
-def test_no_key_shared_where_it_is_switched_off(limited_broker: Broker) -> None:
+def test_no_key_shared_where_it_is_switched_off(broker: Broker, raw: RawConnection, topic: str) -> None:
     # covers KS-16, SUB-3
-    topic = limited_broker.topic()
-    raw = limited_broker.raw()
-    raw.request("LOOKUP", topic=topic)
-    refused = raw.request("SUBSCRIBE", topic=topic, subscription="s", subType="Key_Shared", consumer_id=1)
+    refused = _refused(raw, topic, kind="Key_Shared")
     assert (refused["error"], refused["message"]) == (
         "NotAllowedError",
         "Key_Shared subscription is disabled by broker.",
     )
 
 
-def test_more_partitions_than_allowed(limited_broker: Broker) -> None:
+def test_more_partitions_than_allowed(broker: Broker) -> None:
     # covers TN-8
-    path = f"{topic_path(limited_broker.topic())}/partitions"
-    assert limited_broker.rest("PUT", path, 5)[0] == 406
-    assert limited_broker.rest("PUT", path, 4)[0] == 204
-    assert limited_broker.rest("POST", path, 5)[0] == 422
+    path = f"{topic_path(broker.topic())}/partitions"
+    assert broker.rest("PUT", path, 5)[0] == 406
+    assert broker.rest("PUT", path, 4)[0] == 204
+    assert broker.rest("POST", path, 5)[0] == 422
 
 
-def test_a_silent_client_is_pinged_and_then_closed_and_one_that_answers_stays(limited_broker: Broker) -> None:
+def test_a_silent_client_is_pinged_and_then_closed_and_one_that_answers_stays(broker: Broker) -> None:
     # covers SUB-10
     began = time.monotonic()
-    silent, answering = limited_broker.raw(), limited_broker.raw()
+    silent, answering = broker.raw(), broker.raw()
     silent.answers_pings = False
     silent.expect("PING")
     assert answering.next_frame(2) is None, "it answers what comes meanwhile"
@@ -140,16 +131,14 @@ def test_a_silent_client_is_pinged_and_then_closed_and_one_that_answers_stays(li
     answering.barrier()
 
 
-def test_a_consumer_that_fell_silent_makes_room(limited_broker: Broker) -> None:
+def test_a_consumer_that_fell_silent_makes_room(broker: Broker, client: pulsar.Client, topic: str) -> None:
     # covers EX-1, PR-2, SUB-10 (half-open connection)
-    topic = limited_broker.topic()
-    _filled(limited_broker, topic, 3)
-    silent = limited_broker.raw()
+    send_numbers(broker, topic, 3)
+    silent = broker.raw()
     silent.answers_pings = False
-    assert _subscribe(silent, topic, subType="Exclusive").type == "SUCCESS"
+    silent.subscribe(topic, subType="Exclusive")
     assert silent.request("PRODUCER", topic=topic, producer_id=1, producer_name="p").type == "PRODUCER_SUCCESS"
-    silent.send("FLOW", consumer_id=1, messagePermits=10)
-    client = limited_broker.client()
+    silent.flow(10)
     consumer = client.subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest)
     assert receive_texts(consumer, 1) == ["0"]
     producer = client.create_producer(topic, producer_name="p")

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pulsar
 import pytest
 
 from tests.brokers import Broker, topic_path
-from tests.conformance.exchange import expect_nothing, receive, receive_texts, send_all
+from tests.conformance.exchange import EARLIEST, expect_nothing, receive, receive_texts, send_all
+from tests.conformance.test_namespaces import fresh
 from tests.eventually import eventually
+from tests.raw import RawConnection
 
-EARLIEST = pulsar.InitialPosition.Earliest
 BAD_NAMES = ["foo://a/b/c", "n/a", "t/c/n/a", "persistent://a b/n/t", "persistent://public/default/"]
 
 
-def test_lookup_answers_the_address_the_client_used(broker: Broker) -> None:
-    # covers A4
+def test_lookup_answers_the_address_the_client_used_and_creates_nothing(
+    broker: Broker, raw: RawConnection, topic: str
+) -> None:
+    # covers TN-7, A4
     found = broker.raw().request("LOOKUP", topic=broker.topic(), authoritative=False)
     assert (found.type, found["response"], found["authoritative"]) == ("LOOKUP_RESPONSE", "Connect", True)
     assert found["brokerServiceUrl"] == broker.service_url
-
-
-def test_lookup_does_not_create_the_topic(broker: Broker) -> None:
-    # covers TN-7
-    topic = broker.topic()
-    raw = broker.raw()
     assert raw.request("LOOKUP", topic=topic)["response"] == "Connect"
     assert raw.request("PARTITIONED_METADATA", topic=topic)["partitions"] == 0
     unseen = raw.request("PARTITIONED_METADATA", topic=topic, metadata_auto_creation_enabled=False)
@@ -47,16 +45,6 @@ def test_a_bad_name_is_refused(broker: Broker, name: str) -> None:
     assert (failed["response"], failed["error"]) == ("Failed", "InvalidTopicName")
 
 
-@pytest.mark.parametrize("name", ["foo://a/b/c", "n/a", "persistent://a b/n/t"])
-def test_a_bad_name_is_refused_on_producer_and_subscribe(broker: Broker, name: str) -> None:
-    # covers TN-1
-    raw = broker.raw()
-    produce = raw.request("PRODUCER", topic=name, producer_id=1)
-    subscribe = raw.request("SUBSCRIBE", topic=name, subscription="s", subType="Exclusive", consumer_id=1)
-    assert (produce.type, produce["error"]) == ("ERROR", "InvalidTopicName")
-    assert (subscribe.type, subscribe["error"]) == ("ERROR", "InvalidTopicName")
-
-
 @pytest.mark.ours_only("TN-3: a v1 name with a cluster is refused, not half supported")
 def test_a_v1_name_is_refused(broker: Broker) -> None:
     # covers TN-3
@@ -64,39 +52,29 @@ def test_a_v1_name_is_refused(broker: Broker) -> None:
     assert (failed["response"], failed["error"]) == ("Failed", "InvalidTopicName")
 
 
-def test_a_short_name_is_the_full_one(broker: Broker) -> None:
+def test_a_short_name_is_the_full_one(broker: Broker, client: pulsar.Client) -> None:
     # covers TN-1, TN-2
     full = broker.topic()
     local = full.rsplit("/", 1)[1]
-    client = broker.client()
     consumer = client.subscribe(full, "s", initial_position=EARLIEST)
     send_all(client.create_producer(local), ["one part"])
     send_all(client.create_producer(f"public/default/{local}"), ["three parts"])
     assert receive_texts(consumer, 2) == ["one part", "three parts"]
 
 
-@pytest.mark.parametrize("local", ["a b", "ü", "x:y", "a%2Fb", "UPPER", "upper", "-partition-", "x-partition-y"])
-def test_a_local_name_is_free_text(broker: Broker, local: str) -> None:
+@pytest.mark.parametrize("local", ["a b", " ü%:", "x:y", "a%2Fb", "UPPER", "upper", "-partition-", "x-partition-y"])
+def test_a_local_name_is_free_text_and_case_sensitive(broker: Broker, client: pulsar.Client, local: str) -> None:
     # covers TN-4
-    topic = broker.topic() + local
-    client = broker.client()
-    consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
-    send_all(client.create_producer(topic), ["v"])
-    assert receive_texts(consumer, 1) == ["v"]
-
-
-def test_names_are_case_sensitive(broker: Broker) -> None:
-    # covers TN-4
-    topic = broker.topic()
-    client = broker.client()
-    consumer = client.subscribe(topic + "a", "s", initial_position=EARLIEST)
-    send_all(client.create_producer(topic + "A"), ["other topic"])
+    stem = broker.topic()
+    consumer = client.subscribe(stem + local, "s", initial_position=EARLIEST)
+    for name in {local.swapcase(), local}:
+        send_all(client.create_producer(stem + name), [name])
+    assert receive_texts(consumer, 1) == [local]
     expect_nothing(consumer)
 
 
-def test_a_topic_comes_to_be_by_a_producer_or_a_subscription(broker: Broker) -> None:
+def test_a_topic_comes_to_be_by_a_producer_or_a_subscription(broker: Broker, raw: RawConnection) -> None:
     # covers TN-7, X15
-    raw = broker.raw()
     produced, subscribed = broker.topic(), broker.topic()
     for topic in (produced, subscribed):
         raw.request("LOOKUP", topic=topic)
@@ -108,20 +86,18 @@ def test_a_topic_comes_to_be_by_a_producer_or_a_subscription(broker: Broker) -> 
         assert (found["response"], found["partitions"]) == ("Success", 0)
 
 
-def test_metadata_of_a_partitioned_topic_and_of_its_partitions(broker: Broker) -> None:
+def test_metadata_of_a_partitioned_topic_and_of_its_partitions(broker: Broker, raw: RawConnection) -> None:
     # covers TN-5, TN-6, TN-8
     topic = broker.topic(partitions=3)
-    raw = broker.raw()
     assert raw.request("PARTITIONED_METADATA", topic=topic)["partitions"] == 3
     assert raw.request("PARTITIONED_METADATA", topic=f"{topic}-partition-1")["partitions"] == 0
     missing = raw.request("PARTITIONED_METADATA", topic=f"{topic}-partition-7")
     assert (missing["response"], missing["error"]) == ("Failed", "TopicNotFound")
 
 
-def test_a_partition_beyond_the_last_is_refused(broker: Broker) -> None:
+def test_a_partition_beyond_the_last_is_refused(broker: Broker, raw: RawConnection) -> None:
     # covers TN-6
     topic = broker.topic(partitions=3)
-    raw = broker.raw()
     raw.request("LOOKUP", topic=topic)
     raw.request("LOOKUP", topic=f"{topic}-partition-7")
     produce = raw.request("PRODUCER", topic=f"{topic}-partition-7", producer_id=1)
@@ -131,10 +107,9 @@ def test_a_partition_beyond_the_last_is_refused(broker: Broker) -> None:
     assert (produce["error"], subscribe["error"]) == ("TopicNotFound", "TopicNotFound")
 
 
-def test_a_partition_is_a_topic_of_its_own_name(broker: Broker) -> None:
+def test_a_partition_is_a_topic_of_its_own_name(broker: Broker, client: pulsar.Client) -> None:
     # covers TN-5, C11
     topic = broker.topic(partitions=2)
-    client = broker.client()
     consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
     send_all(client.create_producer(f"{topic}-partition-1"), ["direct"])
     (message,) = receive(consumer, 1)
@@ -144,21 +119,9 @@ def test_a_partition_is_a_topic_of_its_own_name(broker: Broker) -> None:
     assert client.get_topic_partitions(topic) == [f"{topic}-partition-{index}" for index in range(2)]
 
 
-def test_partitions_only_grow(broker: Broker) -> None:
-    # covers TN-8, PT-7
-    topic = broker.topic(partitions=2)
-    path = f"{topic_path(topic)}/partitions"
-    assert broker.rest("POST", path, 4)[0] == 204
-    assert broker.raw().request("PARTITIONED_METADATA", topic=topic)["partitions"] == 4
-    assert broker.rest("POST", path, 3)[0] == 422
-    assert broker.rest("POST", path, 4)[0] == 204
-    assert broker.raw().request("PARTITIONED_METADATA", topic=topic)["partitions"] == 4
-
-
-def test_the_topics_of_a_namespace_by_name(broker: Broker) -> None:
+def test_the_topics_of_a_namespace_by_name(broker: Broker, raw: RawConnection) -> None:
     # covers MT-2
     plain, parted = broker.topic("list"), broker.topic("list", partitions=2)
-    raw = broker.raw()
     raw.request("LOOKUP", topic=plain)
     raw.request("PRODUCER", topic=plain, producer_id=1)
     for index in range(2):
@@ -173,20 +136,18 @@ def test_the_topics_of_a_namespace_by_name(broker: Broker) -> None:
     assert unknown.fields.get("topics", []) == []
 
 
-def test_a_list_of_topics_is_one_subscription(broker: Broker) -> None:
+def test_a_list_of_topics_is_one_subscription(broker: Broker, client: pulsar.Client) -> None:
     # covers MT-1, C15
     topics = [broker.topic(), broker.topic(partitions=2)]
-    client = broker.client()
     consumer = client.subscribe(topics, "s", initial_position=EARLIEST)
     for number, topic in enumerate(topics):
         send_all(client.create_producer(topic), [f"{number}-{index}" for index in range(4)])
     assert sorted(receive_texts(consumer, 8)) == [f"{number}-{index}" for number in range(2) for index in range(4)]
 
 
-def test_a_pattern_finds_every_topic_that_matches(broker: Broker) -> None:
+def test_a_pattern_finds_every_topic_that_matches(broker: Broker, client: pulsar.Client) -> None:
     # covers MT-2, C12. Joining later matches is left out: this client polls every 60 s, whatever its option says.
     stem = broker.topic("pattern")
-    client = broker.client()
     for name in ("-a", "-b", "other"):
         send_all(client.create_producer(stem + name), [name])
     status, _ = broker.rest("PUT", f"{topic_path(stem)}-c/partitions", 2)
@@ -198,20 +159,8 @@ def test_a_pattern_finds_every_topic_that_matches(broker: Broker) -> None:
     expect_nothing(consumer)
 
 
-@pytest.mark.parametrize("name", ["pulsar.dedup", "pulsar.repl.x", ""])
-def test_a_reserved_or_empty_subscription_name_is_refused(broker: Broker, name: str) -> None:
-    # covers TN-12
-    topic = broker.topic()
-    raw = broker.raw()
-    raw.request("LOOKUP", topic=topic)
-    refused = raw.request("SUBSCRIBE", topic=topic, subscription=name, subType="Exclusive", consumer_id=1)
-    assert (refused.type, refused["error"]) == ("ERROR", "ProducerBusy")
-
-
-def test_a_topic_that_is_used_by_many_at_once_comes_to_be_once(broker: Broker) -> None:
+def test_a_topic_that_is_used_by_many_at_once_comes_to_be_once(broker: Broker, raw: RawConnection, topic: str) -> None:
     # covers TN-7, A12
-    topic = broker.topic()
-    raw = broker.raw()
     raw.request("LOOKUP", topic=topic)
     for consumer_id in range(20):
         raw.send(
@@ -233,13 +182,83 @@ def test_a_topic_that_is_used_by_many_at_once_comes_to_be_once(broker: Broker) -
     eventually(reader.has_message_available)
 
 
-def test_a_topic_of_a_list_that_is_not_there_comes_to_be(broker: Broker) -> None:
+def test_a_topic_of_a_list_that_is_not_there_comes_to_be(broker: Broker, client: pulsar.Client) -> None:
     # covers MT-3, MT-1, TN-7
     there, missing = broker.topic(), broker.topic()
-    client = broker.client()
     producer = client.create_producer(there)
     consumer = client.subscribe([there, missing], "s")
     assert broker.rest("GET", f"{topic_path(missing)}/subscriptions") == (200, ["s"])
     producer.send(b"there")
     client.create_producer(missing).send(b"missing")
     assert sorted(receive_texts(consumer, 2)) == ["missing", "there"]
+
+
+# ---- rules that go by a name alone
+
+
+PREFIXES = ("persistent", "non-persistent")
+
+
+def refusals(broker: Broker, topic: str, subscription: str = "s") -> tuple[Any, Any]:
+    """The errors of a producer and of a consumer, None for those who may."""
+    raw = broker.raw()
+    raw.request("LOOKUP", topic=topic)
+    produced = raw.request("PRODUCER", topic=topic, producer_id=1)
+    consumed = raw.request("SUBSCRIBE", topic=topic, subscription=subscription, subType="Shared", consumer_id=1)
+    return produced.fields.get("error"), consumed.fields.get("error")
+
+
+@pytest.mark.parametrize("ending", ["-partition-0", "-partition-00", "-partition--1"])
+@pytest.mark.parametrize("domain", PREFIXES)
+def test_a_number_of_a_partition_needs_a_partitioned_topic(broker: Broker, domain: str, ending: str) -> None:
+    # covers TN-6: apache/pulsar#23562
+    topic = f"{domain}://public/default/{fresh('t')}{ending}"
+    status, answer = broker.rest("PUT", topic_path(topic))
+    assert status == 412
+    assert "if there isn't a partitioned topic" in answer["reason"]
+    assert broker.rest("PUT", topic_path(topic.replace(ending, "-partition-x")))[0] == 204
+
+
+@pytest.mark.ours_only("TN-6: as Apache Pulsar 4.1 and newer; 4.0.8 makes a topic")
+@pytest.mark.parametrize("domain", PREFIXES)
+def test_a_partition_of_no_partitioned_topic_is_not_made(broker: Broker, domain: str) -> None:
+    # covers TN-6: what a client of a deleted partitioned topic would bring back
+    topic = f"{domain}://public/default/{fresh('t')}"
+    assert refusals(broker, f"{topic}-partition-0") == ("NotAllowedError", "NotAllowedError")
+    assert refusals(broker, f"{topic}-s-DLQ-partition-0") == ("NotAllowedError", "NotAllowedError")
+    assert refusals(broker, f"{topic}-partition-00") == (None, None)
+    assert refusals(broker, f"{topic}-partition-0-s-DLQ") == (None, None)
+
+
+def test_topics_of_pending_acks_are_not_made(broker: Broker) -> None:
+    # covers TN-14
+    topic = f"persistent://public/default/{fresh('t')}-s__transaction_pending_ack"
+    for path in (topic_path(topic), f"{topic_path(topic)}/partitions"):
+        status, answer = broker.rest("PUT", path, 1 if path.endswith("partitions") else None)
+        assert (status, answer["reason"]) == (400, "Cannot create topic in system topic format!")
+    assert refusals(broker, topic) == ("NotAllowedError", "NotAllowedError")
+
+
+@pytest.mark.parametrize("name", ["", " ", "\t \n", "pulsar.dedup", "pulsar.repl.x"])
+def test_a_blank_or_reserved_subscription_is_refused(broker: Broker, name: str) -> None:
+    # covers TN-12
+    assert refusals(broker, broker.topic(), name) == (None, "ProducerBusy")
+
+
+@pytest.mark.parametrize("name", ["a/b", "a%2Fb", " lead", "a b", "..", "multiTopicsReader-1"])
+def test_other_names_of_subscriptions_are_free(broker: Broker, name: str) -> None:
+    # covers TN-12
+    assert refusals(broker, broker.topic(), name) == (None, None)
+
+
+@pytest.mark.parametrize("name", [" lead", "trail ", "a%2Fb", "..", "*", "__x", "x-DLQ", "x-RETRY", "x__compaction"])
+def test_other_names_of_topics_are_free(broker: Broker, name: str) -> None:
+    # covers TN-4
+    namespace = broker.namespace()
+    assert refusals(broker, f"persistent://{namespace}/{name}") == (None, None)
+
+
+@pytest.mark.parametrize("name", [" ", "\t"])
+def test_a_blank_topic_is_refused(broker: Broker, name: str) -> None:
+    # covers TN-4: apache/pulsar#23691
+    assert refusals(broker, f"persistent://public/default/{name}") == ("InvalidTopicName", "InvalidTopicName")

@@ -12,7 +12,7 @@ import pytest
 
 from tests import changes
 from tests.brokers import Broker, topic_path
-from tests.conformance.exchange import receive_up_to, send_all
+from tests.conformance.exchange import send_all
 from tests.eventually import eventually
 
 _numbers = itertools.count()
@@ -64,17 +64,13 @@ def test_clusters_come_and_go(broker: Broker) -> None:
     assert reason(broker.rest("DELETE", path)) == (404, "Cluster does not exist")
 
 
-def test_clusters_are_refused(broker: Broker) -> None:
+def test_clusters_are_refused_and_the_own_one_tells_where_it_is(broker: Broker) -> None:
     # covers ADM-63
     path = f"/admin/v2/clusters/{fresh('cluster')}"
     illegal = "Illegal service url, example: http://pulsar.example.com:8080"
     assert reason(broker.rest("PUT", path, {"serviceUrl": "nonsense"})) == (400, illegal)
     assert reason(broker.rest("PUT", path)) == (400, "cluster data is required")
     assert reason(broker.rest("PUT", "/admin/v2/clusters/a%20b", CLUSTER)) == (412, "Cluster name is not valid")
-
-
-def test_the_own_cluster_tells_where_it_is(broker: Broker) -> None:
-    # covers ADM-63
     status, data = broker.rest("GET", "/admin/v2/clusters/standalone")
     assert status == 200
     assert data["serviceUrl"].rpartition(":")[2] == broker.admin_url.rpartition(":")[2]
@@ -234,22 +230,9 @@ def test_properties_of_a_namespace(broker: Broker, namespace: str) -> None:
     assert broker.rest("GET", f"{path}/properties") == (200, {})
 
 
-def test_clients_come_back_after_unload(broker: Broker, namespace: str) -> None:
-    # covers ADM-64 (unload)
-    topic = f"persistent://{namespace}/t"
-    client = broker.client()
-    consumer = client.subscribe(topic, "s")
-    producer = client.create_producer(topic)
-    send_all(producer, ["before"])
-    assert broker.rest("PUT", f"/admin/v2/namespaces/{namespace}/unload") == (204, "")
-    send_all(producer, ["after"])
-    assert receive_up_to(consumer, "after")[0] == "before"
-
-
-def test_backlog_of_a_namespace_is_cleared(broker: Broker, namespace: str) -> None:
+def test_backlog_of_a_namespace_is_cleared(broker: Broker, client: pulsar.Client, namespace: str) -> None:
     # covers ADM-64 (clearBacklog), CUR-14
     path = f"/admin/v2/namespaces/{namespace}"
-    client = broker.client()
     topics = [f"persistent://{namespace}/{name}" for name in ("one", "two")]
     for topic in topics:
         for subscription in ("a", "b"):
@@ -269,17 +252,16 @@ def test_backlog_of_a_namespace_is_cleared(broker: Broker, namespace: str) -> No
     assert broker.rest("POST", f"/admin/v2/namespaces/{fresh('no')}/ns/clearBacklog") == missing
 
 
-def test_backlog_of_a_bundle_is_cleared(broker: Broker, namespace: str) -> None:
+def test_backlog_of_a_bundle_is_cleared(broker: Broker, client: pulsar.Client, namespace: str) -> None:
     # covers ADM-64 (clearBacklog of a bundle)
     path = f"/admin/v2/namespaces/{namespace}"
-    client = broker.client()
     topics = [f"persistent://{namespace}/t{number}" for number in range(8)]
     for topic in topics:
         client.subscribe(topic, "s").close()
         send_all(client.create_producer(topic), ["x"])
 
     def left() -> set[str]:
-        stats = {topic: broker.rest("GET", f"{topic_path(topic)}/stats")[1] for topic in topics}
+        stats = {topic: broker.stats(topic) for topic in topics}
         return {topic for topic, each in stats.items() if each["subscriptions"]["s"]["msgBacklog"]}
 
     edges = broker.rest("GET", f"{path}/bundles")[1]["boundaries"]
@@ -293,8 +275,7 @@ def test_backlog_of_a_bundle_is_cleared(broker: Broker, namespace: str) -> None:
 
 
 @pytest.mark.ours_only("ADM-64: a range that is none; Apache Pulsar looks for its owner first")
-def test_a_bundle_that_is_none_is_refused(broker: Broker, namespace: str) -> None:
-    client = broker.client()
+def test_a_bundle_that_is_none_is_refused(broker: Broker, client: pulsar.Client, namespace: str) -> None:
     client.subscribe(f"persistent://{namespace}/t", "s").close()
     refused = reason(broker.rest("POST", f"/admin/v2/namespaces/{namespace}/nonsense/clearBacklog"))
     assert refused == (412, "Invalid bundle range: nonsense")
@@ -338,3 +319,37 @@ def test_forced_deletion(switched_broker: Broker, kind: str) -> None:
     client.close()
     assert own.rest("DELETE", f"{path}?force=true")[0] == 204
     assert own.rest("GET", path)[0] == 404
+
+
+SCHEMA = {"type": "STRING", "schema": "", "properties": {}}
+NAMESPACES = "/admin/v2/namespaces/{}"
+SCHEMAS = "/admin/v2/schemas/{}/t"
+NO_TENANT, NO_NAMESPACE = "Tenant does not exist", "Namespace does not exist"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "reason"),
+    [
+        ("GET", f"{NAMESPACES}/properties", None, NO_TENANT),
+        ("PUT", f"{NAMESPACES}/properties", {"a": "b"}, NO_TENANT),
+        ("DELETE", f"{NAMESPACES}/properties", None, NO_TENANT),
+        ("GET", f"{NAMESPACES}/property/a", None, NO_TENANT),
+        ("PUT", f"{NAMESPACES}/property/a/b", None, NO_TENANT),
+        ("DELETE", f"{NAMESPACES}/property/a", None, NO_TENANT),
+        ("POST", f"{SCHEMAS}/compatibility", SCHEMA, NO_TENANT),
+        ("GET", NAMESPACES, None, NO_NAMESPACE),
+        ("GET", f"{NAMESPACES}/messageTTL", None, NO_NAMESPACE),
+        ("POST", f"{NAMESPACES}/messageTTL", 5, NO_NAMESPACE),
+        ("POST", f"{NAMESPACES}/replication", ["standalone"], NO_NAMESPACE),
+    ],
+)
+def test_which_one_is_missing(broker: Broker, method: str, path: str, body: Any, reason: str) -> None:
+    # covers T-1
+    assert broker.rest(method, path.format("no-tenant/n"), body) == (404, {"reason": reason})
+    assert broker.rest(method, path.format("public/no-namespace"), body) == (404, {"reason": NO_NAMESPACE})
+
+
+def test_schemas_are_not_deleted_without_a_tenant(broker: Broker) -> None:
+    # covers T-1
+    answer = broker.rest("DELETE", f"{SCHEMAS}/schema".format("no-tenant/n"))
+    assert answer == (404, {"reason": NO_TENANT})

@@ -7,8 +7,9 @@ import pytest
 
 from tests.brokers import Broker, topic_path
 from tests.conformance.exchange import expect_nothing, receive, receive_texts, send_all
-from tests.conformance.test_namespaces import fresh, reason
+from tests.conformance.test_namespaces import reason
 from tests.eventually import eventually
+from tests.raw import RawConnection
 
 EXCLUSIVE, SHARED, FAILOVER = pulsar.ConsumerType.Exclusive, pulsar.ConsumerType.Shared, pulsar.ConsumerType.Failover
 
@@ -17,10 +18,9 @@ def _topic(broker: Broker) -> str:
     return "non-" + broker.topic("np")
 
 
-def test_what_nobody_is_there_for_is_lost(broker: Broker) -> None:
+def test_what_nobody_is_there_for_is_lost(broker: Broker, client: pulsar.Client) -> None:
     # covers NP-1, NP-2
     topic = _topic(broker)
-    client = broker.client()
     producer = client.create_producer(topic)
     assert len(send_all(producer, ["a", "b", "c"])) == 3
     consumer = client.subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest)
@@ -33,22 +33,17 @@ def test_what_nobody_is_there_for_is_lost(broker: Broker) -> None:
     expect_nothing(client.subscribe(topic, "s"))
 
 
-def test_durable_or_not_makes_no_difference(broker: Broker) -> None:
+def test_durable_or_not_makes_no_difference(broker: Broker, raw: RawConnection) -> None:
     # covers NP-8, TN-9
     topic = _topic(broker)
-    raw = broker.raw()
-    raw.request("LOOKUP", topic=topic)
-    wanted = {"topic": topic, "subscription": "s", "subType": "Shared"}
     for consumer_id, durable in enumerate((False, True, False)):
-        answer = raw.request("SUBSCRIBE", consumer_id=consumer_id, durable=durable, **wanted)
-        assert answer.type == "SUCCESS", answer
+        raw.subscribe(topic, consumer_id, durable=durable)
 
 
 @pytest.mark.parametrize("kind", [EXCLUSIVE, SHARED, FAILOVER, pulsar.ConsumerType.KeyShared])
-def test_every_subscription_gets_everything(broker: Broker, kind: pulsar.ConsumerType) -> None:
+def test_every_subscription_gets_everything(broker: Broker, client: pulsar.Client, kind: pulsar.ConsumerType) -> None:
     # covers NP-6, X3
     topic = _topic(broker)
-    client = broker.client()
     consumers = [client.subscribe(topic, name, kind) for name in ("a", "b")]
     producer = client.create_producer(topic, batching_enabled=True, batching_max_messages=10)
     texts = [str(number) for number in range(30)]
@@ -59,10 +54,9 @@ def test_every_subscription_gets_everything(broker: Broker, kind: pulsar.Consume
         assert receive_texts(consumer, 30) == texts
 
 
-def test_shared_consumers_share_and_exclusive_is_for_one(broker: Broker) -> None:
+def test_shared_consumers_share_and_exclusive_is_for_one(broker: Broker, client: pulsar.Client) -> None:
     # covers NP-6, EX-1
     topic = _topic(broker)
-    client = broker.client()
     first, second = (client.subscribe(topic, "s", SHARED) for _ in range(2))
     producer = client.create_producer(topic)
     send_all(producer, [str(number) for number in range(20)])
@@ -73,10 +67,9 @@ def test_shared_consumers_share_and_exclusive_is_for_one(broker: Broker) -> None
         client.subscribe(topic, "alone")
 
 
-def test_failover_goes_on_with_the_next_one(broker: Broker) -> None:
+def test_failover_goes_on_with_the_next_one(broker: Broker, client: pulsar.Client) -> None:
     # covers NP-6, FO-1
     topic = _topic(broker)
-    client = broker.client()
     consumers = [client.subscribe(topic, "s", FAILOVER, consumer_name=name) for name in ("a", "b")]
     producer = client.create_producer(topic)
 
@@ -95,24 +88,21 @@ def test_failover_goes_on_with_the_next_one(broker: Broker) -> None:
     assert eventually(lambda: active() == 0)
 
 
-def test_without_permits_messages_are_dropped(broker: Broker) -> None:
+def test_without_permits_messages_are_dropped(broker: Broker, raw: RawConnection) -> None:
     # covers NP-3, SUB-4
     topic = _topic(broker)
-    raw = broker.raw()
-    raw.request("LOOKUP", topic=topic)
-    raw.request("PRODUCER", topic=topic, producer_id=1)
-    raw.request("SUBSCRIBE", topic=topic, subscription="s", subType="Shared", consumer_id=1)
-    raw.send("FLOW", consumer_id=1, messagePermits=5)
+    raw.produce(topic)
+    raw.subscribe(topic, permits=5)
     raw.barrier()
     for number in range(20):
         raw.send_message(1, number, str(number).encode())
     assert [raw.expect("SEND_RECEIPT")["sequence_id"] for _ in range(20)] == list(range(20))
     assert [message.payload for message in raw.expect_messages(5)] == [str(number).encode() for number in range(5)]
-    raw.send("FLOW", consumer_id=1, messagePermits=10)
+    raw.flow(10)
     raw.expect_no_message()
     raw.send_message(1, 20, b"20")
     assert raw.expect("MESSAGE").payload == b"20"
-    _, stats = broker.rest("GET", f"{topic_path(topic)}/stats")
+    stats = broker.stats(topic)
     assert "msgDropRate" in stats
     assert "msgDropRate" in stats["publishers"][0]
     assert "msgDropRate" in stats["subscriptions"]["s"]
@@ -120,10 +110,9 @@ def test_without_permits_messages_are_dropped(broker: Broker) -> None:
     assert (stats["subscriptions"]["s"]["msgBacklog"], stats["storageSize"], stats["backlogSize"]) == (0, 0, 0)
 
 
-def test_the_past_has_without_effect(broker: Broker) -> None:
+def test_the_past_has_without_effect(broker: Broker, client: pulsar.Client) -> None:
     # covers NP-5, CUR-13
     topic = _topic(broker)
-    client = broker.client()
     consumer = client.subscribe(topic, "s", SHARED, negative_ack_redelivery_delay_ms=100)
     producer = client.create_producer(topic)
     send_all(producer, ["a"])
@@ -138,11 +127,10 @@ def test_the_past_has_without_effect(broker: Broker) -> None:
     assert receive_texts(consumer, 1) == ["b"]
 
 
-def test_partitions(broker: Broker) -> None:
+def test_partitions(broker: Broker, client: pulsar.Client) -> None:
     # covers NP-7, PT-1
     topic = _topic(broker)
     assert broker.rest("PUT", f"{topic_path(topic)}/partitions", 3)[0] == 204
-    client = broker.client()
     consumer = client.subscribe(topic, "s", SHARED)
     mode = pulsar.PartitionsRoutingMode.RoundRobinDistribution
     producer = client.create_producer(topic, message_routing_mode=mode)
@@ -156,15 +144,13 @@ def test_partitions(broker: Broker) -> None:
     assert (status, stats["msgInCounter"]) == (200, 9)
 
 
-def test_lists_show_what_is_in_use(broker: Broker) -> None:
+def test_lists_show_what_is_in_use(broker: Broker, client: pulsar.Client) -> None:
     # covers NP-9
-    namespace = f"public/{fresh('ns')}"
-    assert broker.rest("PUT", f"/admin/v2/namespaces/{namespace}")[0] == 204
+    namespace = broker.namespace()
     listing = f"/admin/v2/non-persistent/{namespace}"
     assert broker.rest("GET", listing) == (200, [])
     assert broker.rest("GET", f"{listing}/partitioned") == (200, [])
     topic = f"non-persistent://{namespace}/t"
-    client = broker.client()
     consumer = client.subscribe(topic, "s", SHARED)
     assert broker.rest("GET", listing) == (200, [topic])
     assert broker.rest("GET", f"/admin/v2/persistent/{namespace}") == (200, [])
@@ -201,21 +187,15 @@ def test_what_moves_a_position_is_refused_with_a_reason(broker: Broker) -> None:
     topic = _topic(broker)
     path = topic_path(topic)
     broker.client().subscribe(topic, "s", SHARED)
-    for method, call in (
-        ("POST", "subscription/s/skip/1"),
-        ("POST", "subscription/s/skip_all"),
-        ("PUT", "compaction"),
-    ):
+    for method, call in (("POST", "subscription/s/skip/1"), ("POST", "subscription/s/skip_all"), ("PUT", "compaction")):
         status, text = reason(broker.rest(method, f"{path}/{call}"))
         assert (status, text.endswith("on a non-persistent topic is not allowed")) == (405, True), text
 
 
-def test_a_flood_is_answered_in_order_and_what_is_dropped_is_told(broker: Broker) -> None:
+def test_a_flood_is_answered_in_order_and_what_is_dropped_is_told(broker: Broker, raw: RawConnection) -> None:
     # covers NP-2, NP-4: ours is done with each before it takes the next, so that none has to be dropped
     topic, count = _topic(broker), 3_000
-    raw = broker.raw()
-    raw.request("LOOKUP", topic=topic)
-    raw.request("PRODUCER", topic=topic, producer_id=1)
+    raw.produce(topic)
     for number in range(count):
         raw.send_message(1, number, b"x")
     receipts = [raw.expect("SEND_RECEIPT") for _ in range(count)]
@@ -223,5 +203,5 @@ def test_a_flood_is_answered_in_order_and_what_is_dropped_is_told(broker: Broker
     stored = [ledger for ledger, _ in (each.position for each in receipts)]
     # What is dropped because there is too much of it has no place.
     assert set(stored) == {0} if broker.kind == "ours" else {0} <= set(stored) <= {0, 2**64 - 1}
-    _, stats = broker.rest("GET", f"{topic_path(topic)}/stats")
+    stats = broker.stats(topic)
     assert stats["msgInCounter"] == stored.count(0)

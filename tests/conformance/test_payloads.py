@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
 from datetime import timedelta
-from pathlib import Path
 
 import pulsar
 import pytest
 
-from tests.brokers import Broker, topic_path
+from tests.brokers import Broker
 from tests.conformance.exchange import expect_nothing, position, receive, receive_texts, send_all, send_batched, texts
+from tests.raw import RawConnection
 
 EARLIEST = pulsar.InitialPosition.Earliest
 CODECS = [
@@ -21,10 +20,8 @@ CODECS = [
 ]
 
 
-def test_a_batch_is_one_entry_with_an_index_per_message(broker: Broker) -> None:
+def test_a_batch_is_one_entry_with_an_index_per_message(client: pulsar.Client, topic: str) -> None:
     # covers BAT-1
-    topic = broker.topic()
-    client = broker.client()
     consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
     values = [f"v{number}" for number in range(100)]
     ids = send_batched(client, topic, values)
@@ -35,10 +32,8 @@ def test_a_batch_is_one_entry_with_an_index_per_message(broker: Broker) -> None:
     assert [each.batch_index() for each in ids] == list(range(100))
 
 
-def test_messages_of_a_batch_keep_their_own_keys_and_properties(broker: Broker) -> None:
+def test_messages_of_a_batch_keep_their_own_keys_and_properties(client: pulsar.Client, topic: str) -> None:
     # covers BAT-1
-    topic = broker.topic()
-    client = broker.client()
     consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
     producer = client.create_producer(topic, batching_enabled=True, batching_max_publish_delay_ms=60_000)
     for number in range(3):
@@ -52,10 +47,8 @@ def test_messages_of_a_batch_keep_their_own_keys_and_properties(broker: Broker) 
     assert [message.event_timestamp() for message in messages] == [1, 2, 3]
 
 
-def test_a_key_based_batch_is_one_entry_per_key(broker: Broker) -> None:
+def test_a_key_based_batch_is_one_entry_per_key(client: pulsar.Client, topic: str) -> None:
     # covers BAT-6
-    topic = broker.topic()
-    client = broker.client()
     consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
     producer = client.create_producer(
         topic, batching_enabled=True, batching_type=pulsar.BatchingType.KeyBased, batching_max_publish_delay_ms=60_000
@@ -71,10 +64,8 @@ def test_a_key_based_batch_is_one_entry_per_key(broker: Broker) -> None:
 
 @pytest.mark.parametrize("batching", [False, True], ids=["single", "batch"])
 @pytest.mark.parametrize("codec", CODECS, ids=[codec.name for codec in CODECS])
-def test_every_codec_arrives(broker: Broker, codec: pulsar.CompressionType, batching: bool) -> None:
+def test_every_codec_arrives(client: pulsar.Client, topic: str, codec: pulsar.CompressionType, batching: bool) -> None:
     # covers CMP-1
-    topic = broker.topic()
-    client = broker.client()
     consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
     values = [f"{number} " * 200 for number in range(20)]
     if batching:
@@ -84,11 +75,9 @@ def test_every_codec_arrives(broker: Broker, codec: pulsar.CompressionType, batc
     assert receive_texts(consumer, 20) == values
 
 
-def test_a_chunked_message_of_twelve_megabytes(broker: Broker) -> None:
+def test_a_chunked_message_of_twelve_megabytes(client: pulsar.Client, topic: str) -> None:
     # covers CHK-1, CHK-3
-    topic = broker.topic()
-    client = broker.client()
-    consumer = client.subscribe(topic, "s", initial_position=EARLIEST, receiver_queue_size=10)
+    consumer = client.subscribe(topic, "s", initial_position=EARLIEST, receiver_queue_size=1)
     value = bytes(range(256)) * (12 * 1024 * 4)
     producer = client.create_producer(topic, chunking_enabled=True)
     producer.send(value)
@@ -104,87 +93,28 @@ def test_a_chunked_message_of_twelve_megabytes(broker: Broker) -> None:
     expect_nothing(client.subscribe(topic, "s"))
 
 
-def test_chunks_of_two_messages_interleaved(broker: Broker) -> None:
-    # covers CHK-1, CHK-7
-    topic = broker.topic()
-    consumer = broker.client().subscribe(topic, "s", initial_position=EARLIEST)
-    raw = broker.raw()
-    raw.request("LOOKUP", topic=topic)
-    for producer_id, name in ((1, "a"), (2, "b")):
-        raw.request("PRODUCER", topic=topic, producer_id=producer_id, producer_name=name)
-    for chunk in range(3):
-        for producer_id, name in ((1, "a"), (2, "b")):
-            metadata = {
-                "producer_name": name,
-                "uuid": f"{name}-0",
-                "num_chunks_from_msg": 3,
-                "total_chunk_msg_size": 30,
-                "chunk_id": chunk,
-            }
-            raw.send_message(producer_id, 0, name.encode() * 10, metadata=metadata, is_chunk=True)
-    receipts = [raw.expect("SEND_RECEIPT") for _ in range(6)]
-    assert [receipt.position[1] for receipt in receipts] == list(range(6))
-    assert sorted(receive_texts(consumer, 2)) == ["a" * 30, "b" * 30]
-
-
-def _key_pair(directory: Path) -> tuple[str, str]:
-    private, public = directory / "private.pem", directory / "public.pem"
-    subprocess.run(["openssl", "genrsa", "-out", private, "2048"], check=True, capture_output=True)
-    subprocess.run(["openssl", "rsa", "-in", private, "-pubout", "-out", public], check=True, capture_output=True)
-    return str(public), str(private)
-
-
-@pytest.mark.parametrize("batching", [False, True], ids=["single", "batch"])
-def test_encrypted_messages_arrive_and_need_the_key(broker: Broker, tmp_path: Path, batching: bool) -> None:
-    # covers A10
-    topic = broker.topic()
-    client = broker.client()
-    keys = pulsar.CryptoKeyReader(*_key_pair(tmp_path))
-    with_key = client.subscribe(topic, "with-key", initial_position=EARLIEST, crypto_key_reader=keys)
-    without = client.subscribe(
-        topic, "without", initial_position=EARLIEST, crypto_failure_action=pulsar.ConsumerCryptoFailureAction.CONSUME
-    )
-    values = ["secret one", "secret two"]
-    crypto = {"encryption_key": "k1", "crypto_key_reader": keys}
-    if batching:
-        send_batched(client, topic, values, **crypto)
-    else:
-        send_all(client.create_producer(topic, **crypto), values)
-    assert receive_texts(with_key, 2) == values
-    assert all(b"secret" not in message.data() for message in receive(without, 1))
-
-
-def test_a_message_with_a_delivery_time_is_in_no_batch(broker: Broker) -> None:
+def test_a_message_with_a_delivery_time_is_in_no_batch(broker: Broker, raw: RawConnection, topic: str) -> None:
     # covers BAT-4, DEL-1
-    topic = broker.topic()
     producer = broker.client().create_producer(topic, batching_enabled=True, batching_max_publish_delay_ms=60_000)
     for text, later in (("a", None), ("b", None), ("c", timedelta(milliseconds=1)), ("d", None)):
         producer.send_async(text.encode(), lambda *_: None, deliver_after=later)
     producer.flush()
-    raw = broker.raw()
-    raw.request("LOOKUP", topic=topic)
-    wanted = {"topic": topic, "subscription": "s", "subType": "Exclusive", "initialPosition": "Earliest"}
-    raw.request("SUBSCRIBE", consumer_id=1, **wanted)
-    raw.send("FLOW", consumer_id=1, messagePermits=100)
+    raw.subscribe(topic, permits=100, subType="Exclusive")
     found = [message.metadata or {} for message in raw.expect_messages(2)]
     assert [each.get("num_messages_in_batch") for each in found if "deliver_at_time" in each] == [None]
     assert [each.get("num_messages_in_batch") for each in found if "deliver_at_time" not in each] == [3]
 
 
-def test_what_is_inside_a_batch_is_no_business_of_the_broker(broker: Broker) -> None:
+def test_what_is_inside_a_batch_is_no_business_of_the_broker(broker: Broker, raw: RawConnection, topic: str) -> None:
     # covers BAT-2, BAT-3
-    topic = broker.topic()
-    raw = broker.raw()
-    raw.request("LOOKUP", topic=topic)
-    raw.request("PRODUCER", topic=topic, producer_id=1)
-    wanted = {"topic": topic, "subscription": "s", "subType": "Shared"}
-    raw.request("SUBSCRIBE", consumer_id=1, **wanted)
+    raw.produce(topic)
+    raw.subscribe(topic)
     raw.send_message(1, 0, b"no batch at all", metadata={"num_messages_in_batch": 7}, num_messages=7)
     raw.expect("SEND_RECEIPT")
-    raw.send("FLOW", consumer_id=1, messagePermits=1)
+    raw.flow(1)
     message = raw.expect("MESSAGE")
     assert (message.payload, (message.metadata or {})["num_messages_in_batch"]) == (b"no batch at all", 7)
-    _, stats = broker.rest("GET", f"{topic_path(topic)}/stats")
+    stats = broker.stats(topic)
     subscription = stats["subscriptions"]["s"]
     assert (stats["msgInCounter"], subscription["msgBacklog"], subscription["unackedMessages"]) == (7, 1, 7)
     assert subscription["consumers"][0]["availablePermits"] == -6

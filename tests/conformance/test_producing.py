@@ -8,18 +8,15 @@ import pulsar
 import pytest
 
 from tests.brokers import Broker
-from tests.conformance.exchange import position, receive, receive_texts, send_all, texts
+from tests.conformance.exchange import EARLIEST, position, receive, receive_texts, send_all, texts
 from tests.eventually import eventually
-from tests.raw import batch_payload
+from tests.raw import RawConnection, batch_payload
 
-EARLIEST = pulsar.InitialPosition.Earliest
 MAX_MESSAGE_SIZE = 5 * 1024 * 1024
 
 
-def test_a_message_arrives_with_everything_it_carries(broker: Broker) -> None:
+def test_a_message_arrives_with_everything_it_carries(client: pulsar.Client, topic: str) -> None:
     # covers PR-11, A10
-    topic = broker.topic()
-    client = broker.client()
     consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
     producer = client.create_producer(topic, producer_name="named")
     sent = producer.send(
@@ -45,10 +42,8 @@ def test_a_message_arrives_with_everything_it_carries(broker: Broker) -> None:
     assert producer.last_sequence_id() == 41
 
 
-def test_empty_and_null_values_stay_different(broker: Broker) -> None:
+def test_empty_and_null_values_stay_different(client: pulsar.Client, topic: str) -> None:
     # covers RD-5 (null value)
-    topic = broker.topic()
-    client = broker.client()
     consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
     producer = client.create_producer(topic)
     producer.send(b"")
@@ -58,18 +53,15 @@ def test_empty_and_null_values_stay_different(broker: Broker) -> None:
     assert (null.data(), null.has_null_value(), null.partition_key()) == (b"", True, "k")
 
 
-def test_generated_names_are_unique_and_given_back(broker: Broker) -> None:
+def test_generated_names_are_unique_and_given_back(client: pulsar.Client, topic: str) -> None:
     # covers PR-1
-    topic = broker.topic()
-    client = broker.client()
     names = [client.create_producer(topic).producer_name() for _ in range(3)]
     assert all(names)
     assert len(set(names)) == 3
 
 
-def test_a_producer_name_is_taken_until_its_producer_closes(broker: Broker) -> None:
+def test_a_producer_name_is_taken_until_its_producer_closes(broker: Broker, topic: str) -> None:
     # covers PR-2
-    topic = broker.topic()
     first = broker.client().create_producer(topic, producer_name="p")
     other = broker.client()
     with pytest.raises(pulsar.ProducerBusy):
@@ -81,10 +73,8 @@ def test_a_producer_name_is_taken_until_its_producer_closes(broker: Broker) -> N
     assert position(again.send(b"x"))[1] == 0
 
 
-def test_the_same_producer_id_is_answered_from_the_existing_producer(broker: Broker) -> None:
+def test_the_same_producer_id_is_answered_from_the_existing_producer(raw: RawConnection, topic: str) -> None:
     # covers PR-2 (same connection)
-    topic = broker.topic()
-    raw = broker.raw()
     raw.request("LOOKUP", topic=topic)
     first = raw.request("PRODUCER", topic=topic, producer_id=1, producer_name="a")
     again = raw.request("PRODUCER", topic=topic, producer_id=1, producer_name="b", epoch=1)
@@ -95,12 +85,10 @@ def test_the_same_producer_id_is_answered_from_the_existing_producer(broker: Bro
     assert "Producer with name 'a' is already connected to topic" in busy["message"]
 
 
-def test_a_producer_that_comes_back_under_its_name_replaces_the_dead_one(broker: Broker) -> None:
+def test_a_producer_that_comes_back_under_its_name_replaces_the_dead_one(broker: Broker, topic: str) -> None:
     # covers PR-2 (old connection gone), A6
-    topic = broker.topic()
     gone = broker.raw()
-    gone.request("LOOKUP", topic=topic)
-    assert gone.request("PRODUCER", topic=topic, producer_id=1, producer_name="p").type == "PRODUCER_SUCCESS"
+    gone.produce(topic)
     gone.close()
     raw = broker.raw()
 
@@ -111,10 +99,8 @@ def test_a_producer_that_comes_back_under_its_name_replaces_the_dead_one(broker:
     eventually(accepted)
 
 
-def test_ten_thousand_async_messages_keep_their_order(broker: Broker) -> None:
+def test_ten_thousand_async_messages_keep_their_order(client: pulsar.Client, topic: str) -> None:
     # covers PR-9, A2, A5
-    topic = broker.topic()
-    client = broker.client()
     consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
     producer = client.create_producer(topic, block_if_queue_full=True)
     ids: list[pulsar.MessageId] = []
@@ -156,12 +142,9 @@ def test_pipelined_sends_of_two_producers_on_one_connection_get_their_receipts_i
     assert len({receipt.position for receipt in receipts}) == 200
 
 
-def test_a_receipt_echoes_the_highest_sequence_id(broker: Broker) -> None:
+def test_a_receipt_echoes_the_highest_sequence_id(raw: RawConnection, topic: str) -> None:
     # covers A2, J1, J4
-    topic = broker.topic()
-    raw = broker.raw()
-    raw.request("LOOKUP", topic=topic)
-    raw.request("PRODUCER", topic=topic, producer_id=1, producer_name="p")
+    raw.produce(topic)
     payload = batch_payload([b"a", b"b", b"c"], first_sequence_id=7)
     metadata = {"num_messages_in_batch": 3, "highest_sequence_id": 9}
     raw.send_message(1, 7, payload, metadata=metadata, num_messages=3, highest_sequence_id=9)
@@ -170,10 +153,8 @@ def test_a_receipt_echoes_the_highest_sequence_id(broker: Broker) -> None:
     assert receipt.position[1] == 0
 
 
-def test_what_the_client_may_send_at_most(broker: Broker) -> None:
+def test_what_the_client_may_send_at_most(client: pulsar.Client, topic: str) -> None:
     # covers PR-10
-    topic = broker.topic()
-    client = broker.client()
     consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
     producer = client.create_producer(topic)
     largest = bytes(MAX_MESSAGE_SIZE - 200)
@@ -186,24 +167,22 @@ def test_what_the_client_may_send_at_most(broker: Broker) -> None:
     assert second.data() == b"after"
 
 
-def test_an_oversized_frame_closes_the_connection_and_nothing_else(broker: Broker) -> None:
-    # covers PR-10
-    topic = broker.topic()
+def test_an_oversized_frame_closes_the_connection_and_nothing_else(broker: Broker, topic: str) -> None:
+    # covers A16, PR-10
     raw, other = broker.raw(), broker.raw()
-    other.request("LOOKUP", topic=topic)
-    other.request("PRODUCER", topic=topic, producer_id=1, producer_name="p")
+    other.produce(topic)
     raw.send_bytes((MAX_MESSAGE_SIZE + 10_240 - 4 + 1).to_bytes(4, "big"))
     raw.expect_closed()
     other.send_message(1, 0, bytes(MAX_MESSAGE_SIZE + 10_100))
     assert other.expect("SEND_RECEIPT")["sequence_id"] == 0
-
-
-def test_a_wrong_checksum_is_refused_and_nothing_is_stored(broker: Broker) -> None:
-    # covers PR-12
-    topic = broker.topic()
     raw = broker.raw()
-    raw.request("LOOKUP", topic=topic)
-    raw.request("PRODUCER", topic=topic, producer_id=1, producer_name="p")
+    raw.send_message(9, 0, b"x")
+    raw.expect_closed()
+
+
+def test_a_wrong_checksum_is_refused_and_nothing_is_stored(raw: RawConnection, topic: str) -> None:
+    # covers PR-12
+    raw.produce(topic)
     raw.send_message(1, 0, b"good")
     raw.send_message(1, 1, b"bad", checksum="wrong")
     raw.send_message(1, 2, b"none", checksum="absent")
@@ -216,29 +195,19 @@ def test_a_wrong_checksum_is_refused_and_nothing_is_stored(broker: Broker) -> No
     raw.request(
         "SUBSCRIBE", topic=topic, subscription="s", subType="Exclusive", consumer_id=1, initialPosition="Earliest"
     )
-    raw.send("FLOW", consumer_id=1, messagePermits=10)
+    raw.flow(10)
     messages = raw.expect_messages(3)
     assert [message.payload for message in messages] == [b"good", b"none", b"good"]
     assert messages[0].checksum == "ok"
-
-
-def test_a_refused_batch_is_named_by_its_highest_sequence_id(broker: Broker) -> None:
-    # covers PR-12
-    raw = broker.raw()
-    topic = broker.topic()
-    raw.request("LOOKUP", topic=topic)
-    raw.request("PRODUCER", topic=topic, producer_id=1, producer_name="p")
-    payload = batch_payload([b"a", b"b", b"c"], 5)
     described = {"num_messages_in_batch": 3, "highest_sequence_id": 7}
-    raw.send_message(1, 5, payload, metadata=described, checksum="wrong", num_messages=3, highest_sequence_id=7)
+    batch = batch_payload([b"a", b"b", b"c"], 5)
+    raw.send_message(1, 5, batch, metadata=described, checksum="wrong", num_messages=3, highest_sequence_id=7)
     error = raw.expect("SEND_ERROR")
-    assert (error["sequence_id"], error["error"]) == (7, "ChecksumError")
+    assert (error["sequence_id"], error["error"]) == (7, "ChecksumError"), "the highest one of a batch"
 
 
-def test_what_a_producer_that_starts_again_knows(broker: Broker) -> None:
+def test_what_a_producer_that_starts_again_knows(client: pulsar.Client, topic: str) -> None:
     # covers PR-11
-    topic = broker.topic()
-    client = broker.client()
     fresh = client.create_producer(topic, producer_name="p")
     assert fresh.last_sequence_id() == -1
     send_all(fresh, ["a", "b", "c"])
@@ -249,19 +218,9 @@ def test_what_a_producer_that_starts_again_knows(broker: Broker) -> None:
     assert chosen.last_sequence_id() == 100
 
 
-def test_a_send_on_an_unknown_producer_closes_the_connection(broker: Broker) -> None:
-    # covers A16
-    raw = broker.raw()
-    raw.send_message(9, 0, b"x")
-    raw.expect_closed()
-
-
-def test_receipts_of_sends_come_before_the_answer_to_close(broker: Broker) -> None:
+def test_receipts_of_sends_come_before_the_answer_to_close(raw: RawConnection, topic: str) -> None:
     # covers A18
-    topic = broker.topic()
-    raw = broker.raw()
-    raw.request("LOOKUP", topic=topic)
-    raw.request("PRODUCER", topic=topic, producer_id=1, producer_name="p")
+    raw.produce(topic)
     for number in range(50):
         raw.send_message(1, number, b"x")
     raw.send("CLOSE_PRODUCER", producer_id=1, request_id=1_000)
@@ -269,9 +228,8 @@ def test_receipts_of_sends_come_before_the_answer_to_close(broker: Broker) -> No
     assert [frame.type for frame in frames if frame] == ["SEND_RECEIPT"] * 50 + ["SUCCESS"]
 
 
-def test_an_initial_subscription_holds_what_is_sent_before_anybody_subscribes(broker: Broker) -> None:
+def test_an_initial_subscription_holds_what_is_sent_before_anybody_subscribes(broker: Broker, topic: str) -> None:
     # covers PR-18
-    topic = broker.topic()
     raw = broker.raw()
     raw.request("LOOKUP", topic=topic)
     created = raw.request("PRODUCER", topic=topic, producer_id=1, producer_name="p", initial_subscription_name="dlq")

@@ -18,12 +18,6 @@ from tests.eventually import eventually
 BATCH = 10
 
 
-def _stats(broker: Broker, topic: str) -> Any:
-    status, stats = broker.rest("GET", f"{topic_path(topic)}/stats")
-    assert status == 200, stats
-    return stats
-
-
 def _metrics(broker: Broker, topic: str) -> dict[str, float]:
     with urllib.request.urlopen(f"{broker.admin_url}/metrics", timeout=60) as answer:
         found = [line for line in answer.read().decode().splitlines() if f'topic="{topic}"' in line]
@@ -36,13 +30,13 @@ def test_rates_of_a_topic_and_of_what_is_connected_to_it(configured_broker: Brok
     client = configured_broker.client()
     consumer = client.subscribe(topic, "s")
     producer = client.create_producer(topic, batching_enabled=False)
-    assert _stats(configured_broker, topic)["msgRateIn"] == 0
+    assert configured_broker.stats(topic)["msgRateIn"] == 0
 
     def busy() -> Any:
         send_all(producer, [bytes(1000)] * BATCH)
         for message in receive(consumer, BATCH):
             consumer.acknowledge(message)
-        stats = _stats(configured_broker, topic)
+        stats = configured_broker.stats(topic)
         [one] = stats["subscriptions"]["s"]["consumers"]
         rates = [stats["msgRateIn"], stats["publishers"][0]["msgRateIn"], one["msgRateOut"]]
         if not configured_broker.has(changes.NO_ACK_RATE):
@@ -69,12 +63,12 @@ def test_rates_of_a_topic_and_of_what_is_connected_to_it(configured_broker: Brok
     eventually(measured, timeout_s=60)
 
     def idle() -> bool:
-        stats = _stats(configured_broker, topic)
+        stats = configured_broker.stats(topic)
         names = ("msgRateIn", "msgThroughputIn", "msgRateOut", "msgThroughputOut", "averageMsgSize")
         return all(stats[name] == 0 for name in names)
 
     eventually(idle, timeout_s=60)
-    assert _stats(configured_broker, topic)["msgInCounter"] >= BATCH
+    assert configured_broker.stats(topic)["msgInCounter"] >= BATCH
 
 
 def test_chunks_have_a_rate_of_their_own(configured_broker: Broker) -> None:
@@ -88,7 +82,7 @@ def test_chunks_have_a_rate_of_their_own(configured_broker: Broker) -> None:
         name = f"x{next(names)}"
         feeder.chunk(name, 0)  # the last one is not sent: it would be found to be repeated
         feeder.chunk(name, 1)
-        stats = _stats(configured_broker, topic)
+        stats = configured_broker.stats(topic)
         subscription = stats["subscriptions"]["s"]
         counted = (stats["publishers"][0], subscription, subscription["consumers"][0])
         return all(each["chunkedMessageRate"] > 0 for each in counted)
@@ -113,20 +107,18 @@ def test_rates_of_partitions_are_summed(configured_broker: Broker) -> None:
     eventually(summed, timeout_s=60)
 
 
-def test_times_of_a_subscription(broker: Broker) -> None:
+def test_times_of_a_subscription(broker: Broker, client: pulsar.Client, topic: str) -> None:
     # covers ST-9
-    topic = broker.topic()
-    client = broker.client()
     consumer = client.subscribe(topic, "s")
     names = ("lastConsumedTimestamp", "lastAckedTimestamp", "lastMarkDeleteAdvancedTimestamp")
-    before = _stats(broker, topic)["subscriptions"]["s"]
+    before = broker.stats(topic)["subscriptions"]["s"]
     assert [before[name] for name in names] == [0, 0, 0]
-    eventually(lambda: _stats(broker, topic)["subscriptions"]["s"]["lastConsumedFlowTimestamp"] > 0)
+    eventually(lambda: broker.stats(topic)["subscriptions"]["s"]["lastConsumedFlowTimestamp"] > 0)
     send_all(client.create_producer(topic), ["x"])
     consumer.acknowledge(receive(consumer, 1)[0])
 
     def shown() -> bool:
-        found = _stats(broker, topic)["subscriptions"]["s"]
+        found = broker.stats(topic)["subscriptions"]["s"]
         return all(found[name] > 0 for name in names)
 
     eventually(shown)

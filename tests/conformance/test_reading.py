@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
 import pulsar
 import pytest
 
-from tests.brokers import Broker
-from tests.conformance.exchange import expect_nothing, receive, receive_texts, send_all, send_batched
+from tests.brokers import Broker, topic_path
+from tests.conformance.exchange import expect_nothing, receive, receive_texts, send_all, send_batched, send_numbers
 from tests.eventually import eventually
+from tests.raw import RawConnection
 
 EARLIEST, LATEST = pulsar.MessageId.earliest, pulsar.MessageId.latest
 
 
-def _filled(broker: Broker, topic: str, count: int) -> list[pulsar.MessageId]:
-    return send_all(broker.client().create_producer(topic), [str(number) for number in range(count)])
-
-
-def test_from_the_beginning_to_the_end_and_on(broker: Broker) -> None:
+def test_from_the_beginning_to_the_end_and_on(broker: Broker, topic: str) -> None:
     # covers RD-1, RD-2
-    topic = broker.topic()
-    _filled(broker, topic, 100)
+    send_numbers(broker, topic, 100)
     reader = broker.client().create_reader(topic, EARLIEST)
     values = []
     while reader.has_message_available():
@@ -31,10 +30,9 @@ def test_from_the_beginning_to_the_end_and_on(broker: Broker) -> None:
     assert receive_texts(reader, 1) == ["more"]
 
 
-def test_from_the_end(broker: Broker) -> None:
+def test_from_the_end(broker: Broker, topic: str) -> None:
     # covers RD-1, RD-2, C13, CUR-10
-    topic = broker.topic()
-    _filled(broker, topic, 3)
+    send_numbers(broker, topic, 3)
     reader = broker.client().create_reader(topic, LATEST)
     assert not reader.has_message_available()
     send_all(broker.client().create_producer(topic), ["new"])
@@ -42,21 +40,17 @@ def test_from_the_end(broker: Broker) -> None:
     assert receive_texts(reader, 1) == ["new"]
 
 
-def test_an_empty_topic_has_nothing_available(broker: Broker) -> None:
+def test_an_empty_topic_has_nothing_available(client: pulsar.Client, topic: str) -> None:
     # covers RD-3
-    client = broker.client()
-    topic = broker.topic()
     client.create_producer(topic)
     assert not client.create_reader(topic, EARLIEST).has_message_available()
     assert not client.create_reader(topic, LATEST).has_message_available()
 
 
 @pytest.mark.parametrize("inclusive", [False, True], ids=["after", "at"])
-def test_from_any_id(broker: Broker, inclusive: bool) -> None:
+def test_from_any_id(broker: Broker, client: pulsar.Client, topic: str, inclusive: bool) -> None:
     # covers CUR-10, A11
-    topic = broker.topic()
-    ids = _filled(broker, topic, 6)
-    client = broker.client()
+    ids = send_numbers(broker, topic, 6)
     for start in (0, 3, 5):
         reader = client.create_reader(topic, ids[start], start_message_id_inclusive=inclusive)
         expected = [str(number) for number in range(start + (not inclusive), 6)]
@@ -66,10 +60,8 @@ def test_from_any_id(broker: Broker, inclusive: bool) -> None:
 
 
 @pytest.mark.parametrize("inclusive", [False, True], ids=["after", "at"])
-def test_from_inside_a_batch(broker: Broker, inclusive: bool) -> None:
+def test_from_inside_a_batch(client: pulsar.Client, topic: str, inclusive: bool) -> None:
     # covers CUR-10, A11 (the whole batch comes, the client drops)
-    topic = broker.topic()
-    client = broker.client()
     ids = send_batched(client, topic, [str(number) for number in range(5)])
     for start in (0, 2, 4):
         reader = client.create_reader(topic, ids[start], start_message_id_inclusive=inclusive)
@@ -79,32 +71,21 @@ def test_from_inside_a_batch(broker: Broker, inclusive: bool) -> None:
         assert not reader.has_message_available()
 
 
-def test_many_readers_do_not_disturb_one_another_nor_hold_a_subscription(broker: Broker) -> None:
-    # covers RD-1, CUR-8
-    topic = broker.topic()
-    _filled(broker, topic, 5)
-    client = broker.client()
-    readers = [client.create_reader(topic, EARLIEST) for _ in range(10)]
-    for reader in readers:
-        assert receive_texts(reader, 5) == ["0", "1", "2", "3", "4"]
-        reader.close()
-
-
-def test_the_same_message_comes_again_to_a_new_reader(broker: Broker) -> None:
-    # covers RD-1 (acks of a reader stay its own)
-    topic = broker.topic()
-    _filled(broker, topic, 3)
-    client = broker.client()
+def test_readers_do_not_disturb_one_another_nor_hold_a_subscription(
+    broker: Broker, client: pulsar.Client, topic: str
+) -> None:
+    # covers RD-1 (acks of a reader stay its own), CUR-8
+    send_numbers(broker, topic, 3)
     for _ in range(2):
-        reader = client.create_reader(topic, EARLIEST, reader_name="r", subscription_role_prefix="role")
-        assert receive_texts(reader, 3) == ["0", "1", "2"]
-        reader.close()
+        named = client.create_reader(topic, EARLIEST, reader_name="r", subscription_role_prefix="role")
+        for reader in [named, *(client.create_reader(topic, EARLIEST) for _ in range(5))]:
+            assert receive_texts(reader, 3) == ["0", "1", "2"]
+            reader.close()
 
 
-def test_a_reader_seeks_by_id_and_by_time(broker: Broker) -> None:
+def test_a_reader_seeks_by_id_and_by_time(broker: Broker, topic: str) -> None:
     # covers CUR-11, CUR-12, CUR-8, RD-2
-    topic = broker.topic()
-    ids = _filled(broker, topic, 5)
+    ids = send_numbers(broker, topic, 5)
     reader = broker.client().create_reader(topic, EARLIEST)
     messages = receive(reader, 5)
     reader.seek(ids[1])
@@ -122,7 +103,7 @@ def test_a_reader_seeks_by_id_and_by_time(broker: Broker) -> None:
 def test_a_reader_of_a_partitioned_topic(broker: Broker) -> None:
     # covers RD-1, PT-1
     topic = broker.topic(partitions=3)
-    _filled(broker, topic, 30)
+    send_numbers(broker, topic, 30)
     reader = broker.client().create_reader(topic, EARLIEST)
     values = []
     while reader.has_message_available():
@@ -130,12 +111,9 @@ def test_a_reader_of_a_partitioned_topic(broker: Broker) -> None:
     assert sorted(values, key=int) == [str(number) for number in range(30)]
 
 
-def test_a_start_after_the_end_takes_the_initial_position(broker: Broker) -> None:
+def test_a_start_after_the_end_takes_the_initial_position(broker: Broker, raw: RawConnection, topic: str) -> None:
     # covers CUR-10 (no id, an id after the end: initial position decides)
-    topic = broker.topic()
-    _filled(broker, topic, 2)
-    raw = broker.raw()
-    raw.request("LOOKUP", topic=topic)
+    send_numbers(broker, topic, 2)
     after_all = {"ledgerId": 2**63 - 1, "entryId": 2**63 - 1}
     expected = {
         ("Earliest", True): [b"0", b"1"],
@@ -145,31 +123,75 @@ def test_a_start_after_the_end_takes_the_initial_position(broker: Broker) -> Non
     }
     for consumer_id, ((initial, with_id), values) in enumerate(expected.items()):
         start = {"start_message_id": after_all} if with_id else {}
-        answer = raw.request(
-            "SUBSCRIBE",
-            topic=topic,
-            subscription=f"r{consumer_id}",
-            subType="Exclusive",
-            consumer_id=consumer_id,
-            durable=False,
-            initialPosition=initial,
-            **start,
-        )
-        assert answer.type == "SUCCESS"
-        raw.send("FLOW", consumer_id=consumer_id, messagePermits=10)
+        reader = {"subscription": f"r{consumer_id}", "subType": "Exclusive", "durable": False}
+        raw.subscribe(topic, consumer_id, 10, initialPosition=initial, **reader, **start)
         assert [message.payload for message in raw.expect_messages(len(values))] == values
         raw.expect_no_message(quiet_s=0.2)
 
 
-def test_a_table_view_is_a_reader_that_goes_on(broker: Broker) -> None:
-    # covers RD-5 (without compaction)
-    topic = broker.topic()
-    client = broker.client()
-    producer = client.create_producer(topic)
-    for key, value in (("a", b"1"), ("b", b"2"), ("a", b"3")):
-        producer.send(value, partition_key=key)
-    view = client.create_table_view(topic)
-    assert (view.get("a"), view.get("b"), len(view)) == (b"3", b"2", 2)
-    producer.send(b"4", partition_key="c")
-    eventually(lambda: view.get("c") == b"4")
-    view.close()
+# ---- hash ranges, as `keyHashRange` of the Java client
+
+
+KEYS = [f"k{number}" for number in range(20)]
+LOWER, UPPER = (0, 32_767), (32_768, 65_535)
+
+
+def _sent(broker: Broker, topic: str) -> None:
+    raw = broker.raw()
+    raw.produce(topic)
+    for number, key in enumerate(KEYS):
+        metadata = {"partition_key": key, "uncompressed_size": len(key)}
+        raw.send_message(1, number, key.encode(), metadata=metadata)
+        raw.expect("SEND_RECEIPT")
+
+
+_numbers = itertools.count()
+
+
+def _read(broker: Broker, topic: str, *ranges: tuple[int, int], permits: int = 1000, **more: Any) -> list[str]:
+    """Keys that a consumer gets from the beginning on."""
+    raw = broker.raw()
+    raw.request("LOOKUP", topic=topic)
+    meta = {"keySharedMode": "STICKY", "hashRanges": [{"start": start, "end": end} for start, end in ranges]}
+    fields = {"subType": "Exclusive", "durable": False, "initialPosition": "Earliest", "keySharedMeta": meta}
+    name = f"s-{next(_numbers)}"  # Apache Pulsar fences one for a moment whose last consumer has just gone
+    answer = raw.request("SUBSCRIBE", topic=topic, subscription=name, consumer_id=1, **(fields | more))
+    assert answer.type == "SUCCESS", answer
+    found: list[str] = []
+    raw.flow(permits)
+    quiet_s = 1.0 if more.get("subType") == "Failover" else 0.5  # its first consumer waits before it is active
+    while (frame := raw.next_frame(quiet_s)) is not None:
+        if frame.type == "MESSAGE":
+            assert frame.payload is not None
+            found.append(frame.payload.decode())
+    raw.close()
+    return found
+
+
+def test_each_reader_gets_its_half_and_the_rest_costs_no_permit(broker: Broker, topic: str) -> None:
+    # covers RD-6
+    _sent(broker, topic)
+    lower, upper = _read(broker, topic, LOWER), _read(broker, topic, UPPER)
+    assert lower
+    assert upper
+    assert sorted(lower + upper) == sorted(KEYS)
+    assert lower == [key for key in KEYS if key in lower]
+    assert _read(broker, topic, LOWER, UPPER) == KEYS
+    assert _read(broker, topic, (5, 0)) == []
+    assert _read(broker, topic) == KEYS
+    assert _read(broker, topic, UPPER, permits=3) == upper[:3]
+    assert _read(broker, topic, UPPER, permits=len(upper)) == upper
+
+
+@pytest.mark.parametrize(
+    ("more", "is_filtered"),
+    [({"durable": True}, True), ({"read_compacted": True}, True), ({"subType": "Failover", "durable": True}, False)],
+    ids=["durable", "compacted", "failover"],
+)
+def test_who_names_ranges(broker: Broker, topic: str, more: dict[str, Any], is_filtered: bool) -> None:
+    # covers RD-6
+    _sent(broker, topic)
+    expected = _read(broker, topic, LOWER) if is_filtered else KEYS
+    if more.get("read_compacted"):
+        assert broker.rest("PUT", f"{topic_path(topic)}/compaction")[0] == 204
+    assert _read(broker, topic, LOWER, **more) == expected

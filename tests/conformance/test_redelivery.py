@@ -6,8 +6,15 @@ import pulsar
 import pytest
 
 from tests.brokers import Broker
-from tests.conformance.exchange import expect_nothing, receive, receive_texts, send_all, send_batched, texts
-from tests.conformance.test_admin_cursors import backlog
+from tests.conformance.exchange import (
+    expect_nothing,
+    receive,
+    receive_texts,
+    send_all,
+    send_batched,
+    send_numbers,
+    texts,
+)
 from tests.eventually import eventually
 from tests.raw import Frame, RawConnection
 
@@ -16,31 +23,17 @@ SHARED = pulsar.ConsumerType.Shared
 NACK_MS = 100
 
 
-def _filled(broker: Broker, topic: str, count: int) -> list[pulsar.MessageId]:
-    return send_all(broker.client().create_producer(topic), [str(number) for number in range(count)])
-
-
-def _subscribe(raw: RawConnection, topic: str, consumer_id: int = 1, permits: int = 100, **fields: object) -> None:
-    raw.request("LOOKUP", topic=topic)
-    described = {"subscription": "s", "subType": "Shared", "initialPosition": "Earliest"} | fields
-    answer = raw.request("SUBSCRIBE", topic=topic, consumer_id=consumer_id, **described)
-    assert answer.type == "SUCCESS", answer
-    raw.send("FLOW", consumer_id=consumer_id, messagePermits=permits)
-
-
 def _counts(messages: list[Frame]) -> list[tuple[bytes | None, int]]:
     return [(message.payload, message.fields.get("redelivery_count", 0)) for message in messages]
 
 
 def _redeliver(raw: RawConnection, *messages: Frame, consumer_id: int = 1) -> None:
-    ids = [{"ledgerId": message.position[0], "entryId": message.position[1]} for message in messages]
+    ids = [message.id for message in messages]
     raw.send("REDELIVER_UNACKNOWLEDGED_MESSAGES", consumer_id=consumer_id, message_ids=ids)
 
 
-def test_order_with_a_negative_ack_on_exclusive(broker: Broker) -> None:
+def test_order_with_a_negative_ack_on_exclusive(client: pulsar.Client, topic: str) -> None:
     # covers EX-3 (A, B, C, A), NACK-1, NACK-2, NACK-7
-    topic = broker.topic()
-    client = broker.client()
     # It comes back after the others were acknowledged, also on a machine that is busy with something else.
     consumer = client.subscribe(topic, "s", initial_position=EARLIEST, negative_ack_redelivery_delay_ms=2_000)
     send_all(client.create_producer(topic), ["A", "B", "C"])
@@ -58,29 +51,8 @@ def test_order_with_a_negative_ack_on_exclusive(broker: Broker) -> None:
     expect_nothing(client.subscribe(topic, "s"))
 
 
-def test_negative_acks_on_shared_count(broker: Broker) -> None:
-    # covers NACK-1, RC-1
-    topic = broker.topic()
-    client = broker.client()
-    consumer = client.subscribe(topic, "s", SHARED, initial_position=EARLIEST, negative_ack_redelivery_delay_ms=NACK_MS)
-    _filled(broker, topic, 3)
-    kept = receive(consumer, 3)
-    assert [message.redelivery_count() for message in kept] == [0, 0, 0]
-    consumer.acknowledge(kept[0])
-    consumer.acknowledge(kept[2])
-    nacked = kept[1]
-    for count in (1, 2, 3):
-        consumer.negative_acknowledge(nacked)
-        (nacked,) = receive(consumer, 1)
-        assert (nacked.data(), nacked.redelivery_count()) == (b"1", count)
-    consumer.acknowledge(nacked)
-    expect_nothing(consumer)
-
-
-def test_a_negative_ack_brings_back_the_whole_batch(broker: Broker) -> None:
+def test_a_negative_ack_brings_back_the_whole_batch(client: pulsar.Client, topic: str) -> None:
     # covers NACK-6, RC-1 (one count per batch)
-    topic = broker.topic()
-    client = broker.client()
     consumer = client.subscribe(topic, "s", SHARED, initial_position=EARLIEST, negative_ack_redelivery_delay_ms=NACK_MS)
     send_batched(client, topic, ["a", "b", "c"])
     messages = receive(consumer, 3)
@@ -90,10 +62,8 @@ def test_a_negative_ack_brings_back_the_whole_batch(broker: Broker) -> None:
     assert [message.redelivery_count() for message in again] == [1, 1, 1]
 
 
-def test_a_negative_ack_after_batch_index_acks(broker: Broker) -> None:
+def test_a_negative_ack_after_batch_index_acks(client: pulsar.Client, topic: str) -> None:
     # covers NACK-6, ACK-9
-    topic = broker.topic()
-    client = broker.client()
     consumer = client.subscribe(
         topic,
         "s",
@@ -111,26 +81,10 @@ def test_a_negative_ack_after_batch_index_acks(broker: Broker) -> None:
     expect_nothing(consumer)
 
 
-def test_acknowledgements_that_wait_in_the_client_go_out_when_it_closes(broker: Broker) -> None:
-    # covers ACK-8
-    topic = broker.topic()
-    _filled(broker, topic, 5)
-    client = broker.client()
-    consumer = client.subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest)
-    for message in receive(consumer, 5)[:4]:
-        consumer.acknowledge(message)
-    consumer.close()
-    again = client.subscribe(topic, "s")
-    assert receive_texts(again, 1) == ["4"]
-    expect_nothing(again)
-
-
-def test_redelivery_of_single_entries_on_shared(broker: Broker) -> None:
+def test_redelivery_of_single_entries_on_shared(broker: Broker, raw: RawConnection, topic: str) -> None:
     # covers NACK-3, RC-1, SH-3, X12
-    topic = broker.topic()
-    _filled(broker, topic, 3)
-    raw = broker.raw()
-    _subscribe(raw, topic)
+    send_numbers(broker, topic, 3)
+    raw.subscribe(topic, permits=100)
     messages = raw.expect_messages(3)
     _redeliver(raw, messages[1])
     assert _counts(raw.expect_messages(1)) == [(b"1", 1)]
@@ -140,101 +94,77 @@ def test_redelivery_of_single_entries_on_shared(broker: Broker) -> None:
     assert _counts(raw.expect_messages(3)) == [(b"0", 1), (b"1", 3), (b"2", 1)]
 
 
-def test_redelivery_of_what_is_not_held_is_ignored(broker: Broker) -> None:
+def test_redelivery_of_what_is_not_held_is_ignored(broker: Broker, raw: RawConnection, topic: str) -> None:
     # covers NACK-3
-    topic = broker.topic()
-    _filled(broker, topic, 3)
-    raw = broker.raw()
-    _subscribe(raw, topic, permits=3)
+    send_numbers(broker, topic, 3)
+    raw.subscribe(topic, permits=3)
     messages = raw.expect_messages(3)
-    _subscribe(raw, topic, consumer_id=2)
-    ids = [{"ledgerId": messages[0].position[0], "entryId": messages[0].position[1]}]
-    assert raw.request("ACK", consumer_id=1, ack_type="Individual", message_id=ids).type == "ACK_RESPONSE"
+    raw.subscribe(topic, consumer_id=2, permits=100)
+    assert raw.ack(messages[0].id).type == "ACK_RESPONSE"
     _redeliver(raw, messages[0])
     _redeliver(raw, messages[1], consumer_id=2)
     _redeliver(raw, messages[1], consumer_id=77)
     raw.expect_no_message()
 
 
-def test_redelivery_waits_for_permits_and_goes_before_new_messages(broker: Broker) -> None:
+def test_redelivery_waits_for_permits_and_goes_before_new_messages(broker: Broker, topic: str) -> None:
     # covers SH-3, SUB-4
-    topic = broker.topic()
-    _filled(broker, topic, 4)
+    send_numbers(broker, topic, 4)
     raw = broker.raw()
-    _subscribe(raw, topic, permits=2)
+    raw.subscribe(topic, permits=2)
     messages = raw.expect_messages(2)
     _redeliver(raw, messages[0])
     raw.expect_no_message()
-    raw.send("FLOW", consumer_id=1, messagePermits=1)
+    raw.flow(1)
     assert _counts(raw.expect_messages(1)) == [(b"0", 1)]
-    raw.send("FLOW", consumer_id=1, messagePermits=2)
+    raw.flow(2)
     assert _counts(raw.expect_messages(2)) == [(b"2", 0), (b"3", 0)]
 
 
-def test_redelivery_on_exclusive_rewinds(broker: Broker) -> None:
-    # covers NACK-2
-    topic = broker.topic()
-    _filled(broker, topic, 4)
-    raw = broker.raw()
-    _subscribe(raw, topic, subType="Exclusive")
-    messages = raw.expect_messages(4)
-    ids = [{"ledgerId": messages[1].position[0], "entryId": messages[1].position[1]}]
-    raw.request("ACK", consumer_id=1, ack_type="Individual", message_id=ids)
-    _redeliver(raw, messages[2])
-    assert [message.payload for message in raw.expect_messages(3)] == [b"0", b"2", b"3"]
-
-
-def test_the_consumer_epoch_is_echoed(broker: Broker) -> None:
+def test_the_consumer_epoch_is_echoed(broker: Broker, raw: RawConnection, topic: str) -> None:
     # covers A19
-    topic = broker.topic()
-    _filled(broker, topic, 2)
-    raw = broker.raw()
-    _subscribe(raw, topic, subType="Exclusive", consumer_epoch=0)
+    send_numbers(broker, topic, 2)
+    raw.subscribe(topic, subType="Exclusive", consumer_epoch=0, permits=100)
     assert [message["consumer_epoch"] for message in raw.expect_messages(2)] == [0, 0]
     raw.send("REDELIVER_UNACKNOWLEDGED_MESSAGES", consumer_id=1, consumer_epoch=1)
     assert [message["consumer_epoch"] for message in raw.expect_messages(2)] == [1, 1]
 
 
 @pytest.mark.parametrize("kind", [pulsar.ConsumerType.Exclusive, SHARED], ids=["exclusive", "shared"])
-def test_redeliver_unacknowledged_messages_by_the_client(broker: Broker, kind: pulsar.ConsumerType) -> None:
+def test_redeliver_unacknowledged_messages_by_the_client(broker: Broker, topic: str, kind: pulsar.ConsumerType) -> None:
     # covers NACK-2
-    topic = broker.topic()
     client = broker.client()
     consumer = client.subscribe(topic, "s", kind, initial_position=EARLIEST)
-    _filled(broker, topic, 4)
+    send_numbers(broker, topic, 4)
     messages = receive(consumer, 4)
     consumer.acknowledge(messages[1])
-    eventually(lambda: backlog(broker, topic) == 3)  # the client groups its acks
+    eventually(lambda: broker.backlog(topic) == 3)  # the client groups its acks
     consumer.redeliver_unacknowledged_messages()
     assert sorted(receive_texts(consumer, 3)) == ["0", "2", "3"]
     expect_nothing(consumer)
 
 
-def test_counts_survive_a_hand_over_but_a_close_does_not_count(broker: Broker) -> None:
+def test_counts_survive_a_hand_over_but_a_close_does_not_count(broker: Broker, raw: RawConnection, topic: str) -> None:
     # covers RC-1, SH-4
-    topic = broker.topic()
-    _filled(broker, topic, 2)
-    raw = broker.raw()
-    _subscribe(raw, topic, 1, permits=3)
+    send_numbers(broker, topic, 2)
+    raw.subscribe(topic, 1, permits=3)
     messages = raw.expect_messages(2)
     _redeliver(raw, messages[0])
     assert _counts(raw.expect_messages(1)) == [(b"0", 1)]
-    _subscribe(raw, topic, 2)
+    raw.subscribe(topic, 2, permits=100)
     raw.request("CLOSE_CONSUMER", consumer_id=1)
     assert _counts(raw.expect_messages(2)) == [(b"0", 1), (b"1", 0)]
 
 
-def test_what_is_asked_for_twice_comes_once(broker: Broker) -> None:
+def test_what_is_asked_for_twice_comes_once(broker: Broker, raw: RawConnection, topic: str) -> None:
     # covers NACK-5, RC-1: a negative ack, and then the ack time-out of the same message
-    topic = broker.topic()
-    _filled(broker, topic, 2)
-    raw = broker.raw()
-    _subscribe(raw, topic, permits=2)
+    send_numbers(broker, topic, 2)
+    raw.subscribe(topic, permits=2)
     messages = raw.expect_messages(2)
     _redeliver(raw, messages[0])
     _redeliver(raw, messages[0])
     _redeliver(raw)
     raw.expect_no_message()
-    raw.send("FLOW", consumer_id=1, messagePermits=10)
+    raw.flow(10)
     assert _counts(raw.expect_messages(2)) == [(b"0", 1), (b"1", 1)]
     raw.expect_no_message()

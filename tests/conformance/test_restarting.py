@@ -114,36 +114,6 @@ def test_topics_partitions_and_subscriptions_outlive_a_restart(own_broker: Broke
     assert sorted(message.message_id().serialize() for message in messages) == sorted(each.serialize() for each in sent)
 
 
-@pytest.mark.ours_only("CUR-4, CUR-6, ACK-4: an ack that was answered is on disk; 4.0.8 loses the last second of them")
-@outlives_a_kill
-def test_receipts_and_acks_outlive_a_kill(own_broker: Broker) -> Halves:
-    # covers ACK-4, CUR-4, CUR-6, DUR-6
-    topic = own_broker.topic()
-    raw = own_broker.raw()
-    raw.request("LOOKUP", topic=topic)
-    raw.request("PRODUCER", topic=topic, producer_id=1, producer_name="p")
-    fields = {"topic": topic, "subscription": "s", "subType": "Shared", "initialPosition": "Earliest"}
-    raw.request("SUBSCRIBE", consumer_id=1, **fields)
-    raw.send("FLOW", consumer_id=1, messagePermits=1_000)
-    for number in range(100):
-        raw.send_message(1, number, str(number).encode())
-    receipts = [raw.expect("SEND_RECEIPT") for _ in range(100)]
-    messages = raw.expect_messages(100)
-    acked = [dict(message["message_id"]) for message in messages[::3]]
-    ids = [{"ledgerId": each["ledgerId"], "entryId": each["entryId"]} for each in acked]
-    assert raw.request("ACK", consumer_id=1, ack_type="Individual", message_id=ids).type == "ACK_RESPONSE"
-    yield
-    raw = own_broker.raw()
-    raw.request("LOOKUP", topic=topic)
-    raw.request("SUBSCRIBE", consumer_id=1, **fields)
-    raw.send("FLOW", consumer_id=1, messagePermits=1_000)
-    expected = [number for number in range(100) if number % 3]
-    again = raw.expect_messages(len(expected))
-    raw.expect_no_message()
-    assert [int(message.payload or b"") for message in again] == expected
-    assert [message.position for message in again] == [receipts[number].position for number in expected]
-
-
 def _begins_a_ledger(own_broker: Broker) -> Halves:
     """A topic that is loaded again begins a ledger."""
     topic = _kept_topic(own_broker)
@@ -168,20 +138,6 @@ def test_a_topic_that_was_closed_begins_a_ledger(own_broker: Broker) -> Halves:
 def test_a_topic_that_was_not_closed_begins_a_ledger(own_broker: Broker) -> Halves:
     # covers ML-1
     yield from _begins_a_ledger(own_broker)
-
-
-@outlives_a_kill
-def test_receipted_messages_outlive_a_kill(own_broker: Broker) -> Halves:
-    # covers DUR-1 (a receipt means on disk), A5
-    topic = _kept_topic(own_broker)
-    client = _client(own_broker)
-    sent = send_all(client.create_producer(topic), [str(number) for number in range(200)])
-    yield
-    fresh = _client(own_broker)
-    messages = receive(fresh.create_reader(topic, pulsar.MessageId.earliest), 200)
-    assert [message.message_id() for message in messages] == sent
-    (after,) = send_all(fresh.create_producer(topic), ["after"])
-    assert (after.ledger_id(), after.entry_id()) > (sent[-1].ledger_id(), sent[-1].entry_id())
 
 
 @outlives_a_kill

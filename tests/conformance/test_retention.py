@@ -147,7 +147,7 @@ def test_what_all_consumed_of_the_open_ledger_can_be_read(broker_kind: str, requ
     values = [str(number) for number in range(1000)]
     send_all(client.create_producer(topic), values)
     consumer.acknowledge_cumulative(receive(consumer, 1000)[-1])
-    assert eventually(lambda: own.rest("GET", f"{topic_path(topic)}/stats")[1]["subscriptions"]["s"]["msgBacklog"] == 0)
+    assert eventually(lambda: own.backlog(topic) == 0)
     other = client.create_producer(own.topic())
     for _ in range(40):
         other.send(bytes(100_000))

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pulsar
 
 from tests.brokers import Broker, topic_path
-from tests.conformance.exchange import receive, send_all
+from tests.conformance.exchange import EARLIEST, receive, send_all
 from tests.eventually import eventually
 
-EARLIEST = pulsar.InitialPosition.Earliest
 MODES = pulsar.PartitionsRoutingMode
 
 
@@ -19,10 +18,9 @@ def _by_partition(messages: list[pulsar.Message]) -> dict[int, list[str]]:
     return found
 
 
-def test_round_robin_without_keys(broker: Broker) -> None:
-    # covers PT-2, PT-1
+def test_round_robin_without_keys(broker: Broker, client: pulsar.Client) -> None:
+    # covers EX-2, PT-2, PT-1
     topic = broker.topic(partitions=3)
-    client = broker.client()
     consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
     producer = client.create_producer(topic, message_routing_mode=MODES.RoundRobinDistribution)
     ids = send_all(producer, [str(number) for number in range(30)])
@@ -32,20 +30,18 @@ def test_round_robin_without_keys(broker: Broker) -> None:
     assert all(values == sorted(values, key=int) for values in found.values())
 
 
-def test_a_single_partition_without_keys(broker: Broker) -> None:
+def test_a_single_partition_without_keys(broker: Broker, client: pulsar.Client) -> None:
     # covers PT-3
     topic = broker.topic(partitions=3)
-    client = broker.client()
     consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
     producer = client.create_producer(topic, message_routing_mode=MODES.UseSinglePartition)
     send_all(producer, [str(number) for number in range(12)])
     assert list(_by_partition(receive(consumer, 12)).values()) == [[str(number) for number in range(12)]]
 
 
-def test_a_key_stays_on_its_partition_in_order(broker: Broker) -> None:
+def test_a_key_stays_on_its_partition_in_order(broker: Broker, client: pulsar.Client) -> None:
     # covers PT-4, PT-6
     topic = broker.topic(partitions=4)
-    client = broker.client()
     consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
     for mode in (MODES.RoundRobinDistribution, MODES.UseSinglePartition):
         producer = client.create_producer(topic, message_routing_mode=mode)
@@ -62,10 +58,9 @@ def test_a_key_stays_on_its_partition_in_order(broker: Broker) -> None:
         assert len(set.union(*partitions.values())) > 1
 
 
-def test_a_router_of_the_application(broker: Broker) -> None:
+def test_a_router_of_the_application(broker: Broker, client: pulsar.Client) -> None:
     # covers PT-5
     topic = broker.topic(partitions=3)
-    client = broker.client()
     consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
     producer = client.create_producer(
         topic,
@@ -76,10 +71,9 @@ def test_a_router_of_the_application(broker: Broker) -> None:
     assert _by_partition(receive(consumer, 4)) == {0: ["", "xxx"], 1: ["x"], 2: ["xx"]}
 
 
-def test_a_consumer_of_a_partitioned_topic_acks_and_seeks_them_all(broker: Broker) -> None:
+def test_a_consumer_of_a_partitioned_topic_acks_and_seeks_them_all(broker: Broker, client: pulsar.Client) -> None:
     # covers PT-1, CUR-11
     topic = broker.topic(partitions=3)
-    client = broker.client()
     consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
     send_all(client.create_producer(topic), [str(number) for number in range(9)])
     for message in receive(consumer, 9):
@@ -88,10 +82,9 @@ def test_a_consumer_of_a_partitioned_topic_acks_and_seeks_them_all(broker: Broke
     assert sorted(message.data() for message in receive(consumer, 9)) == [str(number).encode() for number in range(9)]
 
 
-def test_partitions_share_out_the_queue_of_a_consumer(broker: Broker) -> None:
+def test_partitions_share_out_the_queue_of_a_consumer(broker: Broker, client: pulsar.Client) -> None:
     # covers PT-8
     topic = broker.topic(partitions=4)
-    client = broker.client()
     client.subscribe(topic, "small", receiver_queue_size=1_000, max_total_receiver_queue_size_across_partitions=200)
     client.subscribe(topic, "large", receiver_queue_size=20, max_total_receiver_queue_size_across_partitions=200)
     send_all(client.create_producer(topic, message_routing_mode=MODES.RoundRobinDistribution), ["x"] * 4)

@@ -119,9 +119,8 @@ def keyed(value: bytes, key: bytes = b"") -> bytes:
     return struct.pack(">i", len(key)) + key + struct.pack(">i", len(value)) + value
 
 
-def test_keys_and_values(broker: Broker, schemas: Schemas) -> None:
+def test_keys_and_values(broker: Broker, topic: str, schemas: Schemas) -> None:
     # covers SC-2
-    topic = broker.topic()
     types = {"key_schema_type": "STRING", "value_schema_type": "AVRO"}
     assert schemas.produce(topic, keyed(record(A)), "KeyValue", **types) == 0
     assert schemas.produce(topic, keyed(record(A, B_REQUIRED)), "KeyValue", **types) == INCOMPATIBLE
@@ -148,33 +147,17 @@ def test_keys_and_values(broker: Broker, schemas: Schemas) -> None:
         (b"", "AutoConsume"),
     ],
 )
-def test_definitions_that_are_none(broker: Broker, schemas: Schemas, data: bytes, type_: str) -> None:
+def test_definitions_that_are_none(topic: str, schemas: Schemas, data: bytes, type_: str) -> None:
     # covers SC-2
-    topic = broker.topic()
     assert schemas.produce(topic, data, type_) == INCOMPATIBLE
     assert schemas.get(topic)["error_code"] == "TopicNotFound"
 
 
-@pytest.mark.parametrize(
-    "type_",
-    [
-        "Bool",
-        "Int8",
-        "Int16",
-        "Int64",
-        "Float",
-        "Double",
-        "Date",
-        "Time",
-        "Timestamp",
-        "Instant",
-        "LocalDate",
-        "LocalTime",
-        "LocalDateTime",
-    ],
-)
-def test_primitives(broker: Broker, schemas: Schemas, type_: str) -> None:
+PRIMITIVES = "Bool Int8 Int16 Int64 Float Double Date Time Timestamp Instant LocalDate LocalTime LocalDateTime"
+
+
+@pytest.mark.parametrize("type_", PRIMITIVES.split())
+def test_primitives(topic: str, schemas: Schemas, type_: str) -> None:
     # covers SC-2
-    topic = broker.topic()
     assert schemas.produce(topic, b"", type_) == 0
     assert schemas.get(topic)["schema"]["type"] == type_

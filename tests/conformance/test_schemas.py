@@ -10,7 +10,7 @@ from google.protobuf import wrappers_pb2
 from pulsar import schema as ps
 
 from tests.brokers import Broker, topic_path
-from tests.conformance.exchange import receive
+from tests.conformance.exchange import EARLIEST, receive
 from tests.conformance.schemas import (
     B_REQUIRED,
     B_WITH_DEFAULT,
@@ -24,8 +24,6 @@ from tests.conformance.schemas import (
     topic_in,
 )
 from tests.eventually import eventually
-
-EARLIEST = pulsar.InitialPosition.Earliest
 
 
 class One(ps.Record):
@@ -63,10 +61,8 @@ def namespace(broker: Broker) -> str:
 # ---- the official client --------------------------------------------------------------------------------------------
 
 
-def test_texts(broker: Broker) -> None:
+def test_texts(broker: Broker, client: pulsar.Client, topic: str) -> None:
     # covers SC-1, SC-2
-    topic = broker.topic()
-    client = broker.client()
     consumer = client.subscribe(topic, "s", schema=ps.StringSchema())
     client.create_producer(topic, schema=ps.StringSchema()).send("grün")
     (message,) = receive(consumer, 1)
@@ -75,10 +71,9 @@ def test_texts(broker: Broker) -> None:
     assert (status, shown["version"], shown["type"], shown["data"]) == (200, 0, "STRING", "null")
 
 
-def test_records_of_two_versions(broker: Broker) -> None:
+def test_records_of_two_versions(broker: Broker, client: pulsar.Client) -> None:
     # covers SC-1, SC-4, C6
     topic = broker.topic(partitions=2)
-    client = broker.client()
     old = client.create_producer(topic, schema=ps.JsonSchema(One))
     new = client.create_producer(topic, schema=ps.JsonSchema(Two))
     consumer = client.subscribe(topic, "s", schema=ps.JsonSchema(Two), initial_position=EARLIEST)
@@ -91,10 +86,8 @@ def test_records_of_two_versions(broker: Broker) -> None:
     assert [each["version"] for each in versions] == [0, 1]
 
 
-def test_a_client_with_another_type_is_refused(broker: Broker) -> None:
+def test_a_client_with_another_type_is_refused(client: pulsar.Client, topic: str) -> None:
     # covers SC-3, SC-8
-    topic = broker.topic()
-    client = broker.client()
     client.create_producer(topic, schema=ps.JsonSchema(One))
     with pytest.raises(pulsar.IncompatibleSchema):
         client.create_producer(topic, schema=ps.StringSchema())
@@ -106,10 +99,8 @@ def test_a_client_with_another_type_is_refused(broker: Broker) -> None:
     client.create_producer(topic).close()
 
 
-def test_native_protobuf(broker: Broker) -> None:
+def test_native_protobuf(client: pulsar.Client, topic: str) -> None:
     # covers SC-2, SC-5
-    topic = broker.topic()
-    client = broker.client()
     wanted = ps.ProtobufNativeSchema(wrappers_pb2.StringValue)
     consumer = client.subscribe(topic, "s", schema=wanted)
     client.create_producer(topic, schema=wanted).send(wrappers_pb2.StringValue(value="x"))
@@ -121,9 +112,8 @@ def test_native_protobuf(broker: Broker) -> None:
 # ---- versions -------------------------------------------------------------------------------------------------------
 
 
-def test_versions(broker: Broker, schemas: Schemas) -> None:
+def test_versions(topic: str, schemas: Schemas) -> None:
     # covers SC-1, SC-9
-    topic = broker.topic()
     missing = schemas.get(topic)
     assert (missing["error_code"], missing["error_message"]) == (
         "TopicNotFound",
@@ -141,9 +131,8 @@ def test_versions(broker: Broker, schemas: Schemas) -> None:
     assert schemas.get(topic, 2)["error_code"] == "TopicNotFound"
 
 
-def test_places_of_versions(broker: Broker, schemas: Schemas) -> None:
+def test_places_of_versions(broker: Broker, topic: str, schemas: Schemas) -> None:
     # covers SC-1
-    topic = broker.topic()
     path = f"{topic_path(topic).replace('/persistent/', '/schemas/')}/metadata"
     assert broker.rest("GET", path) == (200, "")
     for version, data in enumerate((record(A), record(A, B_WITH_DEFAULT))):
@@ -164,9 +153,8 @@ def test_partitions_share_schemas(broker: Broker, schemas: Schemas) -> None:
     assert schemas.get(topic)["error_code"] == "TopicNotFound"
 
 
-def test_a_deletion(broker: Broker, schemas: Schemas) -> None:
+def test_a_deletion(broker: Broker, topic: str, schemas: Schemas) -> None:
     # covers SC-10
-    topic = broker.topic()
     assert schemas.produce(topic, record(A)) == 0
     path = of_topic(topic)
     assert broker.rest("DELETE", f"{path}/schema") == (200, {"version": 1})
@@ -188,7 +176,7 @@ def test_a_message_keeps_the_version_that_it_came_with(broker: Broker, schemas: 
     raw.send_message(1, 0, b"x", metadata={"schema_version": b"\0\0\0\0\0\0\0\7"})
     raw.expect("SEND_RECEIPT")
     raw.request("SUBSCRIBE", topic=topic, subscription="s", subType="Shared", consumer_id=9, initialPosition="Earliest")
-    raw.send("FLOW", consumer_id=9, messagePermits=1)
+    raw.flow(1, 9)
     (message,) = raw.expect_messages(1)
     assert message.metadata is not None
     assert message.metadata["schema_version"] == "0000000000000007"
@@ -197,9 +185,8 @@ def test_a_message_keeps_the_version_that_it_came_with(broker: Broker, schemas: 
 # ---- consumers ------------------------------------------------------------------------------------------------------
 
 
-def test_a_consumer_gives_an_idle_topic_its_schema(broker: Broker, schemas: Schemas) -> None:
+def test_a_consumer_gives_an_idle_topic_its_schema(broker: Broker, topic: str, schemas: Schemas) -> None:
     # covers SC-8
-    topic = broker.topic()
     assert schemas.consume(topic, b"", "AutoConsume") is None
     assert schemas.get(topic)["error_code"] == "TopicNotFound"
     assert schemas.consume(topic, record(A)) is None
@@ -261,9 +248,8 @@ def test_enforced_schemas(broker: Broker, schemas: Schemas, namespace: str) -> N
     eventually(lambda: schemas.produce(topic) == INCOMPATIBLE)
 
 
-def test_a_strategy_of_one_topic(broker: Broker, schemas: Schemas) -> None:
+def test_a_strategy_of_one_topic(broker: Broker, topic: str, schemas: Schemas) -> None:
     # covers SC-4, ADM-67
-    topic = broker.topic()
     assert schemas.produce(topic, record(A)) == 0
     path = f"{topic_path(topic)}/schemaCompatibilityStrategy"
     assert broker.rest("GET", path) == (200, "")
@@ -291,9 +277,8 @@ def test_the_strategy_under_its_old_name(broker: Broker, schemas: Schemas, names
 # ---- REST -----------------------------------------------------------------------------------------------------------
 
 
-def test_schemas_over_rest(broker: Broker, schemas: Schemas) -> None:
+def test_schemas_over_rest(broker: Broker, topic: str, schemas: Schemas) -> None:
     # covers SC-12
-    topic = broker.topic()
     path = of_topic(topic)
     first = {"type": "JSON", "schema": record(A).decode(), "properties": {"k": "v"}}
     second = {"type": "JSON", "schema": record(A, B_WITH_DEFAULT).decode(), "properties": None}

@@ -6,8 +6,8 @@ import pulsar
 import pytest
 
 from tests.brokers import Broker
-from tests.conformance.exchange import expect_nothing, receive, receive_texts, send_all, send_batched
-from tests.raw import RawConnection, batch_payload
+from tests.conformance.exchange import expect_nothing, receive, receive_texts, send_all, send_batched, send_numbers
+from tests.raw import RawConnection
 
 EARLIEST = pulsar.InitialPosition.Earliest
 SHARED = pulsar.ConsumerType.Shared
@@ -17,21 +17,9 @@ NO_REQUEST = 2**64 - 1
 T0_MS = 1_700_000_000_000
 
 
-def _filled(broker: Broker, topic: str, count: int) -> list[pulsar.MessageId]:
-    return send_all(broker.client().create_producer(topic), [str(number) for number in range(count)])
-
-
-def _subscribe(raw: RawConnection, topic: str, consumer_id: int = 1, **fields: object) -> None:
-    raw.request("LOOKUP", topic=topic)
-    described = {"subscription": "s", "subType": "Exclusive", "initialPosition": "Earliest"} | fields
-    answer = raw.request("SUBSCRIBE", topic=topic, consumer_id=consumer_id, **described)
-    assert answer.type == "SUCCESS", answer
-
-
 def _filled_by_second(raw: RawConnection, topic: str, count: int) -> None:
     """Messages 0, 1, 2 … published one second after the other, from T0."""
-    raw.request("LOOKUP", topic=topic)
-    raw.request("PRODUCER", topic=topic, producer_id=1, producer_name="p")
+    raw.produce(topic)
     for number in range(count):
         raw.send_message(1, number, str(number).encode(), metadata={"publish_time": T0_MS + 1_000 * number})
         raw.expect("SEND_RECEIPT")
@@ -42,21 +30,18 @@ def _after_seek(raw: RawConnection, topic: str, count: int, **target: object) ->
     answer = raw.request("SEEK", consumer_id=1, **target)
     assert answer.type == "SUCCESS", answer
     assert raw.expect("CLOSE_CONSUMER")["request_id"] == NO_REQUEST
-    _subscribe(raw, topic)
-    raw.send("FLOW", consumer_id=1, messagePermits=100)
+    raw.subscribe(topic, subType="Exclusive", permits=100)
     delivered = [message.payload for message in raw.expect_messages(count)]
     raw.expect_no_message()
     return delivered
 
 
 @pytest.mark.parametrize("kind", [pulsar.ConsumerType.Exclusive, SHARED], ids=["exclusive", "shared"])
-def test_seek_to_an_id(broker: Broker, kind: pulsar.ConsumerType) -> None:
+def test_seek_to_an_id(broker: Broker, client: pulsar.Client, topic: str, kind: pulsar.ConsumerType) -> None:
     # covers CUR-11, A7
-    topic = broker.topic()
-    client = broker.client()
     consumer = client.subscribe(topic, "s", kind, initial_position=EARLIEST, start_message_id_inclusive=True)
     other = client.subscribe(topic, "other", initial_position=EARLIEST)
-    ids = _filled(broker, topic, 10)
+    ids = send_numbers(broker, topic, 10)
     for message in receive(consumer, 10):
         consumer.acknowledge(message)
     receive(other, 2)
@@ -66,22 +51,13 @@ def test_seek_to_an_id(broker: Broker, kind: pulsar.ConsumerType) -> None:
     assert receive_texts(other, 8) == [str(number) for number in range(2, 10)]
 
 
-def test_seek_skips_the_id_itself_unless_asked(broker: Broker) -> None:
-    # covers CUR-11 (client side)
-    topic = broker.topic()
-    consumer = broker.client().subscribe(topic, "s", initial_position=EARLIEST)
-    ids = _filled(broker, topic, 5)
-    receive(consumer, 5)
-    consumer.seek(ids[2])
-    assert receive_texts(consumer, 2) == ["3", "4"]
-
-
-def test_seek_to_both_ends(broker: Broker) -> None:
+def test_seek_past_an_id_and_to_both_ends(broker: Broker, topic: str) -> None:
     # covers CUR-11, ML-4
-    topic = broker.topic()
     consumer = broker.client().subscribe(topic, "s")
-    _filled(broker, topic, 3)
-    receive(consumer, 1)
+    ids = send_numbers(broker, topic, 3)
+    receive(consumer, 3)
+    consumer.seek(ids[0])
+    assert receive_texts(consumer, 2) == ["1", "2"], "the client leaves out the id itself unless asked"
     consumer.seek(pulsar.MessageId.earliest)
     assert receive_texts(consumer, 3) == ["0", "1", "2"]
     consumer.seek(pulsar.MessageId.latest)
@@ -90,10 +66,8 @@ def test_seek_to_both_ends(broker: Broker) -> None:
     assert receive_texts(consumer, 1) == ["new"]
 
 
-def test_seek_into_a_batch(broker: Broker) -> None:
+def test_seek_into_a_batch(client: pulsar.Client, topic: str) -> None:
     # covers CUR-11 (batch index)
-    topic = broker.topic()
-    client = broker.client()
     consumer = client.subscribe(topic, "s", initial_position=EARLIEST, start_message_id_inclusive=True)
     ids = send_batched(client, topic, [str(number) for number in range(6)])
     for message in receive(consumer, 6):
@@ -102,26 +76,10 @@ def test_seek_into_a_batch(broker: Broker) -> None:
     assert receive_texts(consumer, 2) == ["4", "5"]
 
 
-def test_seek_by_publish_time(broker: Broker) -> None:
-    # covers CUR-12, CUR-13
-    topic = broker.topic()
-    client = broker.client()
-    consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
-    raw = broker.raw()
+def test_where_a_time_falls(raw: RawConnection, topic: str) -> None:
+    # covers CUR-13, CUR-12 (1999, 2000 → third; 2001 → fourth; after the last → end)
     _filled_by_second(raw, topic, 5)
-    receive(consumer, 5)
-    consumer.seek(T0_MS + 2_000)
-    assert receive_texts(consumer, 3) == ["2", "3", "4"]
-    consumer.seek(T0_MS + 3_001)
-    assert receive_texts(consumer, 1) == ["4"]
-
-
-def test_where_a_time_falls(broker: Broker) -> None:
-    # covers CUR-12 (1999, 2000 → third; 2001 → fourth; after the last → end)
-    topic = broker.topic()
-    raw = broker.raw()
-    _filled_by_second(raw, topic, 5)
-    _subscribe(raw, topic)
+    raw.subscribe(topic, subType="Exclusive")
     expected = {
         0: [b"0", b"1", b"2", b"3", b"4"],
         T0_MS: [b"0", b"1", b"2", b"3", b"4"],
@@ -134,13 +92,11 @@ def test_where_a_time_falls(broker: Broker) -> None:
         assert _after_seek(raw, topic, len(values), message_publish_time=time_ms) == values, time_ms
 
 
-def test_where_an_id_falls(broker: Broker) -> None:
+def test_where_an_id_falls(raw: RawConnection, topic: str) -> None:
     # covers CUR-11 (before the oldest, after the end, a ledger never made)
-    topic = broker.topic()
-    raw = broker.raw()
     _filled_by_second(raw, topic, 3)
-    _subscribe(raw, topic)
-    raw.send("FLOW", consumer_id=1, messagePermits=10)
+    raw.subscribe(topic, subType="Exclusive")
+    raw.flow(10)
     first, second, last = (message["message_id"] for message in raw.expect_messages(3))
     everything = [b"0", b"1", b"2"]
     assert _after_seek(raw, topic, 3, message_id=BEFORE_ALL) == everything
@@ -154,71 +110,53 @@ def test_where_an_id_falls(broker: Broker) -> None:
     assert _after_seek(raw, topic, 1, message_id=last, message_publish_time=0) == everything[2:]
 
 
-def test_seek_forgets_acks_and_counts(broker: Broker) -> None:
+def test_seek_forgets_acks_and_counts(broker: Broker, raw: RawConnection, topic: str) -> None:
     # covers CUR-11, RC-3
-    topic = broker.topic()
-    _filled(broker, topic, 4)
-    raw = broker.raw()
-    _subscribe(raw, topic, subType="Shared")
-    raw.send("FLOW", consumer_id=1, messagePermits=100)
+    send_numbers(broker, topic, 4)
+    raw.subscribe(topic, subType="Shared", permits=100)
     messages = raw.expect_messages(4)
-    ids = [{"ledgerId": message.position[0], "entryId": message.position[1]} for message in messages]
+    ids = [message.id for message in messages]
     raw.send("REDELIVER_UNACKNOWLEDGED_MESSAGES", consumer_id=1, message_ids=ids[3:])
     assert raw.expect("MESSAGE")["redelivery_count"] == 1
-    raw.request("ACK", consumer_id=1, ack_type="Individual", message_id=ids[:2])
+    raw.ack(*ids[:2])
     raw.request("SEEK", consumer_id=1, message_id=ids[1])
     raw.expect("CLOSE_CONSUMER")
-    _subscribe(raw, topic, subType="Shared")
-    raw.send("FLOW", consumer_id=1, messagePermits=100)
+    raw.subscribe(topic, subType="Shared", permits=100)
     again = raw.expect_messages(3)
     assert [message.payload for message in again] == [b"1", b"2", b"3"]
     assert [message.fields.get("redelivery_count", 0) for message in again] == [0, 0, 0]
 
 
-def test_an_ack_set_in_a_seek_comes_back_in_the_message(broker: Broker) -> None:
+def test_an_ack_set_in_a_seek_comes_back_in_the_message(raw: RawConnection, topic: str) -> None:
     # covers CUR-11 (ack_set)
-    topic = broker.topic()
-    raw = broker.raw()
-    raw.request("LOOKUP", topic=topic)
-    raw.request("PRODUCER", topic=topic, producer_id=1, producer_name="p")
-    payload = batch_payload([b"a", b"b", b"c", b"d"])
-    raw.send_message(1, 0, payload, metadata={"num_messages_in_batch": 4}, num_messages=4)
-    target = raw.expect("SEND_RECEIPT")["message_id"] | {"batch_index": 2, "ack_set": [0b1100]}
-    _subscribe(raw, topic)
+    target = raw.send_batch(topic, 4)["message_id"] | {"batch_index": 2, "ack_set": [0b1100]}
+    raw.subscribe(topic, subType="Exclusive")
     assert raw.request("SEEK", consumer_id=1, message_id=target).type == "SUCCESS"
     raw.expect("CLOSE_CONSUMER")
-    _subscribe(raw, topic)
-    raw.send("FLOW", consumer_id=1, messagePermits=100)
+    raw.subscribe(topic, subType="Exclusive", permits=100)
     assert raw.expect("MESSAGE")["ack_set"] == [0b1100]
 
 
-def test_seek_closes_every_consumer_of_a_shared_subscription(broker: Broker) -> None:
+def test_seek_closes_every_consumer_of_a_shared_subscription(broker: Broker, topic: str) -> None:
     # covers CUR-11
-    topic = broker.topic()
-    _filled(broker, topic, 2)
+    send_numbers(broker, topic, 2)
     one, two = broker.raw(), broker.raw()
-    _subscribe(one, topic, subType="Shared")
-    _subscribe(two, topic, subType="Shared")
+    one.subscribe(topic, subType="Shared")
+    two.subscribe(topic, subType="Shared")
     assert one.request("SEEK", consumer_id=1, message_id=BEFORE_ALL).type == "SUCCESS"
     assert one.expect("CLOSE_CONSUMER")["consumer_id"] == 1
     assert two.expect("CLOSE_CONSUMER")["consumer_id"] == 1
 
 
-def test_the_consumer_is_closed_before_the_seek_is_answered(broker: Broker) -> None:
-    # covers A7
-    raw = broker.raw()
-    _subscribe(raw, broker.topic())
+def test_the_consumer_is_closed_before_the_seek_is_answered_or_stays(broker: Broker, raw: RawConnection) -> None:
+    # covers CUR-11, A7
+    raw.subscribe(broker.topic(), subType="Exclusive")
     raw.send("SEEK", consumer_id=1, request_id=700, message_id=BEFORE_ALL)
     frames = [raw.next_frame(30) for _ in range(2)]
     assert [frame.type for frame in frames if frame] == ["CLOSE_CONSUMER", "SUCCESS"]
-
-
-def test_refused_seeks(broker: Broker) -> None:
-    # covers CUR-11
-    raw = broker.raw()
     unknown = raw.request("SEEK", consumer_id=5, message_id=BEFORE_ALL)
     assert (unknown.type, unknown["error"]) == ("ERROR", "MetadataError")
-    _subscribe(raw, broker.topic())
+    raw.subscribe(broker.topic(), subType="Exclusive")
     nowhere = raw.request("SEEK", consumer_id=1)
     assert (nowhere.type, nowhere["error"]) == ("ERROR", "MetadataError")
 
@@ -226,10 +164,8 @@ def test_refused_seeks(broker: Broker) -> None:
 # --- last message id ---
 
 
-def test_the_last_message_id(broker: Broker) -> None:
+def test_the_last_message_id(client: pulsar.Client, topic: str) -> None:
     # covers RD-3
-    topic = broker.topic()
-    client = broker.client()
     consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
     empty = consumer.get_last_message_id()
     assert (empty.ledger_id(), empty.entry_id()) == (-1, -1)
@@ -241,27 +177,20 @@ def test_the_last_message_id(broker: Broker) -> None:
     assert last.batch_index() == 2
 
 
-def test_the_last_message_id_carries_the_mark_delete_position(broker: Broker) -> None:
+def test_the_last_message_id_carries_the_mark_delete_position_and_the_partition(
+    broker: Broker, raw: RawConnection, topic: str
+) -> None:
     # covers RD-2, RD-3
-    topic = broker.topic()
-    ids = _filled(broker, topic, 3)
+    ids = send_numbers(broker, topic, 3)
     ledger = ids[0].ledger_id()
-    raw = broker.raw()
-    _subscribe(raw, topic)
+    raw.subscribe(topic, subType="Exclusive")
     before = raw.request("GET_LAST_MESSAGE_ID", consumer_id=1)
     assert before["last_message_id"] == {"ledgerId": ledger, "entryId": 2, "partition": -1, "batch_index": -1}
     assert before["consumer_mark_delete_position"]["entryId"] == 2**64 - 1
-    acked = [{"ledgerId": ledger, "entryId": 1}]
-    raw.request("ACK", consumer_id=1, ack_type="Cumulative", message_id=acked)
+    raw.ack({"ledgerId": ledger, "entryId": 1}, kind="Cumulative")
     after = raw.request("GET_LAST_MESSAGE_ID", consumer_id=1)
     assert after["consumer_mark_delete_position"] == {"ledgerId": ledger, "entryId": 1}
+    raw.subscribe(f"{broker.topic(partitions=2)}-partition-1", 2)
+    assert raw.request("GET_LAST_MESSAGE_ID", consumer_id=2)["last_message_id"]["partition"] == 1
     unknown = raw.request("GET_LAST_MESSAGE_ID", consumer_id=9)
     assert (unknown.type, unknown["error"]) == ("ERROR", "MetadataError")
-
-
-def test_the_last_message_id_of_a_partition_names_it(broker: Broker) -> None:
-    # covers RD-3
-    topic = f"{broker.topic(partitions=2)}-partition-1"
-    raw = broker.raw()
-    _subscribe(raw, topic)
-    assert raw.request("GET_LAST_MESSAGE_ID", consumer_id=1)["last_message_id"]["partition"] == 1

@@ -19,13 +19,12 @@ import pytest
 from tests.apache_pulsar.start import chosen_version
 from tests.brokers import Broker, topic_path
 from tests.conformance.exchange import receive, send_all
-from tests.conformance.test_namespaces import fresh
 
 RECORD = Path(__file__).parent / "members_of_apache_pulsar.json"
 NAMED = ("subscriptions", "cursors", "partitions", "bucketDelayedIndexStats", "cursorDetails")
 """Members whose own members are names."""
 LEFT_OUT = {
-    "internal stats .ledgers[].metadata",  # a text that differs by version
+    "internal stats .ledgers[].metadata"  # a text that differs by version
 }
 TYPES = (
     pulsar.ConsumerType.Exclusive,
@@ -37,8 +36,7 @@ TYPES = (
 
 def prepared(broker: Broker) -> dict[str, str]:
     """The paths to compare, by name, of topics with all kinds of clients that have done something."""
-    namespace = f"public/{fresh('members')}"
-    assert broker.rest("PUT", f"/admin/v2/namespaces/{namespace}")[0] == 204
+    namespace = broker.namespace()
     plain, parted = f"persistent://{namespace}/plain", f"persistent://{namespace}/parted"
     volatile = f"non-persistent://{namespace}/volatile"
     assert broker.rest("PUT", f"{topic_path(parted)}/partitions", 1)[0] == 204

@@ -12,11 +12,8 @@ from typer.testing import CliRunner
 from spark_pulsar.cli.main import app
 from tests import changes
 from tests.brokers import Broker, topic_path
-from tests.conformance.exchange import receive, send_all, send_batched
+from tests.conformance.exchange import EARLIEST, SHARED, receive, send_all, send_batched
 from tests.eventually import eventually
-
-SHARED = pulsar.ConsumerType.Shared
-EARLIEST = pulsar.InitialPosition.Earliest
 
 
 def counted(broker: Broker, entries: int, messages: int, first: str = "", last: str = "") -> dict[str, Any]:
@@ -57,9 +54,8 @@ def filled(broker: Broker, topic: str) -> list[pulsar.Message]:
     return messages
 
 
-def test_a_backlog_is_analyzed(broker: Broker) -> None:
+def test_a_backlog_is_analyzed(broker: Broker, topic: str) -> None:
     # covers ADM-73
-    topic = broker.topic()
     ledger = filled(broker, topic)[0].message_id().ledger_id()
     of = f"{topic_path(topic)}/subscription/s/analyzeBacklog"
     whole = counted(broker, 5, 8, f"{ledger}:1", f"{ledger}:6")
@@ -90,9 +86,8 @@ def test_a_backlog_that_cannot_be_analyzed(broker: Broker) -> None:
     assert broker.rest("POST", f"{topic_path(topic)}/subscription/s/analyzeBacklog", "x")[0] == 400
 
 
-def test_what_is_stored_of_a_topic(broker: Broker) -> None:
+def test_what_is_stored_of_a_topic(broker: Broker, topic: str) -> None:
     # covers ADM-73
-    topic = broker.topic()
     first = filled(broker, topic)[0].message_id().ledger_id()
     of = topic_path(topic)
     assert broker.rest("PUT", f"{of}/properties", {"a": "1"})[0] == 204
@@ -135,8 +130,7 @@ def test_nothing_is_stored_of_what_is_not_there(broker: Broker) -> None:
     assert broker.rest("GET", f"{of.replace('/persistent/', '/non-persistent/')}/internal-info")[0] == 405
 
 
-def test_the_backlog_of_a_topic_that_is_not_there(broker: Broker) -> None:
-    topic = broker.topic()
+def test_the_backlog_of_a_topic_that_is_not_there(broker: Broker, topic: str) -> None:
     status, answer = broker.rest("GET", f"{topic_path(topic)}/backlog")
     name = topic.rpartition("/")[2]
     assert answer.pop("statGeneratedAt") > 0
@@ -155,8 +149,7 @@ def test_the_backlog_of_a_topic_that_is_not_there(broker: Broker) -> None:
 
 
 @pytest.mark.ours_only("ADM-73: 4.0.8 takes a minute for a topic with subscriptions, and tells zeros then")
-def test_the_backlog_of_a_topic(broker: Broker) -> None:
-    topic = broker.topic()
+def test_the_backlog_of_a_topic(broker: Broker, topic: str) -> None:
     ledger = filled(broker, topic)[0].message_id().ledger_id()
     status, answer = broker.rest("GET", f"{topic_path(topic)}/backlog")
     assert status == 200

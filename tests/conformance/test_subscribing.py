@@ -8,7 +8,7 @@ import pulsar
 import pytest
 
 from tests.brokers import Broker
-from tests.conformance.exchange import expect_nothing, receive, receive_texts, send_all, texts
+from tests.conformance.exchange import expect_nothing, receive, receive_texts, send_all, send_numbers, texts
 from tests.eventually import eventually
 from tests.raw import RawConnection
 
@@ -17,79 +17,44 @@ SHARED = pulsar.ConsumerType.Shared
 NO_REQUEST = 2**64 - 1
 
 
-def _filled(broker: Broker, topic: str, count: int) -> list[pulsar.MessageId]:
-    return send_all(broker.client().create_producer(topic), [str(number) for number in range(count)])
-
-
-def _subscribe(raw: RawConnection, topic: str, consumer_id: int = 1, **fields: object) -> None:
-    raw.request("LOOKUP", topic=topic)
-    described = {"subscription": "s", "subType": "Shared", "initialPosition": "Earliest"} | fields
-    answer = raw.request("SUBSCRIBE", topic=topic, consumer_id=consumer_id, **described)
-    assert answer.type == "SUCCESS", answer
-
-
 # --- positions ---
 
 
-def test_latest_and_earliest_as_initial_position(broker: Broker) -> None:
+def test_latest_and_earliest_as_initial_position(broker: Broker, client: pulsar.Client, topic: str) -> None:
     # covers CUR-9
-    topic = broker.topic()
     producer = broker.client().create_producer(topic)
     send_all(producer, ["before"])
-    client = broker.client()
     latest = client.subscribe(topic, "latest")
     earliest = client.subscribe(topic, "earliest", initial_position=EARLIEST)
     send_all(producer, ["after"])
     assert receive_texts(latest, 1) == ["after"]
     assert receive_texts(earliest, 2) == ["before", "after"]
+    latest.close()
+    again = client.subscribe(topic, "latest", initial_position=EARLIEST)
+    assert receive_texts(again, 1) == ["after"], "it counts at creation only"
 
 
-def test_the_initial_position_counts_at_creation_only(broker: Broker) -> None:
-    # covers CUR-9
-    topic = broker.topic()
-    client = broker.client()
-    client.subscribe(topic, "s").close()
-    _filled(broker, topic, 2)
-    assert receive_texts(client.subscribe(topic, "s"), 2) == ["0", "1"]
-
-
-def test_a_durable_subscription_keeps_what_nobody_consumes(broker: Broker) -> None:
-    # covers CUR-8, SUB-10
-    topic = broker.topic()
-    client = broker.client()
-    first = client.subscribe(topic, "s", initial_position=EARLIEST)
-    _filled(broker, topic, 10)
-    messages = receive(first, 4)
-    for message in messages:
-        first.acknowledge(message)
-    first.close()
-    assert receive_texts(client.subscribe(topic, "s"), 6) == [str(number) for number in range(4, 10)]
-
-
-def test_a_non_durable_subscription_is_gone_with_its_last_consumer(broker: Broker) -> None:
+def test_a_non_durable_subscription_is_gone_with_its_last_consumer(broker: Broker, topic: str) -> None:
     # covers CUR-8
-    topic = broker.topic()
-    _filled(broker, topic, 3)
+    send_numbers(broker, topic, 3)
     raw = broker.raw()
     start = {"ledgerId": NO_REQUEST, "entryId": NO_REQUEST}
     reader = {"subscription": "r", "subType": "Exclusive", "durable": False}
-    _subscribe(raw, topic, **reader, start_message_id=start)
-    raw.send("FLOW", consumer_id=1, messagePermits=10)
+    raw.subscribe(topic, **reader, start_message_id=start, permits=10)
     ids = [message["message_id"] for message in raw.expect_messages(3)]
     raw.send("ACK", consumer_id=1, ack_type="Cumulative", message_id=[ids[2]])
     assert raw.request("CLOSE_CONSUMER", consumer_id=1).type == "SUCCESS"
-    _subscribe(raw, topic, consumer_id=2, **reader, start_message_id=start)
-    raw.send("FLOW", consumer_id=2, messagePermits=10)
+    raw.subscribe(topic, consumer_id=2, **reader, start_message_id=start)
+    raw.flow(10, 2)
     assert [message["message_id"] for message in raw.expect_messages(3)] == ids
 
 
-def test_two_subscriptions_of_a_topic_know_nothing_of_each_other(broker: Broker) -> None:
+def test_two_subscriptions_of_a_topic_know_nothing_of_each_other(broker: Broker, topic: str) -> None:
     # covers ACK-7
-    topic = broker.topic()
     client = broker.client()
     one = client.subscribe(topic, "one", initial_position=EARLIEST)
     two = client.subscribe(topic, "two", initial_position=EARLIEST)
-    _filled(broker, topic, 3)
+    send_numbers(broker, topic, 3)
     for message in receive(one, 3):
         one.acknowledge(message)
     assert receive_texts(two, 3) == ["0", "1", "2"]
@@ -98,24 +63,22 @@ def test_two_subscriptions_of_a_topic_know_nothing_of_each_other(broker: Broker)
 # --- Exclusive ---
 
 
-def test_a_second_exclusive_consumer_is_refused_until_the_first_leaves(broker: Broker) -> None:
+def test_a_second_exclusive_consumer_is_refused_until_the_first_leaves(broker: Broker, topic: str) -> None:
     # covers EX-1
-    topic = broker.topic()
     first = broker.client().subscribe(topic, "s", initial_position=EARLIEST)
     other = broker.client()
     with pytest.raises(pulsar.ConsumerBusy):
         other.subscribe(topic, "s")
     first.close()
     second = other.subscribe(topic, "s")
-    _filled(broker, topic, 1)
+    send_numbers(broker, topic, 1)
     assert receive_texts(second, 1) == ["0"]
 
 
-def test_an_exclusive_consumer_whose_connection_is_gone_makes_room(broker: Broker) -> None:
+def test_an_exclusive_consumer_whose_connection_is_gone_makes_room(broker: Broker, topic: str) -> None:
     # covers EX-1, A6
-    topic = broker.topic()
     gone = broker.raw()
-    _subscribe(gone, topic, subType="Exclusive")
+    gone.subscribe(topic, subType="Exclusive")
     gone.close()
     raw = broker.raw()
 
@@ -126,56 +89,34 @@ def test_an_exclusive_consumer_whose_connection_is_gone_makes_room(broker: Broke
     assert eventually(accepted)
 
 
-def test_the_same_consumer_id_again_is_no_second_consumer(broker: Broker) -> None:
+def test_the_same_consumer_id_again_is_no_second_consumer(broker: Broker, raw: RawConnection, topic: str) -> None:
     # covers A17
-    topic = broker.topic()
-    raw = broker.raw()
-    _subscribe(raw, topic, subType="Exclusive")
-    _subscribe(raw, topic, subType="Exclusive")
-    _filled(broker, topic, 1)
-    raw.send("FLOW", consumer_id=1, messagePermits=1)
+    raw.subscribe(topic, subType="Exclusive")
+    raw.subscribe(topic, subType="Exclusive")
+    send_numbers(broker, topic, 1)
+    raw.flow(1)
     assert raw.expect("MESSAGE").payload == b"0"
 
 
-def test_one_exclusive_consumer_gets_all_partitions(broker: Broker) -> None:
-    # covers EX-2, PT-1
-    topic = broker.topic(partitions=3)
-    consumer = broker.client().subscribe(topic, "s", initial_position=EARLIEST)
-    _filled(broker, topic, 9)
-    messages = receive(consumer, 9)
-    assert sorted(texts(messages)) == [str(number) for number in range(9)]
-    assert {message.message_id().partition() for message in messages} == {0, 1, 2}
-
-
-@pytest.mark.parametrize("other", [SHARED, pulsar.ConsumerType.Failover])
-def test_another_type_is_refused_while_a_consumer_is_connected(broker: Broker, other: pulsar.ConsumerType) -> None:
-    # covers SUB-1. Failover may also be refused because a broker does not offer it: ConsumerBusy comes first.
-    topic = broker.topic()
-    first = broker.client().subscribe(topic, "s")
-    with pytest.raises((pulsar.ConsumerBusy, pulsar.NotAllowedError)):
-        broker.client().subscribe(topic, "s", consumer_type=other)
-    first.close()
-
-
-def test_the_type_is_free_again_when_nobody_is_connected(broker: Broker) -> None:
+def test_another_type_is_refused_until_nobody_is_connected(broker: Broker, client: pulsar.Client, topic: str) -> None:
     # covers SUB-1
-    topic = broker.topic()
-    client = broker.client()
-    client.subscribe(topic, "s", initial_position=EARLIEST).close()
+    exclusive = client.subscribe(topic, "s", initial_position=EARLIEST)
+    for other in (SHARED, pulsar.ConsumerType.Failover):
+        with pytest.raises(pulsar.ConsumerBusy):
+            broker.client().subscribe(topic, "s", consumer_type=other)
+    exclusive.close()
     shared = client.subscribe(topic, "s", consumer_type=SHARED)
     with pytest.raises(pulsar.ConsumerBusy):
         broker.client().subscribe(topic, "s")
     shared.close()
-    _filled(broker, topic, 1)
+    send_numbers(broker, topic, 1)
     assert receive_texts(client.subscribe(topic, "s"), 1) == ["0"]
 
 
-def test_a_name_is_durable_or_not(broker: Broker) -> None:
+def test_a_name_is_durable_or_not(raw: RawConnection, topic: str) -> None:
     # covers X4, CUR-8
-    topic = broker.topic()
-    raw = broker.raw()
-    _subscribe(raw, topic, subscription="durable")
-    _subscribe(raw, topic, subscription="reader", consumer_id=2, durable=False)
+    raw.subscribe(topic, subscription="durable")
+    raw.subscribe(topic, subscription="reader", consumer_id=2, durable=False)
     refused = [
         raw.request("SUBSCRIBE", topic=topic, subscription=name, subType="Shared", consumer_id=id, durable=durable)
         for id, name, durable in ((8, "durable", False), (9, "reader", True))
@@ -188,14 +129,12 @@ def test_a_name_is_durable_or_not(broker: Broker) -> None:
 # --- Shared ---
 
 
-def test_shared_consumers_split_the_messages(broker: Broker) -> None:
+def test_shared_consumers_split_the_messages(broker: Broker, client: pulsar.Client, topic: str) -> None:
     # covers SH-1
-    topic = broker.topic()
-    client = broker.client()
     consumers = [
         client.subscribe(topic, "s", SHARED, initial_position=EARLIEST, receiver_queue_size=50) for _ in range(3)
     ]
-    _filled(broker, topic, 90)
+    send_numbers(broker, topic, 90)
     shares = [receive_texts(consumer, 1) for consumer in consumers]
     while sum(map(len, shares)) < 90:
         for consumer, share in zip(consumers, shares, strict=True):
@@ -209,15 +148,13 @@ def test_shared_consumers_split_the_messages(broker: Broker) -> None:
     assert all(share == sorted(share, key=int) for share in shares)
 
 
-def test_turns_of_a_backlog_respect_the_permits(broker: Broker) -> None:
+def test_turns_of_a_backlog_respect_the_permits(broker: Broker, raw: RawConnection, topic: str) -> None:
     # covers SH-1, SUB-4
-    topic = broker.topic()
-    _filled(broker, topic, 100)
-    raw = broker.raw()
+    send_numbers(broker, topic, 100)
     for consumer_id in (1, 2, 3):
-        _subscribe(raw, topic, consumer_id)
+        raw.subscribe(topic, consumer_id)
     for consumer_id in (1, 2, 3):
-        raw.send("FLOW", consumer_id=consumer_id, messagePermits=10 * consumer_id)
+        raw.flow(10 * consumer_id, consumer_id)
     messages = raw.expect_messages(60)
     raw.expect_no_message()
     counts = [sum(message["consumer_id"] == consumer_id for message in messages) for consumer_id in (1, 2, 3)]
@@ -225,13 +162,11 @@ def test_turns_of_a_backlog_respect_the_permits(broker: Broker) -> None:
     assert sorted(int(message.payload or b"") for message in messages) == list(range(60))
 
 
-def test_live_messages_go_round(broker: Broker) -> None:
+def test_live_messages_go_round(broker: Broker, raw: RawConnection, topic: str) -> None:
     # covers SH-1
-    topic = broker.topic()
-    raw = broker.raw()
     for consumer_id in (1, 2, 3):
-        _subscribe(raw, topic, consumer_id)
-        raw.send("FLOW", consumer_id=consumer_id, messagePermits=100)
+        raw.subscribe(topic, consumer_id)
+        raw.flow(100, consumer_id)
     producer = broker.client().create_producer(topic)
     owners = []
     for number in range(9):
@@ -241,24 +176,21 @@ def test_live_messages_go_round(broker: Broker) -> None:
     assert owners == owners[:3] * 3
 
 
-def test_a_lower_priority_gets_what_the_higher_cannot_take(broker: Broker) -> None:
+def test_a_lower_priority_gets_what_the_higher_cannot_take(broker: Broker, raw: RawConnection, topic: str) -> None:
     # covers SH-2
-    topic = broker.topic()
-    raw = broker.raw()
-    _subscribe(raw, topic, 1, priority_level=0)
-    _subscribe(raw, topic, 2, priority_level=1)
-    raw.send("FLOW", consumer_id=2, messagePermits=100)
-    raw.send("FLOW", consumer_id=1, messagePermits=2)
+    raw.subscribe(topic, 1, priority_level=0)
+    raw.subscribe(topic, 2, priority_level=1)
+    raw.flow(100, 2)
+    raw.flow(2)
     raw.barrier()
-    _filled(broker, topic, 5)
+    send_numbers(broker, topic, 5)
     owners = [message["consumer_id"] for message in raw.expect_messages(5)]
     assert owners == [1, 1, 2, 2, 2]
 
 
-def test_what_sits_in_a_queue_comes_back_when_its_consumer_closes(broker: Broker) -> None:
+def test_what_sits_in_a_queue_comes_back_when_its_consumer_closes(broker: Broker, topic: str) -> None:
     # covers SUB-9, SUB-10, SH-4, RC-1
-    topic = broker.topic()
-    _filled(broker, topic, 10)
+    send_numbers(broker, topic, 10)
     client, other = broker.client(), broker.client()
     hoarder = client.subscribe(topic, "s", SHARED, initial_position=EARLIEST, receiver_queue_size=100)
     receive(hoarder, 10)
@@ -270,17 +202,15 @@ def test_what_sits_in_a_queue_comes_back_when_its_consumer_closes(broker: Broker
     assert {message.redelivery_count() for message in messages} == {0}
 
 
-def test_a_lost_connection_gives_back_what_it_held(broker: Broker) -> None:
+def test_a_lost_connection_gives_back_what_it_held(broker: Broker, topic: str) -> None:
     # covers SUB-10, SH-4
-    topic = broker.topic()
-    _filled(broker, topic, 5)
+    send_numbers(broker, topic, 5)
     lost, kept = broker.raw(), broker.raw()
-    _subscribe(lost, topic)
-    lost.send("FLOW", consumer_id=1, messagePermits=3)
+    lost.subscribe(topic, permits=3)
     lost.expect_messages(3)
-    _subscribe(kept, topic)
+    kept.subscribe(topic)
     lost.close()
-    kept.send("FLOW", consumer_id=1, messagePermits=10)
+    kept.flow(10)
     messages = kept.expect_messages(5)
     assert sorted(message.position[1] for message in messages) == list(range(5))
     assert {message.fields.get("redelivery_count", 0) for message in messages} == {0}
@@ -289,25 +219,25 @@ def test_a_lost_connection_gives_back_what_it_held(broker: Broker) -> None:
 # --- the end ---
 
 
-def test_unsubscribe_needs_to_be_alone(broker: Broker) -> None:
-    # covers CUR-16
-    topic = broker.topic()
-    raw = broker.raw()
-    _subscribe(raw, topic, 1)
-    _subscribe(raw, topic, 2)
+def test_unsubscribe_needs_to_be_alone(raw: RawConnection, topic: str) -> None:
+    # covers A13, CUR-16
+    raw.subscribe(topic, 1)
+    raw.subscribe(topic, 2)
     refused = raw.request("UNSUBSCRIBE", consumer_id=1)
     assert (refused.type, refused["error"]) == ("ERROR", "MetadataError")
     assert refused["message"] == "Unconnected or shared consumer attempting to unsubscribe"
     assert raw.request("CLOSE_CONSUMER", consumer_id=2).type == "SUCCESS"
     assert raw.request("UNSUBSCRIBE", consumer_id=1).type == "SUCCESS"
+    assert raw.request("CLOSE_CONSUMER", consumer_id=77).type == "SUCCESS"
+    assert raw.request("CLOSE_PRODUCER", producer_id=77).type == "SUCCESS"
+    refused = raw.request("UNSUBSCRIBE", consumer_id=77)
+    assert (refused.type, refused["error"], refused["message"]) == ("ERROR", "MetadataError", "Consumer not found")
 
 
-def test_unsubscribe_drops_the_backlog(broker: Broker) -> None:
+def test_unsubscribe_drops_the_backlog(broker: Broker, client: pulsar.Client, topic: str) -> None:
     # covers CUR-16, CUR-9
-    topic = broker.topic()
-    client = broker.client()
     consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
-    _filled(broker, topic, 3)
+    send_numbers(broker, topic, 3)
     receive(consumer, 1)
     consumer.unsubscribe()
     expect_nothing(client.subscribe(topic, "s"))
@@ -315,26 +245,14 @@ def test_unsubscribe_drops_the_backlog(broker: Broker) -> None:
     assert receive_texts(anew, 3) == ["0", "1", "2"]
 
 
-def test_closing_what_is_not_there_succeeds(broker: Broker) -> None:
-    # covers A13
-    raw = broker.raw()
-    assert raw.request("CLOSE_CONSUMER", consumer_id=77).type == "SUCCESS"
-    assert raw.request("CLOSE_PRODUCER", producer_id=77).type == "SUCCESS"
-    refused = raw.request("UNSUBSCRIBE", consumer_id=77)
-    assert (refused.type, refused["error"], refused["message"]) == ("ERROR", "MetadataError", "Consumer not found")
-
-
-def test_a_closed_consumer_gets_nothing_more(broker: Broker) -> None:
+def test_a_closed_consumer_gets_nothing_more(broker: Broker, raw: RawConnection, topic: str) -> None:
     # covers SUB-10, A13
-    topic = broker.topic()
-    raw = broker.raw()
-    _subscribe(raw, topic, subType="Exclusive")
-    raw.send("FLOW", consumer_id=1, messagePermits=100)
+    raw.subscribe(topic, subType="Exclusive", permits=100)
     assert raw.request("CLOSE_CONSUMER", consumer_id=1).type == "SUCCESS"
-    raw.send("FLOW", consumer_id=1, messagePermits=100)
-    _filled(broker, topic, 3)
+    raw.flow(100)
+    send_numbers(broker, topic, 3)
     raw.expect_no_message()
-    _subscribe(raw, topic, subType="Exclusive")
+    raw.subscribe(topic, subType="Exclusive")
     raw.expect_no_message()
-    raw.send("FLOW", consumer_id=1, messagePermits=1)
+    raw.flow(1)
     assert raw.expect("MESSAGE").payload == b"0"

@@ -1,7 +1,6 @@
 """What rates of dispatch count, and whom they spare, where the configuration says so (`THROTTLING`); and that its rate
 of publishing holds for all topics."""
 
-import os
 from typing import Any
 
 import pulsar
@@ -9,7 +8,7 @@ import pytest
 
 from tests.brokers import Broker
 from tests.conformance.exchange import expect_nothing, receive, receive_texts, send_all
-from tests.conformance.test_publish_rates import seconds_of
+from tests.conformance.policies.test_publish_rates import seconds_of
 
 CLUSTER = "standalone"
 KINDS = [
@@ -18,9 +17,17 @@ KINDS = [
     pulsar.ConsumerType.Failover,
     pulsar.ConsumerType.KeyShared,
 ]
+BY_KIND = pytest.mark.parametrize(
+    ("kind", "member"), list(zip(KINDS, ["topicDispatchRate", "subscriptionDispatchRate"] * 2, strict=True))
+)
 PERIOD_S = 100_000
 """So long that nothing of a rate comes back while a test runs."""
 THRESHOLD = 10
+
+
+@pytest.fixture(scope="module")
+def broker(throttling_broker: Broker) -> Broker:
+    return throttling_broker
 
 
 def topic_with(broker: Broker, member: str, messages: int) -> str:
@@ -31,8 +38,7 @@ def topic_with(broker: Broker, member: str, messages: int) -> str:
         "relativeToPublishRate": False,
         "ratePeriodInSecond": PERIOD_S,
     }
-    name = f"public/switches-{os.urandom(4).hex()}"
-    assert broker.rest("PUT", f"/admin/v2/namespaces/{name}", {member: {CLUSTER: rate}})[0] == 204
+    name = broker.namespace({member: {CLUSTER: rate}})
     return f"persistent://{name}/t"
 
 
@@ -49,11 +55,10 @@ def subscribed_before(
     return client, topic
 
 
-@pytest.mark.parametrize("member", ["topicDispatchRate", "subscriptionDispatchRate"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_batch_counts_as_one_message(throttling_broker: Broker, kind: pulsar.ConsumerType, member: str) -> None:
+@BY_KIND
+def test_a_batch_counts_as_one_message(broker: Broker, kind: pulsar.ConsumerType, member: str) -> None:
     # covers SUB-7: Apache Pulsar reads a hundred entries at a time, and looks at the rate only before that
-    client, topic = subscribed_before(throttling_broker, kind, member, 120)
+    client, topic = subscribed_before(broker, kind, member, 120)
     producer = client.create_producer(
         topic, batching_enabled=True, batching_max_messages=3, batching_max_publish_delay_ms=60_000
     )
@@ -65,11 +70,10 @@ def test_a_batch_counts_as_one_message(throttling_broker: Broker, kind: pulsar.C
     expect_nothing(consumer)
 
 
-@pytest.mark.parametrize("member", ["topicDispatchRate", "subscriptionDispatchRate"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_who_has_no_backlog_is_not_limited(throttling_broker: Broker, kind: pulsar.ConsumerType, member: str) -> None:
+@BY_KIND
+def test_who_has_no_backlog_is_not_limited(broker: Broker, kind: pulsar.ConsumerType, member: str) -> None:
     # covers SUB-7
-    client, topic = subscribed_before(throttling_broker, kind, member, 3)
+    client, topic = subscribed_before(broker, kind, member, 3)
     producer = client.create_producer(topic)
     send_all(producer, numbers(THRESHOLD - 1))
     consumer = client.subscribe(topic, "s", kind)
@@ -79,21 +83,19 @@ def test_who_has_no_backlog_is_not_limited(throttling_broker: Broker, kind: puls
         assert receive_texts(consumer, 1) == [text]
 
 
-@pytest.mark.parametrize("member", ["topicDispatchRate", "subscriptionDispatchRate"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_who_has_a_backlog_is_limited(throttling_broker: Broker, kind: pulsar.ConsumerType, member: str) -> None:
+@BY_KIND
+def test_who_has_a_backlog_is_limited(broker: Broker, kind: pulsar.ConsumerType, member: str) -> None:
     # covers SUB-7: also while it still has one after what the rate let go
-    client, topic = subscribed_before(throttling_broker, kind, member, 3)
+    client, topic = subscribed_before(broker, kind, member, 3)
     send_all(client.create_producer(topic), numbers(3 + THRESHOLD))
     consumer = client.subscribe(topic, "s", kind)
     assert receive_texts(consumer, 3) == numbers(3)
     expect_nothing(consumer)
 
 
-def test_what_was_acked_is_no_backlog(throttling_broker: Broker) -> None:
+def test_what_was_acked_is_no_backlog(broker: Broker, client: pulsar.Client) -> None:
     # covers SUB-7
-    topic = topic_with(throttling_broker, "topicDispatchRate", 3)
-    client = throttling_broker.client()
+    topic = topic_with(broker, "topicDispatchRate", 3)
     consumer = client.subscribe(topic, "s", pulsar.ConsumerType.Shared)
     producer = client.create_producer(topic)
     for number in range(3 * THRESHOLD):
@@ -106,10 +108,9 @@ def test_what_was_acked_is_no_backlog(throttling_broker: Broker) -> None:
     assert receive_texts(again, 8) == numbers(3 * THRESHOLD)[::4]
 
 
-def test_who_has_no_backlog_takes_nothing_from_the_others(throttling_broker: Broker) -> None:
+def test_who_has_no_backlog_takes_nothing_from_the_others(broker: Broker, client: pulsar.Client) -> None:
     # covers SUB-7
-    topic = topic_with(throttling_broker, "topicDispatchRate", 3)
-    client = throttling_broker.client()
+    topic = topic_with(broker, "topicDispatchRate", 3)
     client.subscribe(topic, "late").close()
     reader = client.create_reader(topic, pulsar.MessageId.earliest)
     producer = client.create_producer(topic)
@@ -121,9 +122,7 @@ def test_who_has_no_backlog_takes_nothing_from_the_others(throttling_broker: Bro
     expect_nothing(late)
 
 
-def test_a_non_persistent_topic_is_published_to_at_the_rate_of_the_configuration(throttling_broker: Broker) -> None:
+def test_a_non_persistent_topic_is_published_to_at_the_rate_of_the_configuration(broker: Broker) -> None:
     # covers PR-14
-    producer = throttling_broker.client().create_producer(
-        f"non-{throttling_broker.topic()}", max_pending_messages=2_000
-    )
+    producer = broker.client().create_producer(f"non-{broker.topic()}", max_pending_messages=2_000)
     assert seconds_of(producer, 1_500) > 1.5

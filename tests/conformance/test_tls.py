@@ -215,15 +215,11 @@ def test_lookups_by_the_name_of_a_listener(secured: Secured, listener: str, host
     client.close()
 
 
-def test_an_unknown_listener(secured: Secured) -> None:
-    # covers SEC-47
+def test_an_unknown_listener_and_the_addresses_of_the_cluster(secured: Secured) -> None:
+    # covers SEC-46, SEC-47
     failed = secured.broker.raw().request("LOOKUP", topic=secured.broker.topic(), advertised_listener_name="nope")
     assert (failed["response"], failed["error"]) == ("Failed", "ServiceNotReady")
     assert failed["message"] == "the broker do not have nope listener"
-
-
-def test_the_cluster_names_its_addresses(secured: Secured) -> None:
-    # covers SEC-46
     cluster = secured.get("/admin/v2/clusters/standalone", secured.client_files)
     assert (cluster["brokerServiceUrl"], cluster["brokerServiceUrlTls"]) == urls(secured, "127.0.0.1")
     leader = secured.get("/admin/v2/brokers/leaderBroker", secured.client_files)

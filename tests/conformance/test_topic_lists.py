@@ -8,10 +8,9 @@ import pulsar
 import pytest
 
 from tests.brokers import Broker, topic_path
-from tests.conformance.exchange import receive, receive_texts, send_all, texts
+from tests.conformance.exchange import EARLIEST, receive, receive_texts, send_all, texts
 from tests.raw import Frame, RawConnection
 
-EARLIEST = pulsar.InitialPosition.Earliest
 # The official client asks every 60 s for topics that match, whatever its option says.
 POLL_S = 60
 
@@ -51,11 +50,10 @@ def told(raw: RawConnection, news: int, gone: int = 0) -> tuple[set[str], set[st
     return set(came), set(went), update["topics_hash"]
 
 
-def test_a_watcher_is_told_what_matches_and_then_what_comes_and_goes(broker: Broker) -> None:
+def test_a_watcher_is_told_what_matches_and_then_what_comes_and_goes(broker: Broker, raw: RawConnection) -> None:
     # covers MT-2, A20
     stem, pattern = stem_of(broker)
     make(broker, f"{stem}-a")
-    raw = broker.raw()
     first = watch(raw, pattern.replace("public/default", "persistent://.*"))
     assert (first.type, first["topic"]) == ("WATCH_TOPIC_LIST_SUCCESS", [f"{stem}-a"])
     assert (first["topics_hash"], first["topic"]) == hash_of(broker, pattern)
@@ -72,11 +70,10 @@ def test_a_watcher_is_told_what_matches_and_then_what_comes_and_goes(broker: Bro
     assert fingerprint == hash_of(broker, pattern)[0]
 
 
-def test_a_client_that_knows_the_names_is_not_told_them_again(broker: Broker) -> None:
+def test_a_client_that_knows_the_names_is_not_told_them_again(broker: Broker, raw: RawConnection) -> None:
     # covers MT-2, A20
     stem, pattern = stem_of(broker)
     make(broker, f"{stem}-a")
-    raw = broker.raw()
     known = watch(raw, pattern)["topics_hash"]
     again = watch(raw, pattern, watcher_id=2, topics_hash=known)
     assert (again.type, again["topics_hash"], again.fields.get("topic", [])) == ("WATCH_TOPIC_LIST_SUCCESS", known, [])
@@ -100,9 +97,8 @@ def test_a_watcher_that_was_closed_hears_nothing(broker: Broker) -> None:
     assert raw.next_frame(0.1) is None
 
 
-def test_what_is_no_pattern_to_watch(broker: Broker) -> None:
+def test_what_is_no_pattern_to_watch(raw: RawConnection) -> None:
     # covers MT-2, A20
-    raw = broker.raw()
     wrong = watch(raw, "[")
     assert (wrong.type, wrong["error"]) == ("ERROR", "InvalidTopicName")
     long = watch(raw, "x" * 51)
@@ -146,16 +142,14 @@ def test_a_pattern_is_for_names_without_partition(broker: Broker) -> None:
 
 
 @pytest.mark.ours_only("TN-14: system topics are hidden from watchers too")
-def test_system_topics_are_hidden_from_watchers(broker: Broker) -> None:
-    raw = broker.raw()
+def test_system_topics_are_hidden_from_watchers(raw: RawConnection) -> None:
     found = watch(raw, "public/default/__.*")
     assert found.fields.get("topic", []) == []
 
 
 @pytest.mark.ours_only("TN-14: system topics are refused, their names are the broker's own")
 @pytest.mark.parametrize("name", ["__change_events", "__transaction_buffer_snapshot", "t-s__transaction_pending_ack"])
-def test_system_topics_are_not_for_clients(broker: Broker, name: str) -> None:
-    client = broker.client()
+def test_system_topics_are_not_for_clients(broker: Broker, client: pulsar.Client, name: str) -> None:
     for use in (client.create_producer, lambda topic: client.subscribe(topic, "s")):
         with pytest.raises(pulsar.PulsarException):
             use(f"persistent://public/default/{name}")
@@ -164,10 +158,9 @@ def test_system_topics_are_not_for_clients(broker: Broker, name: str) -> None:
 
 
 @pytest.mark.long
-def test_what_the_official_client_finds_out_once_a_minute(broker: Broker) -> None:
+def test_what_the_official_client_finds_out_once_a_minute(broker: Broker, client: pulsar.Client) -> None:
     # covers MT-2, MT-4, PT-7: topics that match later and partitions that are added lose nothing
     stem, grown = broker.topic("poll"), broker.topic("grown", partitions=1)
-    client = broker.client()
     send_all(client.create_producer(f"{stem}-a"), ["a"])
     pattern = re.compile(f"public/default/{re.escape(stem.rsplit('/', 1)[1])}-.*")
     matching = client.subscribe(pattern, "s", initial_position=EARLIEST)

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import ssl
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from urllib.parse import urlsplit
 
 import jwt
+import psutil
 import pytest
 from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
 
+import spark_pulsar
 from spark_pulsar.client.clock import wall_ms
 from tests.brokers import Broker, topic_path
 from tests.conftest import started
 from tests.eventually import eventually
-from tests.websocket import encoded, opened, path_of, refused
+from tests.websocket import PATIENCE_S, WebSocket, encoded, opened, path_of, refused
 
 SECRET = b"a secret key of tests, which is long enough for each of HS256, HS384 and HS512"
 
@@ -70,7 +75,7 @@ def test_a_token_comes_in_the_header_or_in_the_query(closed_broker: Broker) -> N
         assert producer.call({"payload": encoded("b")})["result"] == "ok"
 
 
-def test_who_shows_no_good_token_is_a_stranger(closed_broker: Broker) -> None:
+def test_who_shows_no_good_token_or_has_no_permission_is_refused(closed_broker: Broker) -> None:
     # covers WS-2, WS-8
     topic = closed_broker.topic()
     assert refused(closed_broker, path_of("producer", topic))[0] == 401
@@ -80,10 +85,6 @@ def test_who_shows_no_good_token_is_a_stranger(closed_broker: Broker) -> None:
     # The header counts when there are both.
     wrong = {"Authorization": "Bearer nonsense"}
     assert refused(closed_broker, path_of("producer", topic, token=_token("admin")), headers=wrong)[0] == 401
-
-
-def test_a_role_needs_its_permission(closed_broker: Broker) -> None:
-    # covers WS-2
     topic = _granted(closed_broker, "reader", "consume")
     assert refused(closed_broker, path_of("producer", topic, token=_token("reader")))[0] == 403
     assert refused(closed_broker, path_of("producer", topic, token=_token("nobody")))[0] == 403
@@ -105,7 +106,7 @@ def test_a_websocket_ends_with_its_token(closed_broker: Broker) -> None:
         assert eventually(is_closed, 100)
 
 
-def test_a_text_has_a_largest_size(closed_broker: Broker) -> None:
+def test_a_text_has_a_largest_size_and_silence_an_end(closed_broker: Broker) -> None:
     # covers WS-9
     topic = closed_broker.topic()
     with opened(closed_broker, path_of("producer", topic), headers=_bearer("admin")) as producer:
@@ -114,10 +115,6 @@ def test_a_text_has_a_largest_size(closed_broker: Broker) -> None:
         assert producer.call(whole)["result"] == "ok"
         producer.send(whole.replace("x", "xx", 1))
         assert producer.closed() == 1009
-
-
-def test_a_client_that_says_nothing_is_closed(closed_broker: Broker) -> None:
-    # covers WS-9
     topic = closed_broker.topic()
     with opened(closed_broker, path_of("producer", topic), headers=_bearer("admin")) as producer:
         started_s = time.monotonic()
@@ -206,3 +203,65 @@ def test_a_request_that_can_have_no_websocket_is_answered(broker: Broker, head: 
         while piece := connection.recv(4096):
             answer += piece
     assert answer.startswith(b"HTTP/1.1 400 ")
+
+
+_MESSAGES = 1_500
+_PAYLOAD = bytes(100_000)
+
+
+def _upgraded(broker: Broker, path: str) -> socket.socket:
+    url = urlsplit(broker.admin_url)
+    assert url.hostname is not None
+    connection = socket.create_connection((url.hostname, url.port or 80), timeout=20)
+    head = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    head += "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+    connection.sendall(head.encode())
+    return connection
+
+
+@pytest.mark.ours_only("WS-9")
+def test_readers_that_take_nothing_do_not_fill_the_memory(own_broker: Broker) -> None:
+    # covers WS-9, SEC-30
+    topic = own_broker.topic()
+    producer = own_broker.client().create_producer(topic, batching_enabled=False, max_pending_messages=100)
+    assert own_broker.process is not None
+    broker = psutil.Process(own_broker.process.pid)
+    with contextlib.ExitStack() as stack:
+        for _ in range(10):
+            connection = _upgraded(own_broker, path_of("reader", topic, messageId="earliest"))
+            stack.callback(connection.close)
+            assert b" 101 " in connection.recv(200)
+        before_bytes = broker.memory_info().rss
+        for _ in range(_MESSAGES):  # 150 MB, times ten readers
+            producer.send_async(_PAYLOAD, lambda *_: None)
+        producer.flush()
+        with opened(own_broker, path_of("producer", topic)) as other:
+            assert other.call({"payload": encoded("last")})["result"] == "ok"
+        assert broker.memory_info().rss - before_bytes < 250_000_000
+    with opened(own_broker, path_of("reader", topic, messageId="earliest")) as reader:
+        assert len(reader.receive()["payload"]) > 100_000
+
+
+TOPIC = "persistent://public/default/over-tls"
+
+
+@pytest.mark.ours_only("Apache Pulsar's own handshakes are not in question")
+def test_messages_go_both_ways_over_tls() -> None:
+    # covers WS-1, SEC-42
+    with spark_pulsar.broker_process(tls=True) as broker, ExitStack() as stack:
+        context = ssl.create_default_context(cafile=broker.spark_options["pulsar.client.tlsTrustCertsFilePath"])
+
+        def opened(path: str) -> WebSocket:
+            url = broker.admin_url.replace("http", "ws", 1) + path
+            connection = connect(url, ssl=context, open_timeout=PATIENCE_S, max_size=None, proxy=None)
+            return WebSocket(stack.enter_context(connection))
+
+        producer = opened(path_of("producer", TOPIC))
+        consumer = opened(path_of("consumer", TOPIC, "s"))
+        payloads = [encoded(b"x" * size) for size in (1, 20_000, 400_000)]
+        for payload in payloads:
+            assert producer.call({"payload": payload})["result"] == "ok"
+        for payload in payloads:
+            message = consumer.receive()
+            assert message["payload"] == payload
+            consumer.send({"messageId": message["messageId"]})

@@ -11,6 +11,7 @@ import pytest
 
 from tests import changes
 from tests.brokers import Broker, topic_path
+from tests.conformance.exchange import send_all
 from tests.eventually import eventually
 from tests.websocket import decoded, encoded, opened, path_of, refused
 
@@ -19,13 +20,12 @@ def _producer(broker: Broker, topic: str, **settings: Any) -> Any:
     return broker.client().create_producer(topic, **settings)
 
 
-def _subscription(broker: Broker, topic: str, name: str = "s") -> Any:
-    return broker.rest("GET", f"{topic_path(topic)}/stats")[1]["subscriptions"][name]
+def _send(broker: Broker, topic: str, *texts: str) -> None:
+    send_all(_producer(broker, topic), texts)
 
 
-def test_a_message_arrives_with_all_that_it_has(broker: Broker) -> None:
+def test_a_message_arrives_with_all_that_it_has(broker: Broker, topic: str) -> None:
     # covers WS-4, WS-10
-    topic = broker.topic()
     with opened(broker, path_of("consumer", topic, "s")) as consumer:
         producer = _producer(broker, topic)
         sent = producer.send(b"\x00\xff", properties={"a": "b"}, partition_key="k", event_timestamp=1706695200120)
@@ -44,9 +44,8 @@ def test_a_message_arrives_with_all_that_it_has(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("compression", ["NONE", "LZ4", "ZLib", "ZSTD", "SNAPPY"])
-def test_batches_are_opened(broker: Broker, compression: str) -> None:
+def test_batches_are_opened(broker: Broker, topic: str, compression: str) -> None:
     # covers WS-4, WS-10
-    topic = broker.topic()
     with opened(broker, path_of("consumer", topic, "s")) as consumer:
         producer = _producer(
             broker,
@@ -67,81 +66,69 @@ def test_batches_are_opened(broker: Broker, compression: str) -> None:
             consumer.send({"messageId": each["messageId"]})
         consumer.send({"type": "isEndOfTopic"})
         consumer.receive()
-        assert _subscription(broker, topic)["msgBacklog"] > 0
+        assert broker.subscription(topic)["msgBacklog"] > 0
         consumer.send({"messageId": messages[-1]["messageId"]})
-        eventually(lambda: _subscription(broker, topic)["msgBacklog"] == 0)
+        eventually(lambda: broker.subscription(topic)["msgBacklog"] == 0)
 
 
-def test_a_chunked_message_is_one(broker: Broker) -> None:
+def test_a_chunked_message_is_one(broker: Broker, topic: str) -> None:
     # covers WS-10
-    topic = broker.topic()
     payload = bytes(range(256)) * 24_000
     with opened(broker, path_of("consumer", topic, "s")) as consumer:
         _producer(broker, topic, chunking_enabled=True, batching_enabled=False).send(payload)
         message = consumer.receive()
         assert base64.b64decode(message["payload"]) == payload
         consumer.send({"messageId": message["messageId"]})
-        eventually(lambda: _subscription(broker, topic)["msgBacklog"] == 0)
+        eventually(lambda: broker.subscription(topic)["msgBacklog"] == 0)
 
 
-def test_acknowledged_messages_do_not_come_again(broker: Broker) -> None:
+def test_acknowledged_messages_do_not_come_again(broker: Broker, topic: str) -> None:
     # covers WS-11
-    topic = broker.topic()
     path = path_of("consumer", topic, "s", subscriptionInitialPosition="Earliest")
-    producer = _producer(broker, topic)
-    for index in range(4):
-        producer.send(f"m{index}".encode())
+    _send(broker, topic, *(f"m{index}" for index in range(4)))
     with opened(broker, path) as consumer:
         messages = [consumer.receive() for _ in range(4)]
         consumer.send({"messageId": messages[0]["messageId"]})
         consumer.send({"type": "ack", "messageId": messages[2]["messageId"]})  # of a type that is not known
-        eventually(lambda: _subscription(broker, topic)["msgBacklog"] == 2)
+        eventually(lambda: broker.subscription(topic)["msgBacklog"] == 2)
     with opened(broker, path) as consumer:
         assert [decoded(consumer.receive()) for _ in range(2)] == ["m1", "m3"]
         # An id of an earlier WebSocket counts.
         consumer.send({"messageId": messages[1]["messageId"]})
-        eventually(lambda: _subscription(broker, topic)["msgBacklog"] == 1)
+        eventually(lambda: broker.subscription(topic)["msgBacklog"] == 1)
 
 
-def test_a_refused_message_comes_again(broker: Broker) -> None:
+def test_a_refused_message_comes_again(broker: Broker, topic: str) -> None:
     # covers WS-11
-    topic = broker.topic()
     query = {"subscriptionType": "Shared", "negativeAckRedeliveryDelay": 200}
     with opened(broker, path_of("consumer", topic, "s", **query)) as consumer:
-        producer = _producer(broker, topic)
-        for each in ("a", "b", "c"):
-            producer.send(each.encode())
+        _send(broker, topic, "a", "b", "c")
         messages = [consumer.receive() for _ in range(3)]
         consumer.send({"type": "negativeAcknowledge", "messageId": messages[1]["messageId"]})
         again = consumer.receive()
         assert (decoded(again), again["redeliveryCount"]) == ("b", 1)
 
 
-def test_what_is_refused_on_an_exclusive_subscription_comes_again_in_order(broker: Broker) -> None:
+def test_what_is_refused_on_an_exclusive_subscription_comes_again_in_order(broker: Broker, topic: str) -> None:
     # covers WS-11
-    topic = broker.topic()
     with opened(broker, path_of("consumer", topic, "s", negativeAckRedeliveryDelay=200)) as consumer:
-        producer = _producer(broker, topic)
-        for each in ("a", "b", "c"):
-            producer.send(each.encode())
+        _send(broker, topic, "a", "b", "c")
         messages = [consumer.receive() for _ in range(3)]
         consumer.send({"messageId": messages[0]["messageId"]})
         consumer.send({"type": "negativeAcknowledge", "messageId": messages[1]["messageId"]})
         assert [decoded(consumer.receive()) for _ in range(2)] == ["b", "c"]
 
 
-def test_a_message_without_an_acknowledgement_comes_again_after_the_timeout(broker: Broker) -> None:
+def test_a_message_without_an_acknowledgement_comes_again_after_the_timeout(broker: Broker, topic: str) -> None:
     # covers WS-11
-    topic = broker.topic()
     with opened(broker, path_of("consumer", topic, "s", subscriptionType="Shared", ackTimeoutMillis=1000)) as consumer:
         _producer(broker, topic).send(b"a")
         assert consumer.receive()["redeliveryCount"] == 0
         assert consumer.receive()["redeliveryCount"] == 1
 
 
-def test_no_more_than_the_queue_is_sent_without_acknowledgements(broker: Broker) -> None:
+def test_no_more_than_the_queue_is_sent_without_acknowledgements(broker: Broker, topic: str) -> None:
     # covers WS-12
-    topic = broker.topic()
     with opened(broker, path_of("consumer", topic, "s", receiverQueueSize=3)) as consumer:
         producer = _producer(broker, topic, batching_enabled=True, batching_max_publish_delay_ms=500)
         for index in range(10):
@@ -156,13 +143,10 @@ def test_no_more_than_the_queue_is_sent_without_acknowledgements(broker: Broker)
         assert [decoded(each) for each in messages] == ["m3", "m4", "m5"]
 
 
-def test_a_client_that_pulls_gets_what_it_permits(broker: Broker) -> None:
+def test_a_client_that_pulls_gets_what_it_permits(broker: Broker, topic: str) -> None:
     # covers WS-12
-    topic = broker.topic()
     with opened(broker, path_of("consumer", topic, "s", pullMode="true")) as consumer:
-        producer = _producer(broker, topic)
-        for index in range(5):
-            producer.send(f"m{index}".encode())
+        _send(broker, topic, *(f"m{index}" for index in range(5)))
         consumer.receive_nothing()
         consumer.send({"type": "permit", "permitMessages": 2})
         messages = [consumer.receive() for _ in range(2)]
@@ -201,12 +185,11 @@ def test_several_topics_are_consumed_together(broker: Broker) -> None:
         for each in messages:
             consumer.send({"messageId": each["messageId"]})
         for topic in topics:
-            eventually(lambda topic=topic: _subscription(broker, topic)["msgBacklog"] == 0)  # type: ignore[misc]
+            eventually(lambda topic=topic: broker.subscription(topic)["msgBacklog"] == 0)  # type: ignore[misc]
 
 
-def test_a_message_that_fails_too_often_is_a_dead_letter(broker: Broker) -> None:
+def test_a_message_that_fails_too_often_is_a_dead_letter(broker: Broker, topic: str) -> None:
     # covers WS-13, DLQ-2, DLQ-3, DLQ-4
-    topic = broker.topic()
     letters = broker.client().subscribe(f"{topic}-s-DLQ", "letters", initial_position=pulsar.InitialPosition.Earliest)
     query = {"subscriptionType": "Shared", "maxRedeliverCount": 2, "negativeAckRedeliveryDelay": 100}
     with opened(broker, path_of("consumer", topic, "s", **query)) as consumer:
@@ -219,25 +202,19 @@ def test_a_message_that_fails_too_often_is_a_dead_letter(broker: Broker) -> None
         assert (letter.data(), letter.partition_key(), letter.properties()["a"]) == (b"bad", "k", "b")
         assert letter.properties()["REAL_TOPIC"] == topic
         assert letter.properties()["ORIGIN_MESSAGE_ID"].startswith(f"{sent.ledger_id()}:{sent.entry_id()}")
-        eventually(lambda: _subscription(broker, topic)["msgBacklog"] == 0)
+        eventually(lambda: broker.subscription(topic)["msgBacklog"] == 0)
 
 
-def test_the_end_of_a_topic_is_answered(broker: Broker) -> None:
+def test_the_end_of_a_topic_is_answered_and_a_subscription_deleted(broker: Broker, topic: str) -> None:
     # covers WS-11
-    topic = broker.topic()
     with opened(broker, path_of("consumer", topic, "s")) as consumer:
         assert consumer.call({"type": "isEndOfTopic"}) == {"endOfTopic": False}
         assert broker.rest("POST", f"{topic_path(topic)}/terminate")[0] == 200
         eventually(lambda: consumer.call({"type": "isEndOfTopic"}) == {"endOfTopic": True})
-
-
-def test_a_subscription_is_deleted(broker: Broker) -> None:
-    # covers WS-11
     topic = broker.topic()
     with opened(broker, path_of("consumer", topic, "s")) as consumer:
         consumer.send({"type": "unsubscribe"})
-        stats = f"{topic_path(topic)}/stats"
-        eventually(lambda: broker.rest("GET", stats)[1]["subscriptions"] == {})
+        eventually(lambda: broker.stats(topic)["subscriptions"] == {})
 
 
 @pytest.mark.parametrize(
@@ -253,22 +230,20 @@ def test_a_text_that_is_no_command_closes(broker: Broker, text: str) -> None:
             assert consumer.closed() == (1007 if broker.kind == "ours" else consumer.closed())
 
 
-def test_an_exclusive_subscription_has_one_consumer(broker: Broker) -> None:
+def test_an_exclusive_subscription_has_one_consumer(broker: Broker, topic: str) -> None:
     # covers WS-2
-    topic = broker.topic()
     with opened(broker, path_of("consumer", topic, "s")):
         assert refused(broker, path_of("consumer", topic, "s"))[0] == 409
         assert refused(broker, path_of("consumer", topic, "s", subscriptionType="Shared"))[0] == 409
-    eventually(lambda: _subscription(broker, topic)["consumers"] == [])
+    eventually(lambda: broker.subscription(topic)["consumers"] == [])
 
 
 @pytest.mark.parametrize("kind", ["Shared", "Failover", "Key_Shared"])
-def test_consumers_of_other_types_share(broker: Broker, kind: str) -> None:
+def test_consumers_of_other_types_share(broker: Broker, topic: str, kind: str) -> None:
     # covers WS-3
-    topic = broker.topic()
     path = path_of("consumer", topic, "s", subscriptionType=kind, consumerName="mine", priorityLevel=0)
     with opened(broker, path) as first, opened(broker, path):
-        found = _subscription(broker, topic)
+        found = broker.subscription(topic)
         assert (found["type"], len(found["consumers"])) == (kind, 2)
         assert found["consumers"][0]["consumerName"] == "mine"
         assert first.call({"type": "isEndOfTopic"}) == {"endOfTopic": False}
@@ -310,18 +285,15 @@ def test_topics_by_pattern_are_not_supported(broker: Broker) -> None:
     assert refused(broker, "/ws/v3/consumer/s")[0] == 400
 
 
-def test_a_subscription_that_is_not_durable_is_gone_with_its_websocket(broker: Broker) -> None:
+def test_a_subscription_that_is_not_durable_is_gone_with_its_websocket(broker: Broker, topic: str) -> None:
     # covers WS-3
-    topic = broker.topic()
     with opened(broker, path_of("consumer", topic, "s", subscriptionMode="NonDurable")):
-        assert _subscription(broker, topic)["isDurable"] is False
-    stats = f"{topic_path(topic)}/stats"
-    eventually(lambda: broker.rest("GET", stats)[1]["subscriptions"] == {})
+        assert broker.subscription(topic)["isDurable"] is False
+    eventually(lambda: broker.stats(topic)["subscriptions"] == {})
 
 
-def test_one_websocket_publishes_what_another_one_consumes(broker: Broker) -> None:
+def test_one_websocket_publishes_what_another_one_consumes(broker: Broker, topic: str) -> None:
     # covers WS-5, WS-10
-    topic = broker.topic()
     with (
         opened(broker, path_of("consumer", topic, "s")) as consumer,
         opened(broker, path_of("producer", topic)) as producer,
@@ -332,13 +304,12 @@ def test_one_websocket_publishes_what_another_one_consumes(broker: Broker) -> No
             message = consumer.receive()
             assert decoded(message) == f"m{index}"
             consumer.send({"messageId": message["messageId"]})
-        eventually(lambda: _subscription(broker, topic)["msgBacklog"] == 0)
+        eventually(lambda: broker.subscription(topic)["msgBacklog"] == 0)
 
 
 @pytest.mark.ours_only("WS-2")
-def test_a_topic_that_is_deleted_closes(broker: Broker) -> None:
+def test_a_topic_that_is_deleted_closes(broker: Broker, topic: str) -> None:
     # covers WS-2
-    topic = broker.topic()
     with (
         opened(broker, path_of("consumer", topic, "s")) as consumer,
         opened(broker, path_of("producer", topic)) as producer,

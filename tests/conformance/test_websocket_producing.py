@@ -23,9 +23,8 @@ def _consumer(broker: Broker, topic: str) -> Any:
     return broker.client().subscribe(topic, "s", initial_position=pulsar.InitialPosition.Earliest)
 
 
-def test_a_message_is_published_with_all_that_it_has(broker: Broker) -> None:
+def test_a_message_is_published_with_all_that_it_has(broker: Broker, topic: str) -> None:
     # covers WS-4, WS-5, WS-6
-    topic = broker.topic()
     consumer = _consumer(broker, topic)
     with opened(broker, path_of("producer", topic)) as producer:
         plain = producer.call({"payload": encoded("plain")})
@@ -79,16 +78,11 @@ def test_a_text_that_is_no_message_is_answered(broker: Broker, text: str, result
         assert producer.call({"payload": encoded("next")})["result"] == "ok"
 
 
-def test_the_context_comes_back_with_a_refusal(broker: Broker) -> None:
-    # covers WS-6
-    with opened(broker, path_of("producer", broker.topic())) as producer:
-        assert producer.call({"payload": None, "context": "c"})["context"] == "c"
-
-
-def test_bytes_mean_nothing(broker: Broker) -> None:
-    # covers WS-5
+def test_bytes_mean_nothing_and_the_context_comes_back(broker: Broker) -> None:
+    # covers WS-6, WS-5
     with opened(broker, path_of("producer", broker.topic())) as producer:
         producer.send(b'{"payload":"aGk="}')
+        assert producer.call({"payload": None, "context": "c"})["context"] == "c"
         assert producer.call({"payload": encoded("text"), "context": "t"})["context"] == "t"
 
 
@@ -124,29 +118,27 @@ def test_a_parameter_that_does_not_fit_is_refused(broker: Broker, query: dict[st
         {"unknown": "x", "token": "not needed"},
     ],
 )
-def test_a_parameter_that_fits_is_taken(broker: Broker, query: dict[str, str]) -> None:
+def test_a_parameter_that_fits_is_taken(broker: Broker, topic: str, query: dict[str, str]) -> None:
     # covers WS-3
-    topic = broker.topic()
     consumer = _consumer(broker, topic)
     with opened(broker, path_of("producer", topic, **query)) as producer:
         assert producer.call({"payload": encoded("text" * 100)})["result"] == "ok"
-        names = [each["producerName"] for each in broker.rest("GET", _stats(topic))[1]["publishers"]]
+        names = [each["producerName"] for each in broker.stats(topic)["publishers"]]
         assert len(names) == 1
         if "producerName" in query:
             assert names == ["mine"]
     assert _received(consumer, 1)[0].data() == b"text" * 100
 
 
-def _stats(topic: str) -> str:
-    return f"/admin/v2/{topic.replace('://', '/', 1)}/stats"
-
-
-def test_paths_of_no_websocket_are_refused(broker: Broker) -> None:
-    # covers WS-1
+def test_paths_of_no_websocket_and_a_terminated_topic(broker: Broker, topic: str) -> None:
+    # covers WS-2, WS-1
     assert refused(broker, "/ws/v2/nothing/persistent/public/default/t")[0] == 404
     assert refused(broker, "/ws/v2/producer/persistent/public/no-such-namespace/t")[0] == 404
     assert refused(broker, "/ws/v2/producer/persistent/no-such-tenant/default/t")[0] == 404
     assert broker.rest("GET", path_of("producer", broker.topic()))[0] == 405
+    broker.client().create_producer(topic).close()
+    assert broker.rest("POST", f"/admin/v2/{topic.replace('://', '/', 1)}/terminate")[0] == 200
+    assert refused(broker, path_of("producer", topic))[0] == 503
 
 
 @pytest.mark.ours_only("WS-1")
@@ -158,16 +150,8 @@ def test_a_topic_name_that_is_none_is_a_bad_request(broker: Broker) -> None:
     assert (status, "v1" in json.loads(body)["reason"]) == (404, True)
 
 
-def test_a_name_that_is_in_use_is_refused(broker: Broker) -> None:
-    # covers WS-2
-    topic = broker.topic()
-    with opened(broker, path_of("producer", topic, producerName="p")):
-        assert refused(broker, path_of("producer", topic, producerName="p"))[0] == 409
-
-
-def test_messages_of_a_batch_have_ids_of_their_own(broker: Broker) -> None:
+def test_messages_of_a_batch_have_ids_of_their_own(broker: Broker, topic: str) -> None:
     # covers WS-4, WS-7
-    topic = broker.topic()
     consumer = _consumer(broker, topic)
     query = {"batchingEnabled": "true", "batchingMaxMessages": 3, "batchingMaxPublishDelay": 60_000}
     with opened(broker, path_of("producer", topic, compressionType="LZ4", **query)) as producer:
@@ -218,9 +202,8 @@ def test_messages_without_a_key_go_to_one_partition_or_round(broker: Broker) -> 
         assert len({each.partition() for each in ids}) == count
 
 
-def test_a_delayed_message_comes_later(broker: Broker) -> None:
+def test_a_delayed_message_comes_later(broker: Broker, topic: str) -> None:
     # covers WS-5
-    topic = broker.topic()
     consumer = broker.client().subscribe(topic, "s", consumer_type=pulsar.ConsumerType.Shared)
     with opened(broker, path_of("producer", topic)) as producer:
         started_s = time.monotonic()
@@ -230,13 +213,14 @@ def test_a_delayed_message_comes_later(broker: Broker) -> None:
     assert time.monotonic() - started_s > 1.2
 
 
-def test_a_producer_is_gone_with_its_websocket(broker: Broker) -> None:
+def test_a_name_is_for_one_websocket_and_goes_with_it(broker: Broker, topic: str) -> None:
     # covers WS-2
-    topic = broker.topic()
     with opened(broker, path_of("producer", topic)) as producer:
         producer.call({"payload": encoded("x")})
-        assert len(broker.rest("GET", _stats(topic))[1]["publishers"]) == 1
-    eventually(lambda: broker.rest("GET", _stats(topic))[1]["publishers"] == [])
+        assert len(broker.stats(topic)["publishers"]) == 1
+    eventually(lambda: broker.stats(topic)["publishers"] == [])
+    with opened(broker, path_of("producer", topic, producerName="p")):
+        assert refused(broker, path_of("producer", topic, producerName="p"))[0] == 409
 
 
 def test_a_thousand_messages_in_flight_are_answered_in_order(broker: Broker) -> None:
@@ -246,11 +230,3 @@ def test_a_thousand_messages_in_flight_are_answered_in_order(broker: Broker) -> 
             producer.send({"payload": encoded("x" * 100), "context": str(index)})
         answers = [producer.receive() for _ in range(1000)]
     assert [each["context"] for each in answers] == [str(index) for index in range(1000)]
-
-
-def test_a_terminated_topic_takes_nothing(broker: Broker) -> None:
-    # covers WS-2
-    topic = broker.topic()
-    broker.client().create_producer(topic).close()
-    assert broker.rest("POST", f"/admin/v2/{topic.replace('://', '/', 1)}/terminate")[0] == 200
-    assert refused(broker, path_of("producer", topic))[0] == 503

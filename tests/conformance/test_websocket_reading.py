@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+from pathlib import Path
 from typing import Any
 
+import pulsar
 import pytest
 
-from tests.brokers import Broker, topic_path
+from tests import changes
+from tests.brokers import Broker
+from tests.conformance.connector.key_pairs import rsa_pair
 from tests.eventually import eventually
 from tests.websocket import WebSocket, decoded, opened, path_of, refused
 
@@ -24,9 +29,8 @@ def _texts(reader: WebSocket, count: int) -> list[str]:
 
 
 @pytest.mark.parametrize("is_batched", [False, True])
-def test_a_reader_begins_where_it_is_told(broker: Broker, is_batched: bool) -> None:
+def test_a_reader_begins_where_it_is_told(broker: Broker, topic: str, is_batched: bool) -> None:
     # covers WS-14
-    topic = broker.topic()
     _filled(
         broker, topic, batching_enabled=is_batched, **({"batching_max_publish_delay_ms": 500} if is_batched else {})
     )
@@ -43,19 +47,16 @@ def test_a_reader_begins_where_it_is_told(broker: Broker, is_batched: bool) -> N
         assert _texts(latest, 1) == _texts(again, 1) == ["m0"]
 
 
-def test_a_reader_has_no_subscription_that_stays(broker: Broker) -> None:
+def test_a_reader_has_no_subscription_that_stays(broker: Broker, topic: str) -> None:
     # covers WS-14
-    topic = broker.topic()
-    stats = f"{topic_path(topic)}/stats"
     with opened(broker, path_of("reader", topic, readerName="mine")):
-        (found,) = broker.rest("GET", stats)[1]["subscriptions"].values()
+        (found,) = broker.stats(topic)["subscriptions"].values()
         assert (found["isDurable"], found["consumers"][0]["consumerName"]) == (False, "mine")
-    eventually(lambda: broker.rest("GET", stats)[1]["subscriptions"] == {})
+    eventually(lambda: broker.stats(topic)["subscriptions"] == {})
 
 
-def test_no_more_than_the_queue_is_sent_without_acknowledgements(broker: Broker) -> None:
+def test_no_more_than_the_queue_is_sent_without_acknowledgements(broker: Broker, topic: str) -> None:
     # covers WS-12, WS-14
-    topic = broker.topic()
     _filled(broker, topic, batching_enabled=False)
     with opened(broker, path_of("reader", topic, messageId="earliest", receiverQueueSize=2)) as reader:
         messages = [reader.receive() for _ in range(2)]
@@ -81,3 +82,61 @@ def test_partitions_are_read_together(broker: Broker) -> None:
 def test_a_parameter_that_does_not_fit_is_refused(broker: Broker, query: dict[str, str]) -> None:
     # covers WS-3
     assert refused(broker, path_of("reader", broker.topic(), **query))[0] == 400
+
+
+# ---- encrypted messages
+
+
+PLAIN = b"a secret of tests " * 10
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> pulsar.CryptoKeyReader:
+    """A pair of keys."""
+    directory: Path = tmp_path_factory.mktemp("websocket-keys")
+    return pulsar.CryptoKeyReader(*rsa_pair(directory))
+
+
+def _publish(broker: Broker, topic: str, keys: pulsar.CryptoKeyReader) -> None:
+    """An encrypted message, and one that is not."""
+    client = broker.client()
+    settings = {"encryption_key": "mine", "crypto_key_reader": keys}
+    for more in (settings, {}):
+        producer = client.create_producer(topic, batching_enabled=False, **more)
+        producer.send(PLAIN if more else b"plain", properties={"a": "b"})
+        producer.close()
+
+
+def test_a_client_with_keys_gets_what_was_stored(broker: Broker, topic: str, keys: pulsar.CryptoKeyReader) -> None:
+    # covers WS-10
+    with opened(broker, path_of("consumer", topic, "s", cryptoFailureAction="CONSUME")) as consumer:
+        _publish(broker, topic, keys)
+        sealed, plain = consumer.receive(), consumer.receive()
+    assert decoded(plain) == "plain"
+    assert "encryptionContext" not in plain
+    assert base64.b64decode(sealed["payload"]) != PLAIN
+    assert sealed["properties"] == {"a": "b"}
+    context = sealed["encryptionContext"]
+    assert len(base64.b64decode(context["keys"]["mine"]["keyValue"])) == 256
+    newer = {"encrypted": True} if broker.has(changes.ENCRYPTED_IS_MEMBER) else {}
+    assert {name: context[name] for name in context if name not in ("keys", "param")} == {
+        "compressionType": "NONE",
+        "uncompressedMessageSize": 0,
+        "batchSize": None,
+        **newer,
+    }
+    assert len(base64.b64decode(context["param"])) == 12
+
+
+@pytest.mark.parametrize(("action", "backlog"), [("FAIL", 1), ("DISCARD", 0)])
+def test_a_client_without_keys_gets_no_encrypted_message(
+    broker: Broker, topic: str, keys: pulsar.CryptoKeyReader, action: str, backlog: int
+) -> None:
+    # covers WS-10
+    query = {"cryptoFailureAction": action, "subscriptionType": "Shared"}
+    with opened(broker, path_of("consumer", topic, "s", **query)) as consumer:
+        _publish(broker, topic, keys)
+        message = consumer.receive()
+        assert decoded(message) == "plain"
+        consumer.send({"messageId": message["messageId"]})
+        eventually(lambda: broker.backlog(topic) == backlog)

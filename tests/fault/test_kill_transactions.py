@@ -18,7 +18,7 @@ import pytest
 from spark_pulsar.storage.offline.check import Severity, check
 from spark_pulsar.testing.process import BrokerProcess
 from tests.brokers import Broker
-from tests.conformance.transactions import Transacting
+from tests.conformance.transactions.transacting import Transacting
 from tests.eventually import eventually
 from tests.fault.crash_load import Producing, quiet_client
 from tests.fault.test_kill import SEED, SMALL, kills

@@ -15,7 +15,7 @@ from typing import Literal
 
 import pulsar
 
-from tests.conformance.transactions import Transaction
+from tests.conformance.transactions.transacting import Transaction
 from tests.fault.crash_load import READ_TIMEOUT_MS, Promises
 
 Message = tuple[str, int]

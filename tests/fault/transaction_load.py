@@ -18,7 +18,7 @@ from typing import Any, Final
 import pulsar
 
 from tests.brokers import Broker
-from tests.conformance.transactions import Position, Transacting, Transaction, ids, refusal
+from tests.conformance.transactions.transacting import Position, Transacting, Transaction, ids, refusal
 from tests.eventually import eventually
 from tests.fault.crash_load import value_of
 from tests.fault.transaction_account import Account, AckKind, Intent, Message, Visible

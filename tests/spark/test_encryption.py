@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import functions as F
 
-from tests.conformance.key_pairs import ec_pair, rsa_pair
+from tests.conformance.connector.key_pairs import ec_pair, rsa_pair
 from tests.spark.flows import Flows, texts
 
 

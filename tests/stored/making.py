@@ -21,7 +21,7 @@ import pulsar
 from spark_pulsar import broker_process
 from spark_pulsar.storage.files import FileStorage
 from tests.brokers import Broker, topic_path
-from tests.conformance.transactions import Transacting, remaining
+from tests.conformance.transactions.transacting import Transacting, remaining
 from tests.eventually import eventually
 from tests.stored.facts import facts
 

@@ -19,7 +19,7 @@ from spark_pulsar.model.positions.ids import Position
 from spark_pulsar.wire.protocol import commands
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from tests import entry_commands
-from tests.conformance.key_pairs import rsa_pair
+from tests.conformance.connector.key_pairs import rsa_pair
 from tests.unit.client.peer import Caller, Peer
 
 LIMIT_BYTES = 10_000

@@ -1,0 +1,1 @@
+"""Policies of namespaces and topics, over REST and as clients see them."""

@@ -1,0 +1,1 @@
+"""Transactions, frame by frame and over REST, against a real broker process."""
