@@ -24,12 +24,7 @@ AFTER_A_BROKER: Final = 2
 MOST_MESSAGES: Final = 5
 """Of one transaction."""
 # What a transaction may fail with: messages were received a second time, or its time is over on a slow machine.
-_MAY_FAIL: Final = (
-    "TransactionConflict",
-    "TransactionNotFound",
-    "InvalidTxnStatus",
-    "TransactionHasOperationFailed",
-)
+_MAY_FAIL: Final = ("TransactionConflict", "TransactionNotFound", "InvalidTxnStatus", "TransactionHasOperationFailed")
 _MAY_FAIL_WITH_A_BROKER: Final = (*_MAY_FAIL, "TimeoutException", "ConnectException", "MetaStoreHandlerNotReady")
 
 

@@ -116,11 +116,7 @@ CASES: dict[str, tuple[Any, Any, Any]] = {
         record("W", a={**record("New", x="int"), "aliases": ["Old"]}),
         {"a": {"x": 1}},
     ),
-    "alias_of_an_enum": (
-        record("R", a=enum("Old", "X")),
-        record("R", a=enum("New", "X", aliases=["Old"])),
-        {"a": "X"},
-    ),
+    "alias_of_an_enum": (record("R", a=enum("Old", "X")), record("R", a=enum("New", "X", aliases=["Old"])), {"a": "X"}),
     "defaults": (
         record("R", a="int"),
         record(
@@ -144,11 +140,7 @@ CASES: dict[str, tuple[Any, Any, Any]] = {
         record("R", a=["null", "double"], b=["long", "null"], c=["null", "bytes"]),
         {"a": 1, "b": {"int": 2}, "c": "x"},
     ),
-    "exact_before_promotion": (
-        record("R", a="string"),
-        record("R", a=["null", "bytes", "string"]),
-        {"a": "x"},
-    ),
+    "exact_before_promotion": (record("R", a="string"), record("R", a=["null", "bytes", "string"]), {"a": "x"}),
     "added_removed_reordered": (
         record("R", a="int", gone="string", b="string"),
         record("R", b="string", c=("int", {"default": 1}), a="int"),
@@ -158,11 +150,7 @@ CASES: dict[str, tuple[Any, Any, Any]] = {
     "was_nullable": (record("R", a=["null", "int"]), record("R", a="int"), {"a": {"int": 1}}),
     "was_null": (record("R", a=["null", "int"]), record("R", a="int"), {"a": None}),
     "enum_grew": (record("R", a=enum("E", "X")), record("R", a=enum("E", "Y", "X")), {"a": "X"}),
-    "enum_default": (
-        record("R", a=enum("E", "X", "Z")),
-        record("R", a=enum("E", "Y", "X", default="Y")),
-        {"a": "Z"},
-    ),
+    "enum_default": (record("R", a=enum("E", "X", "Z")), record("R", a=enum("E", "Y", "X", default="Y")), {"a": "Z"}),
     "enum_without_default": (record("R", a=enum("E", "X", "Z")), record("R", a=enum("E", "Y", "X")), {"a": "Z"}),
     "enum_of_another_namespace": (record("R", a=enum("p.E", "X")), record("R", a=enum("q.E", "X")), {"a": "X"}),
     "enum_beyond_ascii": (

@@ -56,9 +56,8 @@ def test_both_languages_read_each_others_codecs(broker: Broker, go: GoClient, co
     assert texts(consumer.receive(50)) == [each * 100 for each in NUMBERS]
 
 
-def test_what_is_said_beside_a_message_arrives(broker: Broker, go: GoClient) -> None:
+def test_what_is_said_beside_a_message_arrives(topic: str, go: GoClient) -> None:
     # covers A10
-    topic = broker.topic()
     consumer = go.consumer(topic)
     fields = {"Key": "k", "OrderingKey": "o", "Properties": {"p": "1"}, "EventTime": "2020-01-02T03:04:05Z"}
     for options in ({}, IN_BATCHES):
@@ -72,9 +71,8 @@ def test_what_is_said_beside_a_message_arrives(broker: Broker, go: GoClient) -> 
         producer.close()
 
 
-def test_a_message_that_is_repeated_is_stored_once(broker: Broker, go: GoClient) -> None:
+def test_a_message_that_is_repeated_is_stored_once(broker: Broker, topic: str, go: GoClient) -> None:
     # covers DED-1, DED-2, DED-3, PR-11
-    topic = broker.topic()
     consumer = go.consumer(topic)
     assert broker.rest("POST", f"{topic_path(topic)}/deduplicationEnabled", True)[0] == 204
     eventually(lambda: broker.rest("GET", f"{topic_path(topic)}/stats")[1]["deduplicationStatus"] == "Enabled")
@@ -87,9 +85,8 @@ def test_a_message_that_is_repeated_is_stored_once(broker: Broker, go: GoClient)
 
 
 @pytest.mark.parametrize("type_", [0, SHARED])
-def test_chunks_of_several_producers_become_messages(broker: Broker, go: GoClient, type_: int) -> None:
+def test_chunks_of_several_producers_become_messages(broker: Broker, topic: str, go: GoClient, type_: int) -> None:
     # covers CHK-1, CHK-3, CHK-6, CHK-7
-    topic = broker.topic()
     consumer = go.consumer(topic, type_=type_, AckWithResponse=True)
     options = {"EnableChunking": True, "ChunkMaxMessageSize": 1_000}
     producers = [go.producer(topic, Name=name, **options) for name in "ab"]
@@ -104,9 +101,8 @@ def test_chunks_of_several_producers_become_messages(broker: Broker, go: GoClien
     eventually(lambda: broker.rest("GET", f"{topic_path(topic)}/stats")[1]["subscriptions"]["s"]["msgBacklog"] == 0)
 
 
-def test_a_message_of_several_frames_is_read_by_both_languages(broker: Broker, go: GoClient) -> None:
+def test_a_message_of_several_frames_is_read_by_both_languages(broker: Broker, topic: str, go: GoClient) -> None:
     # covers CHK-1, PR-10
-    topic = broker.topic()
     payload = bytes(range(256)) * 50_000
     with pytest.raises(GoError, match="size"):
         go.producer(topic).send(payload)
@@ -118,9 +114,8 @@ def test_a_message_of_several_frames_is_read_by_both_languages(broker: Broker, g
     assert message.position[:2] == receipt.position[:2]
 
 
-def test_a_chunked_message_that_is_nacked_comes_again_whole(broker: Broker, go: GoClient) -> None:
+def test_a_chunked_message_that_is_nacked_comes_again_whole(topic: str, go: GoClient) -> None:
     # covers CHK-3, CHK-6, NACK-1
-    topic = broker.topic()
     consumer = go.consumer(topic, type_=SHARED, NackRedeliveryDelay=100 * MS)
     go.producer(topic, EnableChunking=True, ChunkMaxMessageSize=1_000).send("x" * 5_000)
     (message,) = consumer.receive(1)
@@ -130,9 +125,8 @@ def test_a_chunked_message_that_is_nacked_comes_again_whole(broker: Broker, go: 
 
 
 @pytest.mark.parametrize("how", ["DeliverAfter", "DeliverAt"])
-def test_delayed_messages_wait_for_their_time(broker: Broker, go: GoClient, how: str) -> None:
+def test_delayed_messages_wait_for_their_time(topic: str, go: GoClient, how: str) -> None:
     # covers DEL-1, DEL-4
-    topic = broker.topic()
     consumer = go.consumer(topic, type_=SHARED)
     start_ms = time.time_ns() // MS
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(start_ms // 1_000 + 3))
@@ -142,9 +136,8 @@ def test_delayed_messages_wait_for_their_time(broker: Broker, go: GoClient, how:
     assert time.time_ns() // MS - start_ms >= 1_900
 
 
-def test_exclusive_access_is_for_one_producer(broker: Broker, go: GoClient) -> None:
+def test_exclusive_access_is_for_one_producer(topic: str, go: GoClient) -> None:
     # covers PR-3, PR-4, PR-6
-    topic = broker.topic()
     first = go.producer(topic, ProducerAccessMode=EXCLUSIVE_ACCESS)
     first.send("1")
     for mode in (0, EXCLUSIVE_ACCESS):
@@ -157,14 +150,6 @@ def test_exclusive_access_is_for_one_producer(broker: Broker, go: GoClient) -> N
     assert waiting.name
     waiting.send("3")
     assert texts(go.consumer(topic).receive(3)) == ["1", "2", "3"]
-
-
-def test_a_name_is_for_one_producer(broker: Broker, go: GoClient) -> None:
-    # covers PR-1, PR-2
-    topic = broker.topic()
-    assert go.producer(topic, Name="me").name == "me"
-    with pytest.raises(GoError, match="ProducerBusy"):
-        assert go.producer(topic, Name="me").name
 
 
 @pytest.mark.parametrize("hash_", [0, 1], ids=["JavaStringHash", "Murmur3_32Hash"])
@@ -205,29 +190,6 @@ def test_partitions_that_are_added_are_found(broker: Broker, go: GoClient) -> No
         return len(seen) == 3
 
     eventually(arrived)
-
-
-def test_messages_that_are_not_kept_come_to_those_who_are_there(broker: Broker, go: GoClient) -> None:
-    # covers NP-1, NP-2
-    topic = broker.topic().replace("persistent://", "non-persistent://")
-    producer = go.producer(topic)
-    producer.send("nobody")
-    consumer = go.consumer(topic, type_=SHARED)
-    producer.send("0", "1")
-    assert texts(consumer.receive(2)) == ["0", "1"]
-
-
-def test_a_terminated_topic_takes_no_more(broker: Broker, go: GoClient) -> None:
-    # covers TN-13
-    topic = broker.topic()
-    producer = go.producer(topic)
-    producer.send("0")
-    assert broker.rest("POST", f"{topic_path(topic)}/terminate")[0] == 200
-    with pytest.raises(GoError):
-        producer.send("1")
-    with pytest.raises(GoError, match=r"TopicTerminated|terminated"):
-        assert go.producer(topic).name
-    assert texts(go.consumer(topic).receive(1)) == ["0"]
 
 
 def test_a_client_over_http_finds_topics(broker: Broker, clients: Clients) -> None:

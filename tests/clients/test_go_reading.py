@@ -13,9 +13,8 @@ NUMBERS = [str(number) for number in range(10)]
 
 
 @pytest.mark.parametrize("batched", [False, True])
-def test_a_reader_starts_where_it_is_told(broker: Broker, go: GoClient, batched: bool) -> None:
+def test_a_reader_starts_where_it_is_told(topic: str, go: GoClient, batched: bool) -> None:
     # covers CUR-8, CUR-10, RD-2, RD-3
-    topic = broker.topic()
     options = IN_ONE_BATCH if batched else {}
     receipts = go.producer(topic, **options).send(*NUMBERS)
     assert texts(go.reader(topic).receive(10)) == NUMBERS
@@ -32,15 +31,6 @@ def test_a_reader_starts_where_it_is_told(broker: Broker, go: GoClient, batched:
     assert last.has_next()
 
 
-def test_a_reader_of_nothing_has_nothing(broker: Broker, go: GoClient) -> None:
-    # covers RD-2, RD-3
-    topic = broker.topic()
-    reader = go.reader(topic)
-    assert not reader.has_next()
-    go.producer(topic).send("0")
-    assert reader.has_next()
-
-
 def test_a_reader_reads_all_partitions(broker: Broker, go: GoClient) -> None:
     # covers RD-1, PT-1
     topic = broker.topic(partitions=3)
@@ -52,9 +42,8 @@ def test_a_reader_reads_all_partitions(broker: Broker, go: GoClient) -> None:
     assert sorted(texts(seen)) == NUMBERS
 
 
-def test_a_reader_seeks(broker: Broker, go: GoClient) -> None:
+def test_a_reader_seeks(topic: str, go: GoClient) -> None:
     # covers CUR-11, CUR-12, CUR-13
-    topic = broker.topic()
     receipts = go.producer(topic).send(*NUMBERS)
     for inclusive in (False, True):
         reader = go.reader(topic, StartMessageIDInclusive=inclusive)
@@ -69,9 +58,8 @@ def test_a_reader_seeks(broker: Broker, go: GoClient) -> None:
 @pytest.mark.parametrize(
     ("type_", "inclusive"), [(EXCLUSIVE, False), (SHARED, True), (FAILOVER, False), (KEY_SHARED, True)]
 )
-def test_a_subscription_seeks_to_a_message(broker: Broker, go: GoClient, type_: int, inclusive: bool) -> None:
+def test_a_subscription_seeks_to_a_message(topic: str, go: GoClient, type_: int, inclusive: bool) -> None:
     # covers CUR-11 (the client itself drops the message that it went to)
-    topic = broker.topic()
     consumer = go.consumer(topic, type_=type_, AckWithResponse=True, StartMessageIDInclusive=inclusive)
     receipts = go.producer(topic).send(*NUMBERS)
     messages = consumer.receive(10)
@@ -109,9 +97,8 @@ def test_a_subscription_seeks_to_a_time(broker: Broker, go: GoClient, type_: int
     assert sorted(texts(consumer.receive(5 + len(later)))) == sorted([*NUMBERS[:5], *later])
 
 
-def test_the_last_ids_are_those_of_the_last_messages(broker: Broker, go: GoClient) -> None:
+def test_the_last_ids_are_those_of_the_last_messages(topic: str, go: GoClient) -> None:
     # covers RD-3
-    topic = broker.topic()
     consumer = go.consumer(topic)
     assert consumer.last()[topic][1] == -1
     (receipt,) = go.producer(topic).send("0")
@@ -154,9 +141,8 @@ def test_one_consumer_of_several_topics(broker: Broker, go: GoClient) -> None:
 
 
 @pytest.mark.parametrize("compacted", [False, True])
-def test_a_table_view_has_the_last_value_of_each_key(broker: Broker, go: GoClient, compacted: bool) -> None:
+def test_a_table_view_has_the_last_value_of_each_key(broker: Broker, topic: str, go: GoClient, compacted: bool) -> None:
     # covers RD-5, CMP-C1, CMP-C4
-    topic = broker.topic()
     producer = go.producer(topic, Schema={"Type": "STRING"})
     # The client cannot read an empty message that has no properties either.
     gone = {"Payload": "", "Key": "k1", "Properties": {"is": "gone"}}

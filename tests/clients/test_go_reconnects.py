@@ -77,9 +77,8 @@ def test_everybody_goes_on_after_the_broker_was_away(own_broker: Broker, clients
 
 
 @TYPES
-def test_everybody_goes_on_after_an_unload(broker: Broker, go: GoClient, type_: int) -> None:
+def test_everybody_goes_on_after_an_unload(broker: Broker, topic: str, go: GoClient, type_: int) -> None:
     # covers SUB-10, PR-17 (CLOSE_PRODUCER and CLOSE_CONSUMER)
-    topic = broker.topic()
     consumer = go.consumer(topic, type_=type_, AckWithResponse=True)
     reader = go.reader(topic)
     producer = go.producer(topic)
@@ -115,36 +114,3 @@ def test_partitions_go_on_after_the_namespace_was_unloaded(broker: Broker, go: G
         return len({text for text in seen if text.endswith(" again")}) == 12
 
     eventually(all_came)
-
-
-def test_a_topic_that_is_deleted_is_made_anew(broker: Broker, go: GoClient) -> None:
-    # covers TN-7
-    topic = broker.topic()
-    consumer = go.consumer(topic)
-    producer = go.producer(topic)
-    producer.send("0")
-    consumer.ack(*consumer.receive(1))
-    assert broker.rest("DELETE", f"{topic_path(topic)}?force=true")[0] == 204
-    producer.close()
-    consumer.close()
-    again = go.consumer(topic)
-    go.producer(topic).send("1")
-    assert texts(again.receive(1)) == ["1"]
-
-
-def test_a_client_that_dies_leaves_nothing_behind(broker: Broker, clients: Clients) -> None:
-    # covers PR-2, EX-1, SUB-10
-    topic = broker.topic()
-    dying = clients(broker)
-    dying.consumer(topic)
-    assert dying.producer(topic, Name="me").name
-    dying.close()
-    go = clients(broker)
-
-    def there() -> bool:
-        stats = broker.rest("GET", f"{topic_path(topic)}/stats")[1]
-        return bool(stats["publishers"] or stats["subscriptions"]["s"]["consumers"])
-
-    eventually(lambda: not there())
-    go.consumer(topic)
-    assert go.producer(topic, Name="me").name == "me"

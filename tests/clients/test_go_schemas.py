@@ -37,9 +37,8 @@ VALUES: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("kind", "value"), VALUES, ids=[kind for kind, _ in VALUES])
-def test_values_of_plain_types_arrive(broker: Broker, go: GoClient, kind: str, value: Any) -> None:
+def test_values_of_plain_types_arrive(broker: Broker, topic: str, go: GoClient, kind: str, value: Any) -> None:
     # covers SC-1, SC-2
-    topic = broker.topic()
     consumer = go.consumer(topic, Schema=schema(kind))
     go.producer(topic, Schema=schema(kind), **IN_BATCHES).send({"Value": value, "As": kind})
     (message,) = consumer.receive(1)
@@ -67,9 +66,8 @@ def test_records_of_several_versions_are_read(broker: Broker, go: GoClient, kind
     assert [each["type"] for each in versions] == [kind, kind]
 
 
-def test_one_producer_sends_several_schemas(broker: Broker, go: GoClient) -> None:
+def test_one_producer_sends_several_schemas(topic: str, go: GoClient) -> None:
     # covers SC-1, SC-9 (GET_OR_CREATE_SCHEMA)
-    topic = broker.topic()
     old, new = schema("AVRO", CARRIER), schema("AVRO", CARRIER, DELAY)
     consumer = go.consumer(topic, Schema=new)
     producer = go.producer(topic, Schema=old, **IN_BATCHES)
@@ -84,9 +82,8 @@ def test_one_producer_sends_several_schemas(broker: Broker, go: GoClient) -> Non
     assert {go.value(message, "flight")["delay"] for message in messages} == {None, 1.5}
 
 
-def test_a_schema_that_does_not_fit_is_refused(broker: Broker, go: GoClient) -> None:
+def test_a_schema_that_does_not_fit_is_refused(topic: str, go: GoClient) -> None:
     # covers SC-3, SC-4, SC-5, SC-8
-    topic = broker.topic()
     go.producer(topic, Schema=schema("AVRO", CARRIER, NUMBER)).send(
         {"Value": {"carrier": "UA", "number": 1, "delay": None}, "As": "flight"}
     )
@@ -99,9 +96,8 @@ def test_a_schema_that_does_not_fit_is_refused(broker: Broker, go: GoClient) -> 
         go.consumer(topic, Schema=schema("JSON", {"name": "carrier", "type": "int"}))
 
 
-def test_schemas_are_found_over_http(broker: Broker, go: GoClient, clients: Clients) -> None:
+def test_schemas_are_found_over_http(broker: Broker, topic: str, go: GoClient, clients: Clients) -> None:
     # covers SC-12, ADM-70
-    topic = broker.topic()
     kind = schema("JSON", CARRIER)
     go.producer(topic, Schema=kind, **IN_BATCHES).send({"Value": {"carrier": "UA"}, "As": "carrier"})
     client = clients(broker, broker.admin_url)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.brokers import Broker, topic_path
-from tests.clients.conftest import Clients
+from tests.brokers import Broker
 from tests.clients.go_client import (
     BY_KEY,
     EXCLUSIVE,
@@ -49,9 +48,8 @@ def test_every_message_comes_and_its_ack_stays(broker: Broker, go: GoClient, typ
 
 
 @TYPES
-def test_cumulative_acks_are_for_types_with_one_consumer(broker: Broker, go: GoClient, type_: int) -> None:
+def test_cumulative_acks_are_for_types_with_one_consumer(topic: str, go: GoClient, type_: int) -> None:
     # covers ACK-2, SH-5, KS-12
-    topic = broker.topic()
     consumer = go.consumer(topic, type_=type_, AckWithResponse=True)
     go.producer(topic).send(*NUMBERS[:5])
     messages = consumer.receive(5)
@@ -64,47 +62,8 @@ def test_cumulative_acks_are_for_types_with_one_consumer(broker: Broker, go: GoC
     assert texts(go.consumer(topic, type_=type_).receive(2)) == ["3", "4"]
 
 
-def test_exclusive_refuses_a_second_consumer(broker: Broker, go: GoClient) -> None:
-    # covers EX-1, SUB-1
-    topic = broker.topic()
-    first = go.consumer(topic)
-    with pytest.raises(GoError, match="ConsumerBusy"):
-        go.consumer(topic)
-    with pytest.raises(GoError, match=r"ConsumerBusy|different type"):
-        go.consumer(topic, type_=SHARED)
-    first.close()
-    go.consumer(topic, type_=SHARED)
-
-
-def test_what_a_shared_consumer_held_goes_to_another_when_it_dies(broker: Broker, clients: Clients) -> None:
-    # covers SH-4, SUB-10
-    topic = broker.topic()
-    staying, dying = clients(broker), clients(broker)
-    one = staying.consumer(topic, type_=SHARED, EnableZeroQueueConsumer=True)
-    other = dying.consumer(topic, type_=SHARED, AckWithResponse=True)
-    staying.producer(topic).send(*NUMBERS[:10])
-    messages = other.receive(10)
-    other.ack(*messages[:4])
-    dying.close()
-    assert set(texts(one.receive(6))) == set(NUMBERS[4:10])
-
-
-def test_a_nacked_message_comes_again_and_counts(broker: Broker, go: GoClient) -> None:
-    # covers NACK-1, NACK-3, RC-1
-    topic = broker.topic()
-    consumer = go.consumer(topic, type_=SHARED, NackRedeliveryDelay=100 * MS)
-    go.producer(topic).send("good", "bad")
-    (good, bad) = consumer.receive(2)
-    consumer.ack(good)
-    for times in range(1, 3):
-        consumer.nack(bad)
-        (bad,) = consumer.receive(1)
-        assert (bad.text, bad.redeliveries) == ("bad", times)
-
-
-def test_failover_has_one_active_consumer_and_hands_over_in_order(broker: Broker, go: GoClient) -> None:
+def test_failover_has_one_active_consumer_and_hands_over_in_order(topic: str, go: GoClient) -> None:
     # covers FO-1, FO-5, SUB-9
-    topic = broker.topic()
     both = {name: go.consumer(topic, type_=FAILOVER, Name=name, AckWithResponse=True) for name in "ab"}
 
     def active() -> list[str]:
@@ -153,9 +112,8 @@ def _by_key(messages: list[Message]) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("batches", [False, True])
-def test_key_shared_keeps_each_key_at_one_consumer_and_in_order(broker: Broker, go: GoClient, batches: bool) -> None:
+def test_key_shared_keeps_each_key_at_one_consumer_and_in_order(topic: str, go: GoClient, batches: bool) -> None:
     # covers KS-1, KS-2, BAT-6
-    topic = broker.topic()
     consumers = [go.consumer(topic, type_=KEY_SHARED) for _ in range(3)]
     producer = go.producer(topic, **(BY_KEY if batches else {}))
     sent = [{"Payload": str(number), "Key": f"k{number % 12}"} for number in range(120)]
@@ -168,26 +126,8 @@ def test_key_shared_keeps_each_key_at_one_consumer_and_in_order(broker: Broker, 
         assert all(values == sorted(values, key=int) for values in by_key.values())
 
 
-def test_key_shared_hands_a_key_over_when_its_consumer_goes(broker: Broker, clients: Clients) -> None:
-    # covers KS-10
-    topic = broker.topic()
-    staying, dying = clients(broker), clients(broker)
-    gone = dying.consumer(topic, type_=KEY_SHARED)
-    producer = staying.producer(topic)
-    producer.send(*[{"Payload": each, "Key": "k"} for each in NUMBERS[:5]])
-    held = gone.receive(5)
-    gone.ack(held[0])
-    heir = staying.consumer(topic, type_=KEY_SHARED)
-    assert heir.receive_up_to(1) == []
-    dying.close()
-    producer.send({"Payload": "5", "Key": "k"})
-    first = heir.receive(5)
-    assert texts(first) in (NUMBERS[1:6], NUMBERS[0:5])  # the acknowledgement may have been on its way
-
-
-def test_sticky_consumers_take_the_ranges_they_name(broker: Broker, go: GoClient) -> None:
+def test_sticky_consumers_take_the_ranges_they_name(topic: str, go: GoClient) -> None:
     # covers KS-7, KS-8
-    topic = broker.topic()
 
     def sticky(*ranges: int) -> dict[str, object]:
         return {"KeySharedPolicy": {"Mode": STICKY, "HashRanges": list(ranges)}}
@@ -202,9 +142,8 @@ def test_sticky_consumers_take_the_ranges_they_name(broker: Broker, go: GoClient
     assert sorted(texts([*came[0], *came[1]]), key=int) == NUMBERS
 
 
-def test_parts_of_a_batch_are_acknowledged(broker: Broker, go: GoClient) -> None:
+def test_parts_of_a_batch_are_acknowledged(topic: str, go: GoClient) -> None:
     # covers ACK-9
-    topic = broker.topic()
     options = {"type_": SHARED, "EnableBatchIndexAcknowledgment": True, "AckWithResponse": True}
     consumer = go.consumer(topic, **options)
     go.producer(topic, **IN_ONE_BATCH).send(*NUMBERS[:6])
@@ -217,9 +156,8 @@ def test_parts_of_a_batch_are_acknowledged(broker: Broker, go: GoClient) -> None
     assert again.receive_up_to(1) == []
 
 
-def test_a_consumer_without_a_queue_takes_one_at_a_time(broker: Broker, go: GoClient) -> None:
+def test_a_consumer_without_a_queue_takes_one_at_a_time(topic: str, go: GoClient) -> None:
     # covers SUB-4 (permits of a client without a queue)
-    topic = broker.topic()
     one = go.consumer(topic, type_=SHARED, EnableZeroQueueConsumer=True)
     other = go.consumer(topic, type_=SHARED, EnableZeroQueueConsumer=True)
     go.producer(topic).send("0", "1", "2")
@@ -227,20 +165,8 @@ def test_a_consumer_without_a_queue_takes_one_at_a_time(broker: Broker, go: GoCl
     assert texts(other.receive(2)) == ["1", "2"]
 
 
-def test_unsubscribing_forgets_the_subscription(broker: Broker, go: GoClient) -> None:
-    # covers CUR-16
-    topic = broker.topic()
-    consumers = [go.consumer(topic, type_=SHARED) for _ in range(2)]
-    with pytest.raises(GoError):
-        consumers[0].unsubscribe()
-    consumers[1].close()
-    consumers[0].unsubscribe()
-    assert broker.rest("GET", f"{topic_path(topic)}/subscriptions") == (200, [])
-
-
-def test_subscriptions_and_consumers_have_properties(broker: Broker, go: GoClient) -> None:
+def test_subscriptions_and_consumers_have_properties(broker: Broker, topic: str, go: GoClient) -> None:
     # covers CUR-19, ST-6
-    topic = broker.topic()
     go.consumer(topic, Name="me", Properties={"a": "1"}, SubscriptionProperties={"b": "2"})
     shown = stats(broker, topic)["subscriptions"]["s"]
     assert shown["subscriptionProperties"] == {"b": "2"}
@@ -250,18 +176,16 @@ def test_subscriptions_and_consumers_have_properties(broker: Broker, go: GoClien
 
 
 @pytest.mark.parametrize("batched", [False, True])
-def test_a_queue_that_grows_by_itself_gets_everything(broker: Broker, go: GoClient, batched: bool) -> None:
+def test_a_queue_that_grows_by_itself_gets_everything(topic: str, go: GoClient, batched: bool) -> None:
     # covers SUB-4 (permits one by one at first, more and more later)
-    topic = broker.topic()
     consumer = go.consumer(topic, EnableAutoScaledReceiverQueueSize=True)
     sent = [str(number) for number in range(2_000)]
     go.producer(topic, **(IN_BATCHES if batched else {})).send(*sent)
     assert texts(consumer.receive(2_000)) == sent
 
 
-def test_acks_up_to_a_message_inside_a_batch_stay(broker: Broker, go: GoClient) -> None:
+def test_acks_up_to_a_message_inside_a_batch_stay(broker: Broker, topic: str, go: GoClient) -> None:
     # covers ACK-9, ACK-10
-    topic = broker.topic()
     options = {"EnableBatchIndexAcknowledgment": True, "AckWithResponse": True}
     consumer = go.consumer(topic, **options)
     go.producer(topic, **IN_ONE_BATCH).send(*NUMBERS[:10])
@@ -275,20 +199,54 @@ def test_acks_up_to_a_message_inside_a_batch_stay(broker: Broker, go: GoClient) 
 
 
 @TYPES
-def test_acks_that_are_gathered_arrive(broker: Broker, go: GoClient, type_: int) -> None:
+def test_acks_that_are_gathered_arrive(broker: Broker, topic: str, go: GoClient, type_: int) -> None:
     # covers ACK-8
-    topic = broker.topic()
     consumer = go.consumer(topic, type_=type_)
     go.producer(topic, **IN_BATCHES).send(*NUMBERS)
     consumer.ack(*consumer.receive(20))
     eventually(lambda: backlog(broker, topic, "s") == 0)
 
 
-def test_an_ordering_key_wins_over_the_key(broker: Broker, go: GoClient) -> None:
-    # covers KS-2
-    topic = broker.topic()
-    consumers = [go.consumer(topic, type_=KEY_SHARED) for _ in range(3)]
-    sent = [{"Payload": each, "Key": each, "OrderingKey": "o"} for each in NUMBERS]
-    go.producer(topic).send(*sent)
-    came = share_out(consumers, 20)
-    assert sorted(map(len, came)) == [0, 0, 20]
+# ---- letters
+
+
+def test_a_message_that_fails_too_often_becomes_a_dead_letter(broker: Broker, topic: str, go: GoClient) -> None:
+    # covers DLQ-1, DLQ-2, DLQ-4, DLQ-5, PR-18
+    dead = f"{topic}-dead"
+    policy = {"MaxDeliveries": 2, "DeadLetterTopic": dead, "InitialSubscriptionName": "kept"}
+    consumer = go.consumer(topic, type_=SHARED, NackRedeliveryDelay=100 * MS, DLQ=policy)
+    go.producer(topic).send({"Payload": "bad", "Key": "k", "Properties": {"p": "1"}})
+    for times in range(2):
+        (message,) = consumer.receive(1)
+        assert message.redeliveries == times
+        consumer.nack(message)
+    (letter,) = go.consumer(dead, "kept", SHARED).receive(1)
+    assert (letter.text, letter.key, letter.properties["p"]) == ("bad", "k", "1")
+    assert letter.properties["REAL_TOPIC"] == topic
+    assert letter.properties["ORIGIN_MESSAGE_ID"]
+    eventually(lambda: backlog(broker, topic, "s") == 0)
+
+
+def test_a_message_is_retried_through_its_letter(broker: Broker, topic: str, go: GoClient) -> None:
+    # covers RLQ-1, RLQ-2, RLQ-3, RLQ-4, DLQ-6
+    policy = {"MaxDeliveries": 2, "InitialSubscriptionName": "kept"}
+    consumer = go.consumer(topic, type_=SHARED, RetryEnable=True, DLQ=policy)
+    go.producer(topic).send({"Payload": "bad", "Properties": {"p": "1"}})
+    (message,) = consumer.receive(1)
+    for times in range(1, 3):
+        consumer.later(message, delay_ms=200, more=str(times))
+        (message,) = consumer.receive(1)
+        assert message.topic == f"{topic}-s-RETRY"
+        said = {name: message.properties[name] for name in ("RECONSUMETIMES", "DELAY_TIME", "REAL_TOPIC", "p", "more")}
+        assert said == {
+            "RECONSUMETIMES": str(times),
+            "DELAY_TIME": "200",
+            "REAL_TOPIC": topic,
+            "p": "1",
+            "more": str(times),
+        }
+    consumer.later(message, delay_ms=200)
+    (letter,) = go.consumer(f"{topic}-s-DLQ", "kept", SHARED).receive(1)
+    assert (letter.text, letter.properties["p"]) == ("bad", "1")
+    eventually(lambda: backlog(broker, topic, "s") == 0)
+    eventually(lambda: backlog(broker, f"{topic}-s-RETRY", "s") == 0)

@@ -48,9 +48,8 @@ def test_an_abort_shows_none(broker: Broker, go: GoClient) -> None:
     assert [texts(consumer.receive(1)) for consumer in consumers] == [["plain"], ["plain"]]
 
 
-def test_acks_conflict_and_an_abort_frees_them(broker: Broker, go: GoClient) -> None:
+def test_acks_conflict_and_an_abort_frees_them(broker: Broker, topic: str, go: GoClient) -> None:
     # covers TX-12
-    topic = broker.topic()
     go.producer(topic).send("x")
     consumer = go.consumer(topic, type_=SHARED)
     (message,) = consumer.receive(1)
@@ -68,9 +67,8 @@ def test_acks_conflict_and_an_abort_frees_them(broker: Broker, go: GoClient) -> 
     eventually(lambda: backlog(broker, topic, "s") == 0)
 
 
-def test_a_transaction_ends_at_its_time_out(broker: Broker, go: GoClient) -> None:
+def test_a_transaction_ends_at_its_time_out(topic: str, go: GoClient) -> None:
     # covers TX-7, TX-12
-    topic = broker.topic()
     go.producer(topic).send("x")
     consumer = go.consumer(topic, type_=SHARED)
     (message,) = consumer.receive(1)
@@ -83,9 +81,8 @@ def test_a_transaction_ends_at_its_time_out(broker: Broker, go: GoClient) -> Non
 
 
 @IN_SEND_ALONE
-def test_messages_of_a_transaction_end_at_its_time_out(broker: Broker, go: GoClient) -> None:
+def test_messages_of_a_transaction_end_at_its_time_out(topic: str, go: GoClient) -> None:
     # covers TX-7, TX-11
-    topic = broker.topic()
     producer, consumer = go.producer(topic), go.consumer(topic)
     producer.send("left", in_=go.begin(1_500))
     producer.send("plain")

@@ -97,10 +97,9 @@ def test_values_of_plain_types_arrive(broker: Broker, java: Java, client: JavaCl
 
 @pytest.mark.parametrize("encoding", ["INLINE", "SEPARATED"])
 def test_keys_and_values_have_schemas_of_their_own(
-    broker: Broker, java: Java, client: JavaClient, encoding: str
+    broker: Broker, topic: str, java: Java, client: JavaClient, encoding: str
 ) -> None:
     # covers SC-2, SC-9 (KEY_VALUE)
-    topic = broker.topic()
     common = java.jvm.org.apache.pulsar.common.schema
     value_schema = java.api.Schema.AVRO(java.class_of(RECORD))
     how = getattr(common.KeyValueEncodingType, encoding)
@@ -134,9 +133,8 @@ def test_schemas_grow_under_those_who_use_them(broker: Broker, java: Java, clien
     assert _stored(broker, topic) == [kind, kind]
 
 
-def test_one_producer_sends_several_schemas(broker: Broker, java: Java, client: JavaClient) -> None:
+def test_one_producer_sends_several_schemas(topic: str, java: Java, client: JavaClient) -> None:
     # covers SC-1, SC-9 (GET_OR_CREATE_SCHEMA)
-    topic = broker.topic()
     old, new = _grown(java, "AVRO"), _grown(java, "AVRO", "carrier")
     consumer = client.consumer(topic, new)
     producer = client.producer(topic, java.api.Schema.AUTO_PRODUCE_BYTES())
@@ -161,9 +159,8 @@ def test_bytes_are_checked_by_the_schema_of_the_topic(broker: Broker, java: Java
     assert _stored(broker, topic) == ["AVRO"]
 
 
-def test_messages_of_protobuf_arrive(broker: Broker, java: Java, client: JavaClient) -> None:
+def test_messages_of_protobuf_arrive(broker: Broker, topic: str, java: Java, client: JavaClient) -> None:
     # covers SC-2, SC-9 (PROTOBUF_NATIVE)
-    topic = broker.topic()
     schema = java.api.Schema.PROTOBUF_NATIVE(java.class_of("com.google.protobuf.Duration"))
     consumer = client.consumer(topic, schema)
     builder = java.jvm.com.google.protobuf.Duration.newBuilder()
@@ -175,9 +172,8 @@ def test_messages_of_protobuf_arrive(broker: Broker, java: Java, client: JavaCli
     assert (generic.getField("seconds"), generic.getField("nanos")) == (7, 3)
 
 
-def test_a_schema_that_does_not_fit_is_refused(broker: Broker, java: Java, client: JavaClient) -> None:
+def test_a_schema_that_does_not_fit_is_refused(broker: Broker, topic: str, java: Java, client: JavaClient) -> None:
     # covers SC-3, SC-4, SC-5, SC-8
-    topic = broker.topic()
     client.producer(topic, java.api.Schema.AVRO(java.class_of(RECORD))).close()
     for other in (java.api.Schema.STRING, _grown(java, "AVRO"), java.api.Schema.JSON(java.class_of(RECORD))):
         with pytest.raises(Py4JJavaError, match="IncompatibleSchemaException"):
@@ -187,9 +183,8 @@ def test_a_schema_that_does_not_fit_is_refused(broker: Broker, java: Java, clien
     assert _stored(broker, topic) == ["AVRO"]
 
 
-def test_schemas_are_found_over_http(broker: Broker, java: Java, client: JavaClient) -> None:
+def test_schemas_are_found_over_http(broker: Broker, topic: str, java: Java, client: JavaClient) -> None:
     # covers SC-12, ADM-70
-    topic = broker.topic()
     schema = _grown(java, "JSON", "carrier")
     client.producer(topic, schema).send(_flight(schema, number=1, carrier="UA"))
     over_http = java.client(broker.admin_url)

@@ -66,9 +66,8 @@ def test_a_commit_shows_two_topics_and_an_abort_none(broker: Broker, java: Java,
     assert all(nothing_comes(java, consumer) for consumer in consumers)
 
 
-def test_acks_conflict_and_an_abort_frees_them(broker: Broker, java: Java, client: JavaClient) -> None:
+def test_acks_conflict_and_an_abort_frees_them(broker: Broker, topic: str, java: Java, client: JavaClient) -> None:
     # covers TX-12
-    topic = broker.topic()
     producer_of(client, java, topic).send("x")
     consumer = shared(java, client, topic)
     message_id = client.receive(consumer).getMessageId()
@@ -85,9 +84,8 @@ def test_acks_conflict_and_an_abort_frees_them(broker: Broker, java: Java, clien
     eventually(lambda: backlog(broker, topic, "s") == 0)
 
 
-def test_a_cumulative_ack(broker: Broker, java: Java, client: JavaClient) -> None:
+def test_a_cumulative_ack(broker: Broker, topic: str, java: Java, client: JavaClient) -> None:
     # covers TX-13
-    topic = broker.topic()
     producer, consumer = producer_of(client, java, topic), client.consumer(topic, java.api.Schema.STRING)
     for index in range(5):
         producer.send(str(index))
@@ -99,9 +97,8 @@ def test_a_cumulative_ack(broker: Broker, java: Java, client: JavaClient) -> Non
     eventually(lambda: backlog(broker, topic, "s") == 1)
 
 
-def test_single_messages_of_a_batch(broker: Broker, java: Java, client: JavaClient) -> None:
+def test_single_messages_of_a_batch(topic: str, java: Java, client: JavaClient) -> None:
     # covers TX-14
-    topic = broker.topic()
     producer = producer_of(client, java, topic, batches=True)
     for index in range(4):
         producer.sendAsync(str(index))
@@ -120,9 +117,8 @@ def test_single_messages_of_a_batch(broker: Broker, java: Java, client: JavaClie
     assert nothing_comes(java, consumer)
 
 
-def test_a_transaction_ends_at_its_time_out(broker: Broker, java: Java, client: JavaClient) -> None:
+def test_a_transaction_ends_at_its_time_out(topic: str, java: Java, client: JavaClient) -> None:
     # covers TX-7
-    topic = broker.topic()
     producer, consumer = producer_of(client, java, topic), client.consumer(topic, java.api.Schema.STRING)
     transaction = client.begin(1_500)
     producer.newMessage(transaction).value("left").send()
@@ -135,9 +131,8 @@ def test_a_transaction_ends_at_its_time_out(broker: Broker, java: Java, client: 
 
 
 @pytest.mark.ours_only("TX-8")
-def test_a_batch_after_the_time_out_is_refused(broker: Broker, java: Java, client: JavaClient) -> None:
+def test_a_batch_after_the_time_out_is_refused(broker: Broker, topic: str, java: Java, client: JavaClient) -> None:
     # covers TX-8, A2
-    topic = broker.topic()
     producer = producer_of(client, java, topic, batches=True)
     transaction = client.begin(1_000)
     sent = [producer.newMessage(transaction).value(str(index)).sendAsync() for index in range(3)]
@@ -155,9 +150,8 @@ def entry_of(message_id: Any) -> tuple[int, int]:
     return message_id.getLedgerId(), message_id.getEntryId()
 
 
-def test_batches_in_transactions(broker: Broker, java: Java, client: JavaClient) -> None:
+def test_batches_in_transactions(topic: str, java: Java, client: JavaClient) -> None:
     # covers TX-8, TX-11, TX-14, TX-18
-    topic = broker.topic()
     producer = producer_of(client, java, topic, batches=True)
     consumer = shared(java, client, topic, batch_index=True)
     aborted, committed = client.begin(), client.begin()
@@ -183,9 +177,8 @@ def test_batches_in_transactions(broker: Broker, java: Java, client: JavaClient)
     assert nothing_comes(java, consumer)
 
 
-def test_chunks_in_transactions(broker: Broker, java: Java, client: JavaClient) -> None:
+def test_chunks_in_transactions(broker: Broker, topic: str, java: Java, client: JavaClient) -> None:
     # covers TX-11, TX-12, TX-18
-    topic = broker.topic()
     builder = client.client.newProducer(java.api.Schema.STRING).topic(topic).enableBatching(False)
     producer = builder.enableChunking(True).chunkMaxMessageSize(CHUNK_BYTES).create()
     consumer = shared(java, client, topic)

@@ -46,10 +46,7 @@ COOKBOOK = (
     ("namespaces get-backlog-quotas {ns}", QUOTA_SHOWN.format("destination_storage", -1)),
     ("namespaces remove-backlog-quota {ns}", NOTHING),
     ("namespaces get-backlog-quotas {ns}", NOTHING),
-    (
-        "namespaces set-backlog-quota {ns} --limitTime 3600 --policy producer_request_hold --type message_age",
-        NOTHING,
-    ),
+    ("namespaces set-backlog-quota {ns} --limitTime 3600 --policy producer_request_hold --type message_age", NOTHING),
     ("namespaces remove-backlog-quota {ns} -t message_age", NOTHING),
     ("namespaces clear-backlog {ns} --force", NOTHING),
     ("namespaces clear-backlog {ns} --sub nobody --force", None),

@@ -41,9 +41,8 @@ def _backlog(broker: Broker, topic: str) -> int:
 
 
 @pytest.mark.parametrize("is_batched", [False, True])
-def test_messages_go_through_both(broker: Broker, base_url: str, is_batched: bool) -> None:
+def test_messages_go_through_both(broker: Broker, topic: str, base_url: str, is_batched: bool) -> None:
     # covers WS-5, WS-6, WS-10, WS-11
-    topic = broker.topic()
     query = {"batchingEnabled": "true", "batchingMaxPublishDelay": 100, "compressionType": "ZSTD"} if is_batched else {}
     with (
         opened(broker, path_of("consumer", topic, "s"), base_url=base_url) as consumer,
@@ -63,9 +62,8 @@ def test_messages_go_through_both(broker: Broker, base_url: str, is_batched: boo
         eventually(lambda: _backlog(broker, topic) == 0)
 
 
-def test_one_consumes_what_the_other_publishes(broker: Broker, service: str) -> None:
+def test_one_consumes_what_the_other_publishes(broker: Broker, topic: str, service: str) -> None:
     # covers WS-4, WS-10, WS-14
-    topic = broker.topic()
     for publishing, reading in ((service, broker.admin_url), (broker.admin_url, service)):
         with opened(broker, path_of("producer", topic), base_url=publishing) as producer:
             first = producer.call({"payload": encoded("first")})["messageId"]
@@ -75,9 +73,8 @@ def test_one_consumes_what_the_other_publishes(broker: Broker, service: str) -> 
             assert (decoded(message), message["eventTime"]) == ("second", "2024-01-31T10:00:00.12Z")
 
 
-def test_messages_come_again_and_end_as_dead_letters(broker: Broker, base_url: str) -> None:
+def test_messages_come_again_and_end_as_dead_letters(broker: Broker, topic: str, base_url: str) -> None:
     # covers WS-11, WS-13
-    topic = broker.topic()
     query = {"subscriptionType": "Shared", "negativeAckRedeliveryDelay": 100, "maxRedeliverCount": 1}
     with (
         opened(broker, path_of("consumer", f"{topic}-s-DLQ", "letters"), base_url=base_url) as letters,
@@ -95,9 +92,8 @@ def test_messages_come_again_and_end_as_dead_letters(broker: Broker, base_url: s
         eventually(lambda: _backlog(broker, topic) == 0)
 
 
-def test_what_is_refused_is_refused_by_both(broker: Broker, base_url: str) -> None:
+def test_what_is_refused_is_refused_by_both(broker: Broker, topic: str, base_url: str) -> None:
     # covers WS-2, WS-3
-    topic = broker.topic()
     with opened(broker, path_of("consumer", topic, "s"), base_url=base_url):
         assert refused(broker, path_of("consumer", topic, "s"), base_url=base_url)[0] == 409
     missing = "persistent://public/no-such-namespace/t"
