@@ -1,10 +1,7 @@
 from __future__ import annotations
 
-import pytest
-
 from spark_pulsar.ledger.state.apply import apply
 from spark_pulsar.ledger.state.durable_state import CounterSet
-from spark_pulsar.ledger.storage import StorageFailed
 from tests.contract.memory_storage import MemoryDisk, MemoryStorage
 
 
@@ -40,16 +37,3 @@ def test_a_checkpoint_stands_at_the_submits_before_it() -> None:
     storage.crash()
     storage, state = MemoryStorage.open(disk)
     assert (state.counters["n"], storage.report.checkpoint_group, storage.report.groups) == (1, 1, 0)
-
-
-def test_a_failed_sync_is_told_once() -> None:
-    told: list[StorageFailed] = []
-    storage, _ = MemoryStorage.open(MemoryDisk(), on_failed=told.append, auto=False)
-    called: list[int] = []
-    storage.submit([CounterSet("n", 1)], called.append)
-    storage.fail_next_sync(OSError("no space"))
-    storage.sync()
-    storage.sync()
-    assert (len(told), called) == (1, [])
-    with pytest.raises(StorageFailed, match="no space"):
-        storage.submit([CounterSet("n", 2)])

@@ -13,7 +13,7 @@ from spark_pulsar.ledger.managed_ledgers.ledger import RollLimits
 from spark_pulsar.ledger.managed_ledgers.trimming import plan_trimming
 from spark_pulsar.ledger.state.appending import EntriesAppended
 from spark_pulsar.ledger.state.apply import apply
-from spark_pulsar.ledger.state.cursors.records import CursorCreated, CursorDeleted, CursorMarkDeleted
+from spark_pulsar.ledger.state.cursors.records import CursorCreated, CursorDeleted
 from spark_pulsar.ledger.state.ledgers import LedgersTrimmed
 from spark_pulsar.ledger.state.topics import TopicCreated
 from spark_pulsar.ledger.storage import StorageFailed
@@ -54,25 +54,6 @@ def test_a_new_storage_is_empty(world: World) -> None:
     assert world.state.namespaces == {"public/default": "{}"}
     assert world.storage.read(1, 0, 10, 1000) == []
     assert world.storage.report.groups == 0
-
-
-@pytest.mark.parametrize("clean", [True, False])
-def test_opening_again_gives_the_same_state(world: World, clean: bool) -> None:
-    # covers DUR-1, DUR-7
-    topic_id = make_topic(world)
-    world.apply_and_submit(CursorCreated(world.state.next_cursor_id, topic_id, "sub", -1, -1, 9, {"a": "b"}))
-    append(world, topic_id, b"one", b"two", message_counts=[1, 7])
-    before = picture(world.state)
-    if clean:
-        world.close()
-    else:
-        world.kill()
-    world.open()
-    assert picture(world.state) == before
-    assert world.read_all(1) == {0: b"one", 1: b"two"}
-    [run] = world.storage.read(1, 0, 10, 1000)
-    assert run.message_counts is not None
-    assert list(run.message_counts) == [1, 7]
 
 
 def test_groups_and_callbacks_come_in_order(world: World) -> None:
@@ -247,34 +228,6 @@ def test_a_submit_is_encoded_when_it_is_made(world: World) -> None:
     world.apply_and_submit(record)
     starts[0], ends[0] = 5, 10
     assert world.read_all(1) == {0: b"hello"}
-
-
-def test_what_all_consumed_of_the_open_ledger_stays(world: World) -> None:
-    # covers TRIM-2, TRIM-4
-    topic_id = make_topic(world)
-    for cursor_id, name in ((1, "slow"), (2, "quick")):
-        world.apply_and_submit(CursorCreated(cursor_id, topic_id, name, -1, -1, 9, {}))
-    for start in range(0, 100, 10):
-        append(world, topic_id, *[b"%d/" % entry_id + b"." * 3000 for entry_id in range(start, start + 10)])
-    world.apply_and_submit(CursorMarkDeleted(1, 1, 29), CursorMarkDeleted(2, 1, 89))
-    world.checkpoint()
-    assert world.state.topics[topic_id].ledger.first_position == Position(1, 0)
-    assert sorted(world.read_all(1)) == list(range(100))
-    assert world.state.cursors[1].backlog() == 70
-    before = picture(world.state)
-    world.kill()
-    world.open()
-    assert picture(world.state) == before
-    assert sorted(world.read_all(1)) == list(range(100))
-
-
-def test_without_a_cursor_everything_stays(world: World) -> None:
-    topic_id = make_topic(world)
-    for entry_id in range(60):
-        append(world, topic_id, b"%d/" % entry_id + b"." * 3000)
-    world.checkpoint()
-    assert sorted(world.read_all(1)) == list(range(60))
-    assert world.state.topics[topic_id].ledger.first_position == Position(1, 0)
 
 
 def test_trimmed_ledgers_are_gone(world: World) -> None:

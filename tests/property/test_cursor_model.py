@@ -142,7 +142,7 @@ def perform(cursor: Cursor, name: str, value: Any, entries: int) -> None:
 
 
 @MANY
-@given(operations=operations, entries=st.integers(1, 12), start=positions, limit=st.integers(1, 20))
+@given(operations=operations, entries=st.integers(1, 12), start=positions, limit=st.integers(0, 20))
 def test_a_cursor_against_a_set(
     operations: list[tuple[str, object]], entries: int, start: Position, limit: int
 ) -> None:

@@ -4,8 +4,6 @@ import pytest
 
 from spark_pulsar.ledger.managed_ledgers.ledger import LedgerInfo, RollLimits, fitting, is_full
 from spark_pulsar.ledger.managed_ledgers.managed_ledger import ManagedLedger
-from spark_pulsar.ledger.managed_ledgers.trimming import plan_trimming
-from spark_pulsar.model.policies.effective_policies import RetentionPolicy
 from spark_pulsar.model.positions.ids import EARLIEST, LATEST, Position
 
 MINUTE_MS = 60_000
@@ -41,19 +39,6 @@ def test_when_a_ledger_is_full(entries: int, size: int, age_ms: int, full: bool)
     # covers ML-2
     info = LedgerInfo(1, 1, 0, opened_ms=1000, entries=entries, size_bytes=size)
     assert is_full(info, 1000 + age_ms, RollLimits()) is full
-
-
-def test_limits_of_ten_entries_roll_at_ten() -> None:
-    # covers ML-2
-    limits = RollLimits(max_entries=10, min_age_ms=-1)
-    info = LedgerInfo(1, 1, 0, opened_ms=0)
-    rolled = 0
-    for _ in range(25):
-        if is_full(info, 0, limits):
-            rolled += 1
-            info = LedgerInfo(info.ledger_id + 1, 1, 0, opened_ms=0)
-        info.entries += 1
-    assert (rolled, info.entries) == (2, 5)
 
 
 @pytest.mark.parametrize(
@@ -122,19 +107,6 @@ def test_clamping_positions() -> None:
     assert managed.last_passed(asked[2])[0] == 8
 
 
-def test_counting_skips_what_cannot_be_read() -> None:
-    managed = chain((3, 4, 2), (5, 10, 10), (8, 5, 1))
-    assert managed.count_after(EARLIEST) == 2 + 0 + 4
-    assert managed.count_after(Position(3, 0)) == 6
-    assert managed.count_after(Position(3, 2)) == 5
-    assert managed.count_after(Position(4, 0)) == 4
-    assert managed.count_after(Position(8, 0)) == 4
-    assert managed.count_after(Position(8, 2)) == 2
-    assert managed.count_after(LATEST) == 0
-    assert managed.count_between(Position(3, 2), Position(8, 1)) == 2
-    assert managed.count_between(Position(8, 1), Position(3, 2)) == 0
-
-
 def test_positions_by_number() -> None:
     # covers CUR-14
     managed = chain((3, 4, 2), (5, 10, 10), (8, 5, 1))
@@ -150,21 +122,6 @@ def test_positions_by_number() -> None:
     assert managed.advance(Position(3, 2), 2) == (8, 1)
     assert managed.advance(Position(3, 2), 100) == (8, 4)
     assert managed.advance(Position(8, 4), 1) == (8, 4)
-
-
-def test_what_may_be_trimmed() -> None:
-    # covers TRIM-2
-    managed = chain((3, 10, 0), (5, 10, 0), (8, 5, 0))
-
-    def trimmable(slowest: Position | None) -> tuple[int, ...]:
-        return plan_trimming(managed, slowest, RetentionPolicy(), 2).gone
-
-    assert trimmable(None) == (3, 5)
-    assert trimmable(EARLIEST) == ()
-    assert trimmable(Position(3, 8)) == ()
-    assert trimmable(Position(3, 9)) == (3,)
-    assert trimmable(Position(5, -1)) == (3,)
-    assert trimmable(Position(8, 4)) == (3, 5)
 
 
 def test_positions_after_everything_was_trimmed() -> None:

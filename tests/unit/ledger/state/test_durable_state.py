@@ -50,15 +50,6 @@ def state() -> DurableState:
     )
 
 
-def test_a_topic_takes_entries(state: DurableState) -> None:
-    ledger = state.topics_by_name[TOPIC].ledger
-    info = ledger.ledgers[1]
-    assert (info.entries, info.size_bytes, info.messages) == (3, 6, 6)
-    assert (ledger.last_position, ledger.total_entries, ledger.size_bytes) == (Position(1, 2), 3, 6)
-    assert state.topics[state.ledgers[1].topic_id].ledger is ledger
-    assert (state.next_topic_id, state.next_ledger_id, state.next_cursor_id) == (2, 2, 2)
-
-
 @pytest.mark.parametrize(
     "record",
     [
@@ -100,14 +91,6 @@ def test_rolling(state: DurableState) -> None:
     apply(state, *state.records_to_open_ledger(1, 60))
     assert list(ledger.ledgers) == [1, 3], "an empty ledger vanishes"
     assert 2 not in state.ledgers
-
-
-def test_deleting_a_topic(state: DurableState) -> None:
-    records = state.records_to_delete_topic(1)
-    apply(state, *records)
-    assert (state.topics, state.cursors, state.ledgers.keys()) == ({}, {}, set())
-    apply(state, TopicCreated(2, TOPIC, 5, {}))
-    assert state.topics_by_name[TOPIC].ledger.last_position == EARLIEST
 
 
 def test_trimming_takes_cursors_along(state: DurableState) -> None:

@@ -35,23 +35,6 @@ def test_retention_is_read_and_answered(body: dict[str, Any], size_mb: int, time
     assert RetentionPolicy.from_json(value.to_json()) == value
 
 
-@pytest.mark.parametrize(
-    ("size_mb", "time_minutes", "reason"),
-    [
-        (0, 10, "Setting a single time or size limit to 0 is invalid"),
-        (10, 0, "Setting a single time or size limit to 0 is invalid"),
-        (-1, 0, "Setting a single time or size limit to 0 is invalid"),
-        (-2, 10, "size limit must be >= -1"),
-        (10, -2, "time limit must be >= -1"),
-        ("many", 0, "retentionSizeInMB: want a whole number"),
-    ],
-)
-def test_retention_is_refused(size_mb: Any, time_minutes: Any, reason: str) -> None:
-    # covers RET-1
-    with pytest.raises(MalformedPolicy, match=reason):
-        RetentionPolicy.from_json({"retentionSizeInMB": size_mb, "retentionTimeInMinutes": time_minutes})
-
-
 def test_limits_of_retention_in_other_units() -> None:
     assert (RetentionPolicy(2, 3).size_bytes, RetentionPolicy(2, 3).time_ms) == (2 * 1024 * 1024, 180_000)
     assert (RetentionPolicy(-1, -1).size_bytes, RetentionPolicy(-1, -1).time_ms) == (-1, -1)

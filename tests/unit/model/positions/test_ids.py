@@ -13,8 +13,6 @@ from spark_pulsar.model.positions.ids import (
     InvalidMessageId,
     MessageId,
     Position,
-    signed,
-    unsigned,
 )
 
 
@@ -26,13 +24,6 @@ def test_constants() -> None:
     assert EARLIEST < Position(0, 0) < Position(0, 1) < Position(1, 0) < LATEST
     assert EARLIEST_ID.position == EARLIEST
     assert LATEST_ID.position == LATEST
-
-
-def test_minus_one_is_all_ones_on_the_wire() -> None:
-    assert unsigned(-1) == 2**64 - 1
-    assert signed(2**64 - 1) == -1
-    assert signed(2**63 - 1) == unsigned(2**63 - 1) == 2**63 - 1
-    assert signed(2**63) == -(2**63)
 
 
 @pytest.mark.parametrize(
@@ -56,26 +47,29 @@ def test_parse(text: str, expected: MessageId) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "7", "7:", ":", "7:3:1:1:1", "a:b", "7:3:x", "--1:0", "-2:0", "7:9223372036854775808", "7:+3", "7: 3", "٣:1"],
+    [
+        *(
+            "",
+            "7",
+            "7:",
+            ":",
+            "7:3:1:1:1",
+            "a:b",
+            "7:3:x",
+            "--1:0",
+            "-2:0",
+            "7:9223372036854775808",
+            "7:+3",
+            "7: 3",
+            "٣:1",
+        ),
+        *("(7:3)", "(7)", "(7,3", "{", "{}", '{"ledgerId": "7", "entryId": 3}', '{"ledgerId": true, "entryId": 3}'),
+        "1" * 5000 + ":1",
+    ],
 )
 def test_parse_refuses(text: str) -> None:
     with pytest.raises(InvalidMessageId):
         MessageId.parse(text)
-
-
-def test_parse_refuses_a_text_of_any_length() -> None:
-    with pytest.raises(InvalidMessageId):
-        MessageId.parse("1" * 5000 + ":1")
-
-
-def test_order_looks_at_the_batch_index_and_not_at_the_partition() -> None:
-    ids = [MessageId(1, 0), MessageId(1, 0, 5, 0), MessageId(1, 0, 2, 1), MessageId(1, 1, 0), MessageId(2, 0)]
-    assert sorted(reversed(ids)) == ids
-    assert not MessageId(1, 0, 1) < MessageId(1, 0, 2)
-    assert MessageId(1, 0, 1) <= MessageId(1, 0, 2) <= MessageId(1, 0, 1)
-    assert MessageId(1, 0, 1) >= MessageId(1, 0, 2)
-    assert not MessageId(1, 0, 2) > MessageId(1, 0, 1)
-    assert MessageId(1, 0, 1) != MessageId(1, 0, 2)
 
 
 @pytest.mark.parametrize("compare", ["__lt__", "__le__", "__gt__", "__ge__"])
@@ -86,14 +80,6 @@ def test_no_order_with_other_tuples(compare: str) -> None:
 def test_next_in_ledger() -> None:
     assert Position(4, 7).next_in_ledger == (4, 8)
     assert str(Position(4, 7)) == "4:7"
-
-
-@pytest.mark.parametrize(
-    "text", ["(7:3)", "(7)", "(7,3", "{", "{}", '{"ledgerId": "7", "entryId": 3}', '{"ledgerId": true, "entryId": 3}']
-)
-def test_parse_refuses_other_spellings(text: str) -> None:
-    with pytest.raises(InvalidMessageId):
-        MessageId.parse(text)
 
 
 def test_an_id_of_the_official_client() -> None:
