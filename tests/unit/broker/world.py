@@ -11,6 +11,7 @@ from spark_pulsar.broker.broker import Broker
 from spark_pulsar.broker.configuration.broker_config import BrokerConfig
 from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.invariants import check
+from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.broker.turn.events import (
     ClockCorrected,
@@ -25,6 +26,7 @@ from spark_pulsar.broker.turn.events import (
     SessionOpened,
     SizesRead,
 )
+from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.positions.ids import MessageId, Position
 from spark_pulsar.server.compaction.compactor import BLOCK_ENTRIES, Compactor
 from spark_pulsar.server.connections.connection import Connection
@@ -77,6 +79,10 @@ class World:
     def core(self) -> Core:
         return self.broker.core
 
+    def subscription(self, name: str = "s", topic: str = TOPIC) -> Any:
+        """A subscription of a topic."""
+        return self.core.topics[topic].subscriptions[name]
+
     def connect(self, local: str = "127.0.0.1:6650") -> "Client":
         """A client that has done its handshake."""
         client = self.open_socket(local)
@@ -91,9 +97,30 @@ class World:
         self.happen([SessionOpened(client.session_id, "/10.0.0.1:1000", local, is_tls)])
         return client
 
+    def connect_producer(self, *args: Any, **more: Any) -> "Client":
+        """A connected client with a producer, as `Client.open_producer` opens it."""
+        client = self.connect()
+        client.open_producer(*args, **more)
+        return client
+
+    def connect_consumer(self, *args: Any, **more: Any) -> "Client":
+        """A connected client with a consumer, as `Client.open_consumer` opens it."""
+        client = self.connect()
+        client.open_consumer(*args, **more)
+        return client
+
     def ask(self, request: Callable[[Core], object]) -> None:
         """Has the core do something, as the admin API does."""
         self.happen([Requested(lambda core: request(core) and None)])
+
+    def set_policy(self, member: str, value: object, namespace: str = "public/default") -> None:
+        """Sets a policy of a namespace."""
+        self.ask(lambda core: policy_changes.set_of_namespace(core, namespace, member, value))
+
+    def set_topic_policy(self, member: str, value: object, topic: TopicName | str = TOPIC, **more: bool) -> None:
+        """Sets a policy of a topic."""
+        name = TopicName.parse(topic) if isinstance(topic, str) else topic
+        self.ask(lambda core: policy_changes.set_of_topic(core, name, member, value, **more))
 
     def happen(self, events: list[Event]) -> None:
         """One turn, and all that follows of itself when the disk is quick."""
@@ -112,6 +139,11 @@ class World:
             if is_idle and (deadline is None or deadline > self.now_ms):
                 return
             self._handle([])
+
+    def quicken(self) -> None:
+        """The disk is quick from now on, and has done everything it was asked for."""
+        self.disk_is_slow = False
+        self.settle()
 
     def sync(self, submits: int | None = None) -> None:
         """Makes what was submitted durable."""
@@ -228,6 +260,11 @@ class Client:
         """Commands in one read of the broker."""
         self.send_bytes(b"".join(command_frame(command) for command in commands))
 
+    def request(self, command: BaseCommand, kind: "BaseCommand.Type.ValueType") -> Any:
+        """Sends a command; the content of the answer, which must be of this type."""
+        self.send(command)
+        return self.expect(kind)
+
     def send_bytes(self, data: bytes) -> None:
         self._connection.data_received(data)
         events, self._events = self._events, []
@@ -240,6 +277,17 @@ class Client:
             for index, each in enumerate(entries)
         ]
         self.send_bytes(b"".join(frames))
+
+    def store(self, producer_id: int, *entries: bytes, **more: int) -> None:
+        """SENDs as of `publish`; what came is dropped."""
+        self.publish(producer_id, *entries, **more)
+        self.take_all()
+
+    def publish_in_turn(self, sends: Iterable[tuple[int, bytes]], *, first: int = 0) -> None:
+        """SENDs of several producers, (producer id, entry) each, in one read of the broker: columnar SENDs. Their
+        sequence ids rise over all."""
+        numbered = enumerate(sends, first)
+        self.send_bytes(b"".join(payload_frame(requests.send(each, number), data) for number, (each, data) in numbered))
 
     def close(self) -> None:
         """The connection drops."""
@@ -312,6 +360,18 @@ class Client:
     def ack(self, positions: Iterable[Position], consumer_id: int = 1, **more: Any) -> None:
         """An ACK."""
         self.send(requests.ack(consumer_id, list(positions), **more))
+
+
+def producing(**config: Any) -> tuple[World, Client]:
+    """A world, and a client with a producer."""
+    world = World(**config)
+    return world, world.connect_producer()
+
+
+def consuming(**config: Any) -> tuple[World, Client]:
+    """A world, and a client with a consumer that has no permits yet."""
+    world = World(**config)
+    return world, world.connect_consumer()
 
 
 def payloads(delivery: fx.SendMessages) -> list[str]:

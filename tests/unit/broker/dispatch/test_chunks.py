@@ -7,7 +7,6 @@ import pytest
 from spark_pulsar.broker.dispatch.chunks import ChunkBook
 from spark_pulsar.broker.dispatch.shared import SharedDispatcher
 from spark_pulsar.broker.topics import lifecycle
-from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.ledger.state.topics import TopicChunked
 from spark_pulsar.model.positions.ids import Position
 from spark_pulsar.wire.entries.entry_bytes import build_entry
@@ -52,7 +51,7 @@ def test_long_uuids_are_not_kept(world: World, feeder: Client) -> None:
     for number in range(3):
         for name in names:
             feeder.send_bytes(payload_frame(requests.send(1, 0, is_chunk=True), chunk(name, number)))
-    dispatcher = world.core.topics[TOPIC].subscriptions["s"].dispatcher
+    dispatcher = world.subscription().dispatcher
     assert isinstance(dispatcher, SharedDispatcher)
     assert [len(uuid) for uuid in dispatcher.chunks._messages] == [64, 64]
     got = [[text[-2:] for text in client.messages()] for client in clients]
@@ -72,31 +71,18 @@ def test_uuids_that_are_no_text_are_uuids(world: World, feeder: Client, length: 
 
 def test_chunks_wait_for_their_consumer_and_nobody_else_does(world: World, feeder: Client) -> None:
     # covers CHK-6
-    one = world.connect()
-    one.open_consumer(permits=1, subscription_type=SHARED)
+    one = world.connect_consumer(permits=1, subscription_type=SHARED)
     send_chunks(feeder, "a0")
     assert one.messages() == ["a0"]
     (two,) = consumers(world, 1)
     send_chunks(feeder, "a1", "plain", "a2", "other")
     assert two.messages() == ["plain", "other"]
-    assert world.core.topics[TOPIC].subscriptions["s"].dispatcher.replay_count == 2
+    assert world.subscription().dispatcher.replay_count == 2
     one.send(requests.flow(1, 1))
     assert one.messages() == ["a1"]
     one.send(requests.flow(1, 10))
     assert one.messages() == ["a2"]
     assert two.take_all() == []
-
-
-def test_a_message_of_a_consumer_that_left_goes_to_another_as_a_whole(world: World, feeder: Client) -> None:
-    # covers CHK-6, SH-4
-    one = world.connect()
-    one.open_consumer(permits=2, subscription_type=SHARED)
-    send_chunks(feeder, "a0", "a1")
-    two, three = consumers(world, 2)
-    send_chunks(feeder, "a2")
-    assert two.take_all() + three.take_all() == []
-    one.close()
-    assert sorted([two.messages(), three.messages()]) == [[], ["a0", "a1", "a2"]]
 
 
 def test_a_chunk_that_is_wanted_again_brings_the_others_along(world: World, feeder: Client) -> None:
@@ -121,18 +107,17 @@ def test_chunks_that_were_acked_do_not_come_again(world: World, feeder: Client) 
     one.send(requests.redeliver(1, [place(1)]))
     assert one.messages() == ["a1", "a2"]
     one.ack([place(1), place(2)])
-    book: Any = world.core.topics[TOPIC].subscriptions["s"].dispatcher
+    book: Any = world.subscription().dispatcher
     assert not book.chunks
 
 
 def test_chunks_that_waited_and_were_acked_do_not_come(world: World, feeder: Client) -> None:
     # covers CHK-6, CUR-14
-    one = world.connect()
-    one.open_consumer(permits=1, subscription_type=SHARED)
+    one = world.connect_consumer(permits=1, subscription_type=SHARED)
     send_chunks(feeder, "a0", "a1")
     one.take_all()
     (two,) = consumers(world, 1)
-    subscription = world.core.topics[TOPIC].subscriptions["s"]
+    subscription = world.subscription()
     assert subscription.dispatcher.replay_count + (subscription.backlog - 1) >= 1
     one.ack([place(0)])
     two.ack([place(1)])
@@ -151,8 +136,7 @@ def test_a_topic_knows_over_a_restart_that_it_takes_chunks(world: World, feeder:
 
 
 def test_chunks_from_storage_and_a_topic_without(world: World) -> None:
-    client = world.connect()
-    client.open_producer()
+    client = world.connect_producer()
     client.publish(1, entry("plain"))
     state = world.core.topics[TOPIC].state
     assert not state.has_chunks
@@ -162,21 +146,9 @@ def test_chunks_from_storage_and_a_topic_without(world: World) -> None:
     world.ask(lambda core: lifecycle.delete(core, core.topics[TOPIC]))
 
 
-@pytest.mark.parametrize("kind", [CommandSubscribe.Exclusive, CommandSubscribe.Shared])
-def test_one_consumer_gets_everything_in_order(world: World, feeder: Client, kind: Any) -> None:
-    # covers CHK-7
-    client = world.connect()
-    client.open_consumer(permits=100, subscription_type=kind)
-    names = ["a0", "b0", "plain", "a1", "b1", "other", "a2", "b2"]
-    send_chunks(feeder, *names)
-    assert client.messages() == names
-    assert not [each for each in client.effects if isinstance(each, fx.CloseSession)]
-
-
 def begun_and_out_of_permits(world: World, feeder: Client) -> tuple[Client, Position, Client]:
     """A consumer that got the first of three chunks and no permits for the others, that chunk, and another consumer."""
-    one = world.connect()
-    one.open_consumer(permits=1, subscription_type=SHARED)
+    one = world.connect_consumer(permits=1, subscription_type=SHARED)
     send_chunks(feeder, "a0")
     (first,) = positions_of(one.deliveries())
     send_chunks(feeder, "a1", "a2")
@@ -202,9 +174,8 @@ def test_chunks_of_a_message_whose_beginning_was_acked_go_to_anybody(world: Worl
 def test_the_end_of_one_message_leaves_what_waits_of_others_alone() -> None:
     # covers CHK-6: each ack of a small message must not deal out anew all that waits for its consumer
     world = World()
-    consumer = world.connect()
-    consumer.open_consumer(subscription_type=SHARED)
-    [owner] = world.core.topics[TOPIC].subscriptions["s"].consumers
+    world.connect_consumer(subscription_type=SHARED)
+    [owner] = world.subscription().consumers
     book = ChunkBook()
     book.sent("small", owner, 1, 0)
     book.sent("large", owner, 1, 1)

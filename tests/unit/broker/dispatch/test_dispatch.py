@@ -7,18 +7,15 @@ from spark_pulsar.broker.turn.events import WritingPaused, WritingResumed
 from spark_pulsar.model.positions.ids import Position
 from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe
-from tests.unit.broker.world import TOPIC, Client, World, entry, payloads, positions_of
+from tests.unit.broker.world import TOPIC, Client, World, entry, payloads, positions_of, producing
 
 SHARED = CommandSubscribe.Shared
 
 
 def filled(count: int, *, batch: int = 0, **config: object) -> tuple[World, Client]:
     """A world whose topic holds `count` entries "0", "1", …"""
-    world = World(**config)
-    client = world.connect()
-    client.open_producer()
-    client.publish(1, *(entry(str(number), batch=batch) for number in range(count)), messages=max(1, batch))
-    client.take_all()
+    world, client = producing(**config)
+    client.store(1, *(entry(str(number), batch=batch) for number in range(count)), messages=max(1, batch))
     return world, client
 
 
@@ -107,18 +104,14 @@ def test_read_that_fails_is_tried_again() -> None:
 
 
 def test_one_turn_sends_a_bounded_amount_and_goes_on_by_itself() -> None:
-    world = World(max_dispatch_bytes=100)
-    client = world.connect()
-    client.open_producer()
+    world, client = producing(max_dispatch_bytes=100)
     client.open_consumer()
-    client.publish(1, *(entry(str(number)) for number in range(10)))
-    client.take_all()
+    client.store(1, *(entry(str(number)) for number in range(10)))
     world.disk_is_slow = True
     client.send(requests.flow(1, 100))
     assert 1 <= len(client.messages()) < 10
     assert world.broker.next_deadline() == world.now_ms
-    world.disk_is_slow = False
-    world.happen([])
+    world.quicken()
     assert client.messages()[-1] == "9"
 
 
@@ -134,13 +127,10 @@ def test_deleted_entries_acked_one_by_one_are_skipped_without_a_loop() -> None:
 
 
 def test_all_subscriptions_together_send_a_bounded_amount_a_turn() -> None:
-    world = World(max_turn_bytes=100)
-    client = world.connect()
-    client.open_producer()
+    world, client = producing(max_turn_bytes=100)
     for number in range(4):
         client.open_consumer(f"s{number}", number + 1)
-    client.publish(1, *(entry(str(number)) for number in range(5)))
-    client.take_all()
+    client.store(1, *(entry(str(number)) for number in range(5)))
     world.disk_is_slow = True
     client.send(*(requests.flow(number + 1, 100) for number in range(4)))
     first = {each.consumer_id for each in client.deliveries()}
@@ -148,6 +138,5 @@ def test_all_subscriptions_together_send_a_bounded_amount_a_turn() -> None:
     world.happen([])
     second = {each.consumer_id for each in client.deliveries()}
     assert not first & second  # a subscription that waited goes first
-    world.disk_is_slow = False
-    world.happen([])
+    world.quicken()
     assert {each.consumer_id for each in client.deliveries()} | first | second == {1, 2, 3, 4}

@@ -1,7 +1,5 @@
 """Key_Shared by the classic rule: a newcomer waits for what was read before its time."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_pulsar.broker.dispatch.key_shared.classic import ClassicKeySharedDispatcher
@@ -19,8 +17,7 @@ STAYING = "key-2"
 def newcomer(**config: object) -> tuple[World, Client, Client, Client]:
     """c1 holds one message of each key, and c2 has joined it."""
     world = World(key_shared_classic=True, **config)
-    client, first, second = world.connect(), world.connect(), world.connect()
-    client.open_producer()
+    client, first, second = world.connect_producer(), world.connect(), world.connect()
     join(first, "c1")
     publish(client, keyed(MOVING[0], "A1"), keyed(STAYING, "mine"))
     assert got(first) == ["A1", "mine"]
@@ -28,26 +25,10 @@ def newcomer(**config: object) -> tuple[World, Client, Client, Client]:
     return world, client, first, second
 
 
-@pytest.mark.parametrize("cache_bytes", [0, 1 << 20])
-def test_a_newcomer_gets_nothing_new_until_all_before_it_is_acked(cache_bytes: int) -> None:
-    # covers KS-9
-    world, client, first, second = newcomer(cache_bytes=cache_bytes)
-    publish(client, keyed(MOVING[1], "B1"), keyed(MOVING[0], "A2"), keyed(STAYING, "more"))
-    assert got(first) == ["more"]
-    assert second.take_all() == []
-    assert dispatcher(world).replay_count == 2
-    first.ack([Position(1, 0)])  # of the key that moved; another one is left
-    assert second.take_all() == []
-    first.ack([Position(1, 1)])
-    assert got(second) == ["B1", "A2"]
-    assert dispatcher(world).newcomers == {}
-
-
 def test_the_first_one_and_who_joins_when_all_is_acked_need_not_wait() -> None:
     # covers KS-9
     world = World(key_shared_classic=True)
-    client, first, second = world.connect(), world.connect(), world.connect()
-    client.open_producer()
+    client, first, second = world.connect_producer(), world.connect(), world.connect()
     publish(client, keyed(MOVING[0], "old"))
     join(first, "c1")
     assert got(first) == ["old"]
@@ -94,24 +75,20 @@ def test_everything_arrives_when_the_old_consumer_is_gone() -> None:
     assert got(second) == ["A1", "mine"]
     second.ack([Position(1, 0), Position(1, 1)])
     assert got(second) == ["A2"]
-    assert world.core.topics[TOPIC].subscriptions["s"].dispatcher.replay_count == 0
+    assert world.subscription().dispatcher.replay_count == 0
 
 
-def test_what_is_skipped_lets_the_newcomer_in() -> None:
-    # covers KS-9, KS-15
-    world, client, _, second = newcomer()
-    publish(client, keyed(MOVING[0], "A2"))
-    world.ask(lambda core: cursor_moves.skip(core, core.topics[TOPIC].subscriptions["s"], 2))
-    assert got(second) == ["A2"]
-
-
-def test_what_expires_lets_the_newcomer_in() -> None:
+@pytest.mark.parametrize("how", ["skipped", "expired"])
+def test_what_is_not_wanted_any_more_lets_the_newcomer_in(how: str) -> None:
     # covers KS-9, KS-15
     world, client, _, second = newcomer(default_message_ttl_s=10)
     world.advance(9_000)
     publish(client, keyed(MOVING[0], "A2", publish_time=world.now_ms))
     assert second.take_all() == []
-    world.advance(2_000)
+    if how == "skipped":
+        world.ask(lambda core: cursor_moves.skip(core, core.topics[TOPIC].subscriptions["s"], 2))
+    else:
+        world.advance(2_000)
     assert got(second) == ["A2"]
 
 

@@ -1,48 +1,34 @@
 """Key_Shared subscriptions: which consumer gets which entry, and when."""
 
-from __future__ import annotations
-
 import pytest
 
+from spark_pulsar.broker.dispatch.key_shared.dispatcher import KeySharedDispatcher
+from spark_pulsar.broker.dispatch.key_shared.sticky_hashes import StickyHashBook
+from spark_pulsar.broker.entities.consumer import Consumer
+from spark_pulsar.broker.turn.events import AcksReceived
 from spark_pulsar.model.positions.ids import Position
+from spark_pulsar.model.positions.singles import Singles
 from spark_pulsar.wire.keys.sticky_hashes import StickyHashes
 from spark_pulsar.wire.protocol import commands, requests
+from spark_pulsar.wire.protocol.acks import PlainAck
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ServerError
 from tests.unit.broker.key_sharing import dispatcher, got, join, keyed, keys_of, owner, places, publish, subscribe
-from tests.unit.broker.world import START_MS, TOPIC, Client, World
+from tests.unit.broker.world import START_MS, Client, World, positions_of, producing
 
 
 def two(**config: object) -> tuple[World, Client, Client, Client]:
     """A world, a producer's client, and two with a consumer each, "c1" and "c2"."""
-    world = World(**config)
-    client = world.connect()
-    client.open_producer()
+    world, client = producing(**config)
     first, second = world.connect(), world.connect()
     join(first, "c1")
     join(second, "c2")
     return world, client, first, second
 
 
-def test_a_slot_that_comes_back_goes_on_at_once() -> None:
-    # covers KS-10
-    world = World()
-    client, first, second = world.connect(), world.connect(), world.connect()
-    client.open_producer()
-    join(first, "c1")
-    publish(client, keyed("key-1", "A1"))
-    join(second, "c2")
-    publish(client, keyed("key-1", "A2"))
-    assert got(first) == ["A1"]
-    assert second.take_all() == []
-    second.close()
-    assert got(first) == ["A2"]
-
-
 def test_no_more_than_so_much_waits_for_a_slow_consumer() -> None:
     # covers KS-10
     world = World(look_ahead_per_consumer=5)
-    client, slow, quick = world.connect(), world.connect(), world.connect()
-    client.open_producer()
+    client, slow, quick = world.connect_producer(), world.connect(), world.connect()
     join(slow, "c1", permits=1)
     join(quick, "c2", permits=1_000)
     mine, other = keys_of(world, "c1", 1)[0], keys_of(world, "c2", 1)[0]
@@ -63,13 +49,12 @@ def test_a_consumer_whose_ranges_cannot_be_never_was_there(first: list[tuple[int
     client, other = world.connect(), world.connect()
     if first:
         join(client, "c1", ranges=first)
-    other.send(subscribe("c3", ranges=[(15, 16), (9, 8)]))
-    refused = other.expect(BaseCommand.ERROR)
+    refused = other.request(subscribe("c3", ranges=[(15, 16), (9, 8)]), BaseCommand.ERROR)
     assert (refused.error, refused.message) == (
         ServerError.ConsumerAssignError,
         "Fixed hash range start > end for range: [9,8]",
     )
-    subscription = world.core.topics[TOPIC].subscriptions["s"]
+    subscription = world.subscription()
     assert [each.name for each in subscription.consumers] == (["c1"] if first else [])
     assert (subscription.type is None) == (first is None)
     other.send(requests.flow(1, 10))
@@ -93,14 +78,13 @@ def test_ranges_that_are_taken_are_free_when_the_other_connection_is_dead() -> N
     world.advance(5_000)
     assert other.expect(BaseCommand.SUCCESS).request_id == 1
     assert client.closed
-    assert [each.name for each in world.core.topics[TOPIC].subscriptions["s"].consumers] == ["c2"]
+    assert [each.name for each in world.subscription().consumers] == ["c2"]
 
 
 def test_an_expired_blocker_frees_its_slot() -> None:
     # covers KS-15, TTL-1
     world = World(default_message_ttl_s=10)
-    client, first, second = world.connect(), world.connect(), world.connect()
-    client.open_producer()
+    client, first, second = world.connect_producer(), world.connect(), world.connect()
     join(first, "c1")
     publish(client, keyed("key-1", "A1"))
     join(second, "c2")
@@ -123,9 +107,7 @@ def test_unacked_limits_hold_for_each_consumer() -> None:
 
 def test_the_backlog_is_dealt_out_from_disk_and_in_pieces() -> None:
     # covers KS-1, SUB-8
-    world = World(cache_bytes=0, max_read_entries=10, max_dispatch_bytes=500)
-    client = world.connect()
-    client.open_producer()
+    world, client = producing(cache_bytes=0, max_read_entries=10, max_dispatch_bytes=500)
     publish(client, *(keyed(f"key-{number % 7}", str(number)) for number in range(200)))
     first, second = world.connect(), world.connect()
     join(first, "c1", permits=0)
@@ -169,7 +151,7 @@ def test_seeking_forgets_what_waits_and_drains() -> None:
     first.take_all()
     second.take_all()
     first.send(requests.seek_to_time(50, 1, 0))
-    assert world.core.topics[TOPIC].subscriptions["s"].consumers == []
+    assert world.subscription().consumers == []
     first.take_all()
     join(first, "c1", 2)
     assert got(first) == [str(number) for number in range(10)]
@@ -183,3 +165,58 @@ def test_delayed_entries_go_to_the_owner_at_their_time() -> None:
     assert (got(first), got(second)) == (["soon"], ["theirs"])
     world.advance(6_000)
     assert (got(first), second.take_all()) == (["late"], [])
+
+
+def test_an_ack_of_one_entry_too_many_looks_for_that_one_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    # covers ACK-1: any consumer may ack what another holds; a copy of an ack must not look at all for each id
+    world = World()
+    client, first, second = world.connect_producer(), world.connect(), world.connect()
+    join(first, "c1", permits=1_000)
+    join(second, "c2", permits=1_000)
+    publish(client, *(keyed(f"k{number % 50}") for number in range(200)))
+    mine, theirs = (positions_of(each.deliveries()) for each in (first, second))
+    looked: list[tuple[int, int]] = []
+    release = KeySharedDispatcher._release
+
+    def noting(self: KeySharedDispatcher, consumer: Consumer, ledger_id: int, low: int, high: int) -> int:
+        looked.append((low, high))
+        return release(self, consumer, ledger_id, low, high)
+
+    monkeypatch.setattr(KeySharedDispatcher, "_release", noting)
+    extra = theirs[0].entry_id
+    ids = sorted([*(position.entry_id for position in mine), extra])
+    world.happen([AcksReceived(first.session_id, PlainAck(1, False, Singles(1, ids), None))])
+    assert set(looked) == {(extra, extra + 1)}
+    unacked = [each.unacked for each in world.subscription().consumers]
+    assert sorted(unacked) == [0, len(theirs) - 1]
+
+
+def test_what_was_noted_is_known_whatever_the_order() -> None:
+    # covers KS-14
+    book = StickyHashBook()
+    book.note(1, 10, [5, 6])
+    book.note(1, 14, [8])
+    book.note(1, 8, [3])
+    book.note(2, 0, [65_535])
+    assert book.of(1, 7, 16) == [0, 3, 0, 5, 6, 0, 0, 8, 0]
+    assert book.of(1, 10, 12) == [5, 6]
+    assert book.of(2, 0, 1) == [65_535]
+    assert book.of(3, 0, 2) == [0, 0]
+    assert book.of(1, 2, 7) == [0] * 5
+    assert book.of(1, 14, 17) == [8, 0, 0]
+    assert book.of(1, 20, 22) == [0, 0]
+    assert book.of_each(1, [8, 10, 14]) == [3, 5, 8]
+    assert book.of_each(1, [2, 7, 8, 11, 30]) == [0, 0, 3, 6, 0]
+    assert book.of_each(3, [0, 2]) == [0, 0]
+
+
+def test_the_past_is_forgotten() -> None:
+    book = StickyHashBook()
+    book.note(1, 0, [1])
+    book.note(2, 0, [2] * 100_000)
+    book.remove_before(2, 10)
+    assert (book.of(1, 0, 1), book.of(2, 0, 1)) == ([0], [2])
+    book.remove_before(2, 70_000)
+    assert book.of(2, 69_999, 70_001) == [0, 2]
+    book.clear()
+    assert book.of(2, 70_000, 70_001) == [0]

@@ -1,7 +1,5 @@
 """The limit of what all Shared subscriptions together may hold unacknowledged (SH-8)."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,8 +55,7 @@ def test_non_durable_subscriptions_do_not_count() -> None:
     world, reader = filled(60, **LIMITED)
     reader.open_consumer("reader", subscription_type=SHARED, permits=100, durable=False)
     assert reader.messages() == numbers(0, 60)
-    other = world.connect()
-    other.open_consumer("other", subscription_type=SHARED, permits=100)
+    other = world.connect_consumer("other", subscription_type=SHARED, permits=100)
     assert other.messages() == numbers(0, 40)
 
 
