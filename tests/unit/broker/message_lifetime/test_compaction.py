@@ -1,7 +1,5 @@
 """Compaction: what is left, who gets it, what a crash leaves behind (CMP-C1 ... CMP-C6)."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_pulsar.broker.message_lifetime import compaction
@@ -11,9 +9,9 @@ from spark_pulsar.ledger.state.damage import DamageAccepted, TopicDamaged
 from spark_pulsar.model.positions.ids import MessageId, Position
 from spark_pulsar.wire.entries.entry_bytes import build_entry, parse_entry
 from spark_pulsar.wire.protocol import requests
-from spark_pulsar.wire.pulsar_api_pb2 import LZ4, BaseCommand, MessageMetadata
-from tests.unit.broker.compacting import batch, compact, compacted_view, keyed, publish, status
-from tests.unit.broker.world import TOPIC, Client, World, positions_of
+from spark_pulsar.wire.pulsar_api_pb2 import LZ4, MessageMetadata
+from tests.unit.broker.compacting import batch, compact, compacted_view, keyed, publish
+from tests.unit.broker.world import TOPIC, Client, World, positions_of, producing
 
 MINUTE_MS = 60_000
 
@@ -25,24 +23,9 @@ def world() -> World:
 
 @pytest.fixture
 def client(world: World) -> Client:
-    client = world.connect()
-    client.open_producer()
+    client = world.connect_producer()
     client.open_consumer("keep", consumer_id=9)
     return client
-
-
-def test_compacting_again_begins_with_what_is_left(world: World, client: Client) -> None:
-    # covers CMP-C1
-    publish(client, keyed("a", "a1"), keyed("b", "b1"), keyed("gone", "x"))
-    compact(world)
-    publish(client, keyed("a", "a2"), keyed("gone", ""))
-    compact(world)
-    compact(world)
-    assert [texts for _, texts in compacted_view(world)] == [["b1"], ["a2"]]
-    compacted = world.state.topics_by_name[TOPIC].compaction
-    assert compacted is not None
-    assert compacted.ledger is not None
-    assert len(world.state.ledgers) == 2, "the ledger before it is gone"
 
 
 def test_a_compressed_batch_that_is_cut_stays_compressed(world: World, client: Client) -> None:
@@ -50,8 +33,7 @@ def test_a_compressed_batch_that_is_cut_stays_compressed(world: World, client: C
     publish(client, batch(("a", "a" * 500), ("b", "b1"), codec=LZ4), messages=2)
     publish(client, keyed("b", "b2"))
     compact(world)
-    reader = world.connect()
-    reader.open_consumer("r", permits=10, durable=False, read_compacted=True)
+    reader = world.connect_consumer("r", permits=10, durable=False, read_compacted=True)
     first = reader.deliveries()[0]
     parsed = parse_entry(first.buffer[first.starts[0] : first.ends[0]])
     assert (parsed.metadata.compression, parsed.metadata.num_messages_in_batch) == (LZ4, 2)
@@ -66,8 +48,7 @@ def test_encrypted_and_unreadable_batches_stay_whole(world: World, client: Clien
     at = publish(client, build_entry(encrypted, b"secret"), build_entry(metadata, b"no batch"), messages=2)
     compact(world)
     client.close()
-    reader = world.connect()
-    reader.open_consumer("r", permits=10, durable=False, read_compacted=True)
+    reader = world.connect_consumer("r", permits=10, durable=False, read_compacted=True)
     assert positions_of(reader.deliveries()) == at
 
 
@@ -87,9 +68,7 @@ def test_chunks_stay_or_go_together(world: World, client: Client) -> None:
 
 def test_messages_without_key_can_be_kept() -> None:
     # covers CMP-C2
-    world = World(compaction_keeps_null_keys=True)
-    client = world.connect()
-    client.open_producer()
+    world, client = producing(compaction_keeps_null_keys=True)
     publish(client, keyed(None, "x"), keyed("a", "a1"), keyed("a", "a2"))
     publish(client, batch((None, "y"), ("a", "a3")), messages=2)
     compact(world)
@@ -97,25 +76,6 @@ def test_messages_without_key_can_be_kept() -> None:
     publish(client, keyed("a", "a4"))
     compact(world)
     assert [texts for _, texts in compacted_view(world)] == [["x"], ["y", "-"], ["a4"]]
-
-
-def last_id(world: World) -> MessageId:
-    client = world.connect()
-    client.open_consumer(f"last-{len(world.sessions)}", durable=False, read_compacted=True)
-    client.send(requests.last_message_id(5, 1))
-    answer = client.expect(BaseCommand.GET_LAST_MESSAGE_ID_RESPONSE).last_message_id
-    signed = [each - 2**64 if each > 2**63 else each for each in (answer.ledgerId, answer.entryId)]
-    return MessageId(signed[0], signed[1], answer.partition, answer.batch_index)
-
-
-def test_nothing_may_be_left(world: World, client: Client) -> None:
-    publish(client, keyed(None, "x"))
-    compact(world)
-    assert status(world) == "SUCCESS"
-    assert compacted_view(world) == []
-    assert last_id(world)[:2] == (-1, -1)
-    publish(client, keyed("a", "a1"))
-    assert [texts for _, texts in compacted_view(world)] == [["a1"]]
 
 
 def test_many_blocks_and_readers_that_begin_anywhere(world: World, client: Client) -> None:
@@ -140,49 +100,13 @@ def test_what_is_left_outlives_trimming_and_restarts(world: World, client: Clien
     world.storage.checkpoint(world.state)
     world.settle()
     world = world.restart()
-    client = world.connect()
-    client.open_producer()
+    client = world.connect_producer()
     at += publish(client, keyed("b", "b2"))
     world.advance(MINUTE_MS)
     assert 1 not in world.state.ledgers, "the original ledger went with retention"
     assert compacted_view(world) == [(at[1], ["b1"]), (at[2], ["a2"]), (at[3], ["b2"])]
     compact(world)
     assert compacted_view(world) == [(at[2], ["a2"]), (at[3], ["b2"])]
-
-
-def test_what_is_not_compacted_yet_is_not_trimmed(world: World, client: Client) -> None:
-    # covers CMP-C4
-    publish(client, keyed("a", "a1"))
-    compact(world)
-    at = publish(client, keyed("b", "b1"))
-    client.ack([at[-1]], consumer_id=9, cumulative=True)
-    world.storage.checkpoint(world.state)
-    world.settle()
-    world = world.restart()
-    client = world.connect()
-    client.open_producer()
-    publish(client, keyed("c", "c1"))
-    assert [texts for _, texts in compacted_view(world)] == [["a1"], ["b1"], ["c1"]]
-
-
-def test_a_crash_leaves_what_was_there_before(world: World, client: Client) -> None:
-    world.block_entries = 1
-    publish(client, keyed("a", "a1"), keyed("b", "b1"))
-    compact(world)
-    publish(client, keyed("a", "a2"), keyed("c", "c1"))
-    before = compacted_view(world)
-    world.disk_is_slow = True
-    compact(world)
-    for _ in range(3):
-        world.sync()
-        world.serve_compactions()
-    assert status(world) == "RUNNING"
-    world = world.restart()
-    world.settle()
-    assert compacted_view(world) == before
-    assert len(world.state.ledgers) == 2, "what was being written is gone"
-    compact(world)
-    assert [texts for _, texts in compacted_view(world)] == [["b1"], ["a2"], ["c1"]]
 
 
 def test_a_compaction_that_fails_changes_nothing(world: World, client: Client) -> None:
@@ -192,8 +116,7 @@ def test_a_compaction_that_fails_changes_nothing(world: World, client: Client) -
     compact(world)
     (token,) = world.core.compactions.running
     world.happen([CompactionFailed(token, "no luck")])
-    world.disk_is_slow = False
-    world.settle()
+    world.quicken()
     assert compaction.status(world.core, world.core.topics[TOPIC]) == ("ERROR", "no luck")
     assert len(compacted_view(world)) == 2
     compact(world)
@@ -205,23 +128,8 @@ def test_a_topic_that_is_deleted_meanwhile(world: World, client: Client) -> None
     world.disk_is_slow = True
     compact(world)
     world.ask(lambda core: lifecycle.delete(core, core.topics[TOPIC]))
-    world.disk_is_slow = False
-    world.settle()
+    world.quicken()
     assert world.state.ledgers.keys() == set()
-
-
-def test_a_threshold_holds_messages_from_the_first_on() -> None:
-    # covers CMP-C4
-    world = World(compaction_threshold_bytes=10_000, keep_alive_interval_ms=10**9)
-    client = world.connect()
-    client.open_producer()
-    client.open_consumer("s", consumer_id=2, permits=10)
-    client.publish(1, keyed("a", "a1"))
-    _, delivery = client.take_all()
-    client.ack([Position(delivery.ledger_id, delivery.first_entry_id)], consumer_id=2)
-    world.storage.checkpoint(world.state)
-    world.settle()
-    assert [texts for _, texts in compacted_view(world)] == [["a1"]]
 
 
 def test_seeking_into_what_was_trimmed(world: World, client: Client) -> None:
@@ -231,8 +139,7 @@ def test_seeking_into_what_was_trimmed(world: World, client: Client) -> None:
     client.ack([at[-1]], consumer_id=9, cumulative=True)
     world.advance(200)
     world = world.restart()
-    client = world.connect()
-    client.open_producer()
+    client = world.connect_producer()
     at += publish(client, keyed("c", "c1"))
     world.advance(MINUTE_MS)
     assert at[0].ledger_id not in world.state.ledgers

@@ -1,13 +1,11 @@
 """Delayed delivery: who waits, until when, and what a wait survives."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
 
 from spark_pulsar.broker.subscriptions import cursor_moves
-from spark_pulsar.broker.topics import policy_changes
+from spark_pulsar.broker.topics import lifecycle
 from spark_pulsar.model.policies import policy_table
 from spark_pulsar.model.positions.ids import Position
 from spark_pulsar.wire.entries.entry_bytes import build_entry
@@ -28,8 +26,7 @@ def later(text: str, deliver_at_ms: int, publish_time: int = START_MS) -> bytes:
 
 def published(world: World, *delays_ms: int | None) -> Client:
     """A producer that sent "0", "1", …, each to be delivered so much after the start (None: at once)."""
-    client = world.connect()
-    client.open_producer()
+    client = world.connect_producer()
     send(client, *delays_ms)
     return client
 
@@ -41,33 +38,8 @@ def send(client: Client, *delays_ms: int | None) -> None:
 
 
 def shared(world: World, permits: int = 1_000, kind: int = SHARED, **more: Any) -> Client:
-    client = world.connect()
-    client.open_consumer(subscription_type=kind, permits=permits, **more)
+    client = world.connect_consumer(subscription_type=kind, permits=permits, **more)
     return client
-
-
-def test_times_that_come_after_others_are_over_are_kept_too() -> None:
-    # covers DEL-3
-    world = World(**QUIET)
-    eater = shared(world)
-    client = published(world, 10)
-    world.advance(10)
-    assert eater.messages() == ["0"]
-    send(client, 20)
-    world.advance(9)
-    assert eater.messages() == []
-    world.advance(1)
-    assert eater.messages() == ["0"]
-
-
-def test_due_entries_come_in_order_of_position_over_all_consumers() -> None:
-    # covers DEL-4, SH-1
-    world = World(**QUIET, round_robin_batch=1)
-    published(world, 30, 20, 10)
-    first, second = shared(world), shared(world)
-    world.now_ms += 30
-    world.happen([])
-    assert sorted(first.messages() + second.messages()) == ["0", "1", "2"]
 
 
 def test_entries_behind_many_that_wait_are_found() -> None:
@@ -81,7 +53,7 @@ def test_entries_behind_many_that_wait_are_found() -> None:
     for _ in range(61):
         assert len(eater.messages()) in (50, 1, 0)
         eater.send(requests.flow(1, 50))
-    assert world.core.topics[TOPIC].subscriptions["s"].dispatcher.delayed_count == 12_000
+    assert world.subscription().dispatcher.delayed_count == 12_000
     assert world.core.sessions[2].consumers[1].messages_out == 3_001
 
 
@@ -112,7 +84,7 @@ def test_acked_skipped_and_sought_back() -> None:
     published(world, 100, None, 200)
     assert eater.messages() == ["1"]
     eater.ack([Position(1, 0)])  # of what was never delivered (ACK-1)
-    subscription = world.core.topics[TOPIC].subscriptions["s"]
+    subscription = world.subscription()
     assert subscription.dispatcher.delayed_count == 1
     world.ask(lambda core: cursor_moves.clear_backlog(core, subscription))
     assert subscription.dispatcher.delayed_count == 0
@@ -126,16 +98,6 @@ def test_acked_skipped_and_sought_back() -> None:
     assert eater.messages() == ["2"]
 
 
-def test_expired_entries_are_not_delivered_at_their_time() -> None:
-    # covers DEL-6, TTL-6
-    world = World(**QUIET, default_message_ttl_s=1)
-    eater = shared(world)
-    published(world, 2_000, 500)
-    world.advance(3_000)
-    assert eater.messages() == ["1"]
-    assert world.core.topics[TOPIC].subscriptions["s"].backlog == 0
-
-
 def test_switching_it_off_delivers_what_waits_and_on_again_repeats_nothing() -> None:
     # covers DEL-2
     world = World(**QUIET)
@@ -143,9 +105,9 @@ def test_switching_it_off_delivers_what_waits_and_on_again_repeats_nothing() -> 
     published(world, 100, None, 200)
     assert eater.messages() == ["1"]
     off = {"active": False, "tickTime": 1000}
-    world.ask(lambda core: policy_changes.set_of_namespace(core, "public/default", policy_table.DELAYED_DELIVERY, off))
+    world.set_policy(policy_table.DELAYED_DELIVERY, off)
     assert eater.messages() == ["0", "2"]
-    world.ask(lambda core: policy_changes.set_of_namespace(core, "public/default", policy_table.DELAYED_DELIVERY, None))
+    world.set_policy(policy_table.DELAYED_DELIVERY, None)
     world.advance(1_000)
     assert eater.messages() == []
 
@@ -158,12 +120,9 @@ def test_what_waits_for_permits_once_it_is_switched_off_comes_once(kind: int) ->
     published(world, 100, None, 200)
     assert eater.messages() == ["1"]
     off = {"active": False, "tickTime": 1000}
-    for member, value in (
-        (policy_table.DELAYED_DELIVERY, off),
-        (policy_table.MAX_PRODUCERS, 1),
-        (policy_table.MAX_PRODUCERS, 2),
-    ):
-        world.ask(lambda core, set_to=(member, value): policy_changes.set_of_namespace(core, "public/default", *set_to))
+    world.set_policy(policy_table.DELAYED_DELIVERY, off)
+    for producers in (1, 2):
+        world.set_policy(policy_table.MAX_PRODUCERS, producers)
     world.advance(1_000)
     eater.send(requests.flow(1, 10))
     assert eater.messages() == ["0", "2"]
@@ -193,20 +152,15 @@ def test_too_long_a_delay_is_refused_in_its_place() -> None:
 
 def test_producers_in_turn_on_one_connection() -> None:
     # covers DEL-3: SENDs that come by column
-    from spark_pulsar.wire.protocol.frames import payload_frame
-
     world = World(**QUIET)
     names = [f"persistent://public/default/t{number}" for number in range(3)]
     client = world.connect()
     for number, name in enumerate(names):
         client.open_producer(name, number)
     eaters = [shared(world, topic=name) for name in names]
-    frames = [
-        payload_frame(requests.send(number, turn, 1), later(f"{turn}", START_MS + 50 if turn == 1 else 0))
-        for turn in range(3)
-        for number in range(3)
-    ]
-    client.send_bytes(b"".join(frames))
+    client.publish_in_turn(
+        (number, later(f"{turn}", START_MS + 50 if turn == 1 else 0)) for turn in range(3) for number in range(3)
+    )
     assert [eater.messages() for eater in eaters] == [["0", "2"]] * 3
     world.advance(50)
     assert [eater.messages() for eater in eaters] == [["1"]] * 3
@@ -221,8 +175,7 @@ def test_nothing_is_told_before_it_is_on_disk() -> None:
     client.publish(1, later("0", START_MS + 1))
     world.advance(10)
     assert eater.take_all() == []
-    world.disk_is_slow = False
-    world.settle()
+    world.quicken()
     world.advance(20)
     assert eater.messages() == ["0"]
 
@@ -230,9 +183,7 @@ def test_nothing_is_told_before_it_is_on_disk() -> None:
 def test_a_deleted_topic_wakes_nobody() -> None:
     world = World(**QUIET)
     client = published(world, 100)
-    from spark_pulsar.broker.topics import lifecycle as topics
-
-    world.ask(lambda core: topics.delete(core, core.topics[TOPIC]))
+    world.ask(lambda core: lifecycle.delete(core, core.topics[TOPIC]))
     assert client.take().type == BaseCommand.CLOSE_PRODUCER
     world.advance(1_000)
     assert shared(world).messages() == []

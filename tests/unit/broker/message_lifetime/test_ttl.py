@@ -6,15 +6,16 @@ import pytest
 
 from spark_pulsar.broker.message_lifetime import ttl
 from spark_pulsar.broker.message_lifetime.ttl import MAX_OUTLIERS
-from spark_pulsar.broker.topics import policy_changes
+from spark_pulsar.broker.subscriptions import cursor_moves
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.model.policies import policy_table
 from spark_pulsar.model.positions.ids import Position
+from spark_pulsar.wire.entries.entry_bytes import build_entry
 from spark_pulsar.wire.protocol import requests
-from spark_pulsar.wire.protocol.frames import payload_frame
-from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
+from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe, MessageMetadata
 from tests.cases import cases
-from tests.unit.broker.world import KEPT, QUIET, TOPIC, Client, World, at, entry, positions_of
+from tests.unit.broker.compacting import compact
+from tests.unit.broker.world import KEPT, QUIET, TOPIC, Client, World, at, consuming, entry, positions_of
 
 HOUR_MS = 3_600_000
 LATEST_MS = 1_000
@@ -23,7 +24,7 @@ TYPES = {"Exclusive": CommandSubscribe.Exclusive, "Shared": CommandSubscribe.Sha
 
 
 def expire(world: World, ttl_s: int | None) -> None:
-    world.ask(lambda core: policy_changes.set_of_namespace(core, "public/default", policy_table.MESSAGE_TTL, ttl_s))
+    world.set_policy(policy_table.MESSAGE_TTL, ttl_s)
     world.advance(10)
 
 
@@ -39,14 +40,6 @@ def publish(client: Client, *times_ms: int, text: str = "m") -> list[Position]:
     return positions
 
 
-def backlog(world: World, subscription: str = "s") -> int:
-    return world.core.topics[TOPIC].subscriptions[subscription].backlog
-
-
-def subscribed(client: Client, kind: int = CommandSubscribe.Exclusive, permits: int = 0) -> None:
-    client.open_consumer(subscription_type=kind, permits=permits)
-
-
 @pytest.fixture(params=[0, 1 << 20], ids=["stored", "cached"])
 def world(request: pytest.FixtureRequest) -> World:
     return World(**QUIET, cache_bytes=request.param)
@@ -56,13 +49,12 @@ def world(request: pytest.FixtureRequest) -> World:
 def test_a_connected_consumer_is_no_exception(world: World, kind: str) -> None:
     # covers TTL-5 (better), TTL-7
     expire(world, 2)
-    client = world.connect()
-    subscribed(client, TYPES[kind], permits=10)
+    client = world.connect_consumer(subscription_type=TYPES[kind], permits=10)
     publish(client, world.now_ms)
     assert len(client.deliveries()) == 1
     world.advance(2_000 + LATEST_MS)
-    assert backlog(world) == 0
-    assert all(not consumer.pending for consumer in world.core.topics[TOPIC].subscriptions["s"].consumers)
+    assert world.subscription().backlog == 0
+    assert all(not consumer.pending for consumer in world.subscription().consumers)
     client.send(requests.redeliver(1))
     assert client.deliveries() == []
 
@@ -72,99 +64,56 @@ def test_what_is_expired_is_never_delivered(world: World, kind: str) -> None:
     """The consumer asks at the very moment, long before any walk could come by."""
     # covers TTL-2 (better)
     expire(world, 10)
-    client = world.connect()
-    subscribed(client, TYPES[kind])
+    client = world.connect_consumer(subscription_type=TYPES[kind])
     start = world.now_ms
     publish(client, *(start + 1_000 * number for number in range(5)))
     world.now_ms = start + 12_500
     client.send(requests.flow(1, 100))
     assert [each.entry_id for each in positions_of(client.deliveries())] == [3, 4]
-    assert backlog(world) == 2
+    assert world.subscription().backlog == 2
 
 
 def test_expired_entries_in_the_middle_are_left_out(world: World) -> None:
     expire(world, 10)
-    client = world.connect()
-    subscribed(client, TYPES["Shared"])
+    client = world.connect_consumer(subscription_type=TYPES["Shared"])
     now = world.now_ms
     publish(client, now, now - HOUR_MS, now, now - HOUR_MS, now - HOUR_MS, now)
     client.send(requests.flow(1, 100))
     assert [each.entry_id for each in positions_of(client.deliveries())] == [0, 2, 5]
     world.advance(LATEST_MS)
-    assert backlog(world) == 3
+    assert world.subscription().backlog == 3
 
 
 def test_past_publish_times_expire_at_once_future_ones_late(world: World) -> None:
     # covers TTL-3
     expire(world, 60)
-    client = world.connect()
-    subscribed(client)
+    client = world.connect_consumer()
     now = world.now_ms
     publish(client, now - HOUR_MS)
     world.advance(LATEST_MS)
-    assert backlog(world) == 0
+    assert world.subscription().backlog == 0
     publish(client, now + HOUR_MS)
     world.advance(HOUR_MS + 59_000 - LATEST_MS)
-    assert backlog(world) == 1
+    assert world.subscription().backlog == 1
     world.advance(1_000 + 2 * LATEST_MS)
-    assert backlog(world) == 0
-
-
-@pytest.mark.parametrize(
-    ("offsets_ms", "left"),
-    [((-HOUR_MS, 24 * HOUR_MS, 0), [1, 2]), ((-HOUR_MS, -HOUR_MS, 24 * HOUR_MS), [2])],
-)
-def test_no_unexpired_entry_is_lost_nor_hides_an_expired_one(
-    world: World, offsets_ms: tuple[int, ...], left: list[int]
-) -> None:
-    # covers TTL-4 (better)
-    expire(world, 60)
-    client = world.connect()
-    subscribed(client)
-    for offset in offsets_ms:
-        publish(client, world.now_ms + offset)
-    world.advance(LATEST_MS)
-    cursor = world.core.topics[TOPIC].subscriptions["s"].cursor
-    assert [number for number in range(len(offsets_ms)) if not cursor.is_acked(1, number)] == left
-    world.advance(60_000)
-    still = [number for number in left if offsets_ms[number] > 0]
-    assert [number for number in range(len(offsets_ms)) if not cursor.is_acked(1, number)] == still
-
-
-def test_each_subscription_for_itself_and_readers_not_at_all() -> None:
-    # covers TTL-1, TTL-7
-    world = World(**QUIET, **KEPT)
-    expire(world, 5)
-    client = world.connect()
-    client.open_consumer("one", 1)
-    client.open_consumer("other", 2)
-    publish(client, world.now_ms)
-    client.ack([Position(1, 0)], consumer_id=1)
-    world.advance(5_000 + LATEST_MS)
-    assert world.core.topics[TOPIC].subscriptions["one"].entries_expired == 0
-    assert world.core.topics[TOPIC].subscriptions["other"].entries_expired == 1
-    client.open_consumer("reader", 3, durable=False)
-    client.send(requests.flow(3, 10))
-    assert len(client.deliveries()) == 1
+    assert world.subscription().backlog == 0
 
 
 def test_a_subscription_made_or_sought_back_to_expired_entries_does_not_get_them() -> None:
     world = World(**QUIET, **KEPT)
     expire(world, 5)
-    client = world.connect()
-    subscribed(client)
+    client = world.connect_consumer()
     publish(client, world.now_ms, world.now_ms)
     world.advance(6_000)
-    late = world.connect()
-    late.open_consumer("late", permits=10)
+    late = world.connect_consumer("late", permits=10)
     assert late.deliveries() == []
     world.advance(LATEST_MS)
-    assert backlog(world, "late") == 0
+    assert world.subscription("late").backlog == 0
 
 
 def test_expiry_works_on_a_topic_that_nobody_uses_after_a_restart(world: World) -> None:
     expire(world, 60)
-    subscribed(client := world.connect())
+    client = world.connect_consumer()
     publish(client, world.now_ms)
     now_ms = world.now_ms
     world = world.restart(**QUIET)
@@ -177,34 +126,34 @@ def test_expiry_works_on_a_topic_that_nobody_uses_after_a_restart(world: World) 
 
 def test_turning_it_off_stops_it_and_a_longer_time_gives_time(world: World) -> None:
     expire(world, 10)
-    subscribed(client := world.connect())
+    client = world.connect_consumer()
     publish(client, world.now_ms)
     expire(world, 100)
     world.advance(50_000)
-    assert backlog(world) == 1
+    assert world.subscription().backlog == 1
     expire(world, None)
     world.advance(100_000)
-    assert backlog(world) == 1
+    assert world.subscription().backlog == 1
     expire(world, 1)
     world.advance(LATEST_MS)
-    assert backlog(world) == 0
+    assert world.subscription().backlog == 0
 
 
 def test_a_long_backlog_expires_in_slices(world: World) -> None:
     # covers TTL-2 (better)
-    subscribed(client := world.connect())
+    client = world.connect_consumer()
     for _ in range(20):
         publish(client, *[world.now_ms] * 400)
     world.advance(10_000)
     expire(world, 5)
     world.advance(LATEST_MS)
-    assert backlog(world) == 0
-    assert world.core.topics[TOPIC].subscriptions["s"].entries_expired == 8_000
+    assert world.subscription().backlog == 0
+    assert world.subscription().entries_expired == 8_000
 
 
 def test_nothing_is_visited_while_nothing_can_expire(world: World) -> None:
     expire(world, 3_600)
-    subscribed(client := world.connect())
+    client = world.connect_consumer()
     publish(client, world.now_ms)
     world.advance(1_000)
     reads = []
@@ -216,7 +165,7 @@ def test_nothing_is_visited_while_nothing_can_expire(world: World) -> None:
 def test_many_odd_clocks_stay_bounded() -> None:
     world = World(**QUIET)
     expire(world, 60)
-    subscribed(client := world.connect())
+    client = world.connect_consumer()
     for number in range(3 * MAX_OUTLIERS):
         publish(client, world.now_ms + (HOUR_MS if number % 2 else 0))
     topic = world.core.topics[TOPIC]
@@ -235,13 +184,12 @@ def test_walk_with_clocks_that_differ(seed: int) -> None:
     ttl_ms = rng.choice([1_000, 5_000])
     world = World(**QUIET, cache_bytes=rng.choice([0, 1 << 20]), ledger_max_entries=7, ledger_min_age_ms=-1)
     expire(world, ttl_ms // 1000)
-    feeder, eater = world.connect(), world.connect()
     kind = rng.choice(list(TYPES.values()))
-    subscribed(eater, kind)
+    feeder, eater = world.connect(), world.connect_consumer(subscription_type=kind)
     skews = [0, 0, rng.randint(-3_000, 3_000), rng.choice([0, -HOUR_MS, HOUR_MS])]
     published: dict[Position, tuple[int, bool]] = {}
     acked: set[Position] = set()
-    cursor = world.core.topics[TOPIC].subscriptions["s"].cursor
+    cursor = world.subscription().cursor
     for _ in range(60):
         what = rng.random()
         if what < 0.6:
@@ -266,61 +214,52 @@ def test_walk_with_clocks_that_differ(seed: int) -> None:
                 assert cursor.is_acked(*position), "expired, and still there"
 
 
-def in_turn(client: Client, *times_ms: int) -> None:
-    """SENDs of two producers in turn, in one read of the broker: columnar SENDs."""
-    frames = [
-        payload_frame(requests.send(1 + number % 2, 100 + number), entry("m", publish_time=time_ms))
-        for number, time_ms in enumerate(times_ms)
-    ]
-    client.send_bytes(b"".join(frames))
-    client.take_all()
-
-
 def test_producers_in_turn(world: World) -> None:
     # covers TTL-1, TTL-3, TTL-4 (better)
     expire(world, 10)
-    client = world.connect()
-    subscribed(client)
+    client = world.connect_consumer()
     client.open_producer(producer_id=1, name="a")
     client.open_producer(producer_id=2, name="b")
     now = world.now_ms
-    in_turn(client, now, now - HOUR_MS, now, now - HOUR_MS, now, now)
+    times_ms = (now, now - HOUR_MS, now, now - HOUR_MS, now, now)
+    sends = [(1 + number % 2, entry("m", publish_time=time_ms)) for number, time_ms in enumerate(times_ms)]
+    client.publish_in_turn(sends, first=100)
+    client.take_all()
     world.advance(LATEST_MS)
-    assert backlog(world) == 4
+    assert world.subscription().backlog == 4
     world.advance(10_000)
-    assert backlog(world) == 0
+    assert world.subscription().backlog == 0
 
 
 def test_a_read_that_fails_is_tried_again() -> None:
     world = World(**QUIET, cache_bytes=0)
     expire(world, 2)
-    subscribed(client := world.connect())
+    client = world.connect_consumer()
     publish(client, world.now_ms)
     world.disk_is_slow = True
     world.advance(2_500)
     world.sync()
     assert world.reads
     world.serve_reads(fail=True)
-    assert backlog(world) == 1
+    assert world.subscription().backlog == 1
     world.disk_is_slow = False
     world.advance(1_500)
-    assert backlog(world) == 0
+    assert world.subscription().backlog == 0
 
 
 def test_entries_of_a_lagging_clock_that_are_not_on_disk_yet_are_not_forgotten() -> None:
     # covers TTL-3, TTL-4 (better)
     world = World(**QUIET, cache_bytes=0)
     expire(world, 60)
-    subscribed(client := world.connect())
+    client = world.connect_consumer()
     publish(client, world.now_ms)
     world.disk_is_slow = True
     publish(client, world.now_ms - HOUR_MS)
     world.advance(1_000)
     world.serve_reads()
-    world.disk_is_slow = False
-    world.settle()
+    world.quicken()
     world.advance(2_000)
-    assert backlog(world) == 1
+    assert world.subscription().backlog == 1
 
 
 @pytest.mark.parametrize("how", ["restart", "seek"])
@@ -328,38 +267,63 @@ def test_a_lagging_clock_is_noticed_again_after_a_restart_and_a_seek_back(how: s
     # covers TTL-2 (better): found by the simulation, seed 2173
     world = World(**QUIET, **KEPT)
     expire(world, 30)
-    client = world.connect()
-    subscribed(client)
+    client = world.connect_consumer()
     publish(client, world.now_ms)
     publish(client, *[world.now_ms - 20_000] * 5)
     publish(client, world.now_ms, world.now_ms - 10_000)
-    assert backlog(world) == 8
+    assert world.subscription().backlog == 8
     if how == "restart":
         world = world.restart(**QUIET, **KEPT)
         world.advance(1_000)
     else:
         client.ack([Position(1, 7)], cumulative=True)
-        assert backlog(world) == 0
+        assert world.subscription().backlog == 0
         client.send(requests.seek_to_id(client.request_id(), 1, at(Position(-1, -1))))
         world.advance(1_000)
-    assert backlog(world) == 8
+    assert world.subscription().backlog == 8
     world.advance(9_000 + LATEST_MS)
-    assert backlog(world) == 3
+    assert world.subscription().backlog == 3
     world.advance(10_000)
-    assert backlog(world) == 2
+    assert world.subscription().backlog == 2
     world.advance(10_000)
-    assert backlog(world) == 0
+    assert world.subscription().backlog == 0
 
 
 def test_only_the_beginning_of_a_long_backlog_is_surveyed(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World(**QUIET, **KEPT)
-    client = world.connect()
-    subscribed(client)
+    world, client = consuming(**QUIET, **KEPT)
     monkeypatch.setattr(ttl, "_SURVEYED_ENTRIES", 10)
     publish(client, *[world.now_ms] * 9, world.now_ms - 20_000)
     publish(client, *[world.now_ms - 20_000] * 5)
     expire(world, 30)
     world.advance(10_000 + LATEST_MS)
-    assert backlog(world) == 14
+    assert world.subscription().backlog == 14
     world.advance(20_000 + LATEST_MS)
-    assert backlog(world) == 0
+    assert world.subscription().backlog == 0
+
+
+@pytest.mark.parametrize("permits", [1, 10])
+@pytest.mark.parametrize("trims", [False, True], ids=["there", "trimmed"])
+def test_what_is_expired_is_not_delivered_from_the_compacted_view_either(permits: int, *, trims: bool) -> None:
+    # covers TTL-1, TTL-2 (better), CMP-C4
+    world = World(**QUIET, ledger_max_entries=2, ledger_min_age_ms=-1)
+    client = world.connect_consumer("keep", permits=0)
+    client.open_producer(name=None)
+    times = {"a": world.now_ms, "b": world.now_ms + HOUR_MS, "c": world.now_ms, "d": world.now_ms + HOUR_MS}
+    times["e"] = times["b"]
+    for key, time_ms in times.items():
+        metadata = MessageMetadata(producer_name="p", sequence_id=0, publish_time=time_ms, partition_key=key)
+        client.publish(1, build_entry(metadata, key.encode()))
+    compact(world)
+    if trims:
+        world.ask(lambda core: cursor_moves.clear_backlog(core, core.topics[TOPIC].subscriptions["keep"]))
+        assert world.state.topics_by_name[TOPIC].ledger.ledger_ids() == [3]
+    world.advance(HOUR_MS // 2)
+    expire(world, 60)
+    for is_durable, expected in ((True, ["b", "d", "e"]), (False, [*times])):
+        late = world.connect()
+        late.open_consumer("late" if is_durable else "reader", permits=permits, read_compacted=True, durable=is_durable)
+        seen = late.messages()
+        for _ in times:
+            late.send(requests.flow(1, 1))
+            seen += late.messages()
+        assert seen == expected

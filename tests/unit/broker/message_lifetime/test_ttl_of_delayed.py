@@ -1,16 +1,13 @@
 """Time to live that is counted from the delivery of delayed entries, where the configuration says so."""
 
-from __future__ import annotations
-
 import random
 
 import pytest
 
-from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.model.policies import policy_table
 from spark_pulsar.wire.protocol import requests
 from tests.unit.broker.message_lifetime.test_delayed_delivery import later, published, send, shared
-from tests.unit.broker.world import QUIET, START_MS, TOPIC, Client, World, entry
+from tests.unit.broker.world import QUIET, START_MS, Client, World, entry
 
 LATEST_MS = 1_000
 """Time by which entries may expire late."""
@@ -18,31 +15,6 @@ LATEST_MS = 1_000
 
 def world_of(ttl_s: int = 1, **more: int) -> World:
     return World(**QUIET, default_message_ttl_s=ttl_s, ttl_from_delivery=True, **more)
-
-
-def backlog(world: World) -> int:
-    return world.core.topics[TOPIC].subscriptions["s"].backlog
-
-
-@pytest.mark.parametrize("cache_bytes", [0, 1 << 20])
-def test_a_delayed_entry_lives_from_its_delivery_on(cache_bytes: int) -> None:
-    # covers TTL-6 (better), DEL-6
-    world = world_of(cache_bytes=cache_bytes)
-    eater = shared(world)
-    published(world, 5_000, None, 500, None)
-    assert eater.messages() == ["1", "3"]
-    world.advance(500)
-    assert eater.messages() == ["2"]
-    world.advance(500 + LATEST_MS - 200)
-    assert backlog(world) <= 2, "those without a time are expired"
-    world.advance(200)
-    assert backlog(world) == 1, "so is the one that was due first, unacked"
-    world.advance(3_000)
-    assert eater.messages() == ["0"]
-    world.advance(900)
-    assert backlog(world) == 1
-    world.advance(100 + LATEST_MS)
-    assert backlog(world) == 0
 
 
 def test_nothing_is_delivered_that_has_expired_since_it_was_due() -> None:
@@ -54,7 +26,7 @@ def test_nothing_is_delivered_that_has_expired_since_it_was_due() -> None:
     eater = shared(world)
     assert eater.messages() == ["1"]
     world.advance(200 + LATEST_MS)
-    assert backlog(world) == 0
+    assert world.subscription().backlog == 0
 
 
 def test_those_that_wait_hide_nothing_however_many_they_are() -> None:
@@ -65,13 +37,13 @@ def test_those_that_wait_hide_nothing_however_many_they_are() -> None:
     for _ in range(4):
         send(feeder, *[60_000, None] * 300)
     world.advance(1_000 + LATEST_MS)
-    assert backlog(world) == 1_200
+    assert world.subscription().backlog == 1_200
     world.advance(60_000 - 1_100)
-    assert backlog(world) == 1_200
+    assert world.subscription().backlog == 1_200
     eater.send(requests.flow(1, 10_000))
     assert len(eater.messages()) == 1_200
     world.advance(1_200 + LATEST_MS)
-    assert backlog(world) == 0
+    assert world.subscription().backlog == 0
 
 
 def test_a_restart_forgets_neither_those_that_wait_nor_those_that_were_due() -> None:
@@ -85,16 +57,16 @@ def test_a_restart_forgets_neither_those_that_wait_nor_those_that_were_due() -> 
     world.now_ms = START_MS + 3_000
     eater = shared(world)
     world.advance(7_000 + LATEST_MS)
-    assert backlog(world) == 2, "one lives until 12 s, one until 30 s"
+    assert world.subscription().backlog == 2, "one lives until 12 s, one until 30 s"
     world.advance(1_000 + LATEST_MS)
-    assert backlog(world) == 1
+    assert world.subscription().backlog == 1
     eater.take_all()
     world.advance(8_000 - LATEST_MS)
     assert eater.messages() == ["2"]
     world.advance(9_000)
-    assert backlog(world) == 1
+    assert world.subscription().backlog == 1
     world.advance(100 + LATEST_MS)
-    assert backlog(world) == 0
+    assert world.subscription().backlog == 0
 
 
 def test_a_time_to_live_that_comes_later_counts_the_same() -> None:
@@ -103,13 +75,13 @@ def test_a_time_to_live_that_comes_later_counts_the_same() -> None:
     shared(world)
     published(world, 2_000, None, 9_000)
     world.advance(2_500)
-    world.ask(lambda core: policy_changes.set_of_namespace(core, "public/default", policy_table.MESSAGE_TTL, 1))
+    world.set_policy(policy_table.MESSAGE_TTL, 1)
     world.advance(100)
-    assert backlog(world) == 2
+    assert world.subscription().backlog == 2
     world.advance(400 + LATEST_MS)
-    assert backlog(world) == 1
+    assert world.subscription().backlog == 1
     world.advance(7_500)
-    assert backlog(world) == 0
+    assert world.subscription().backlog == 0
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -133,6 +105,6 @@ def test_every_entry_goes_at_its_time_and_none_before(seed: int) -> None:
         client.publish(1, *entries)
         world.advance(rng.randrange(1_000))
         living = sum(end > world.now_ms for end in ends)
-        assert living <= backlog(world) <= sum(end > world.now_ms - LATEST_MS for end in ends)
+        assert living <= world.subscription().backlog <= sum(end > world.now_ms - LATEST_MS for end in ends)
     world.advance(11_000 + LATEST_MS)
-    assert backlog(world) == 0
+    assert world.subscription().backlog == 0

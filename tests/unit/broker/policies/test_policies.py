@@ -1,10 +1,8 @@
 """Effective policies: the topic's over the namespace's over the configuration."""
 
-from __future__ import annotations
-
 import pytest
 
-from spark_pulsar.broker.topics import auto_creation, lifecycle, policy_changes
+from spark_pulsar.broker.topics import auto_creation, lifecycle
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies import policy_table
 from spark_pulsar.model.policies.effective_policies import (
@@ -13,7 +11,7 @@ from spark_pulsar.model.policies.effective_policies import (
     RetentionPolicy,
     SubscribeRate,
 )
-from tests.unit.broker.world import TOPIC, World, entry
+from tests.unit.broker.world import TOPIC, World, entry, producing
 
 NAME = TopicName.parse(TOPIC)
 
@@ -38,7 +36,7 @@ def test_policies_survive_a_restart_and_end_with_their_topic() -> None:
     world.ask(lambda core: lifecycle.create_partitioned(core, parent, 2, {}))
     world.ask(lambda core: lifecycle.create(core, NAME))
     for name in (parent, NAME):
-        world.ask(lambda core, name=name: policy_changes.set_of_topic(core, name, policy_table.MESSAGE_TTL, 5))
+        world.set_topic_policy(policy_table.MESSAGE_TTL, 5, name)
     world = world.restart()
     assert world.core.policies_of(parent.at_partition(1)).message_ttl_s == 5
     world.ask(lambda core: lifecycle.delete_partitioned(core, parent))
@@ -56,8 +54,8 @@ def test_watchers_hear_of_every_change() -> None:
     world = World()
     heard: list[tuple[str, str | None]] = []
     world.core.policies.watch(lambda namespace, topic: heard.append((namespace, topic)))
-    world.ask(lambda core: policy_changes.set_of_namespace(core, "public/default", policy_table.MESSAGE_TTL, 10))
-    world.ask(lambda core: policy_changes.set_of_topic(core, NAME.at_partition(1), policy_table.MESSAGE_TTL, 10))
+    world.set_policy(policy_table.MESSAGE_TTL, 10)
+    world.set_topic_policy(policy_table.MESSAGE_TTL, 10, NAME.at_partition(1))
     assert heard == [("public/default", None), ("public/default", TOPIC)]
 
 
@@ -74,13 +72,11 @@ def test_a_new_broker_has_its_cluster_tenants_and_namespaces(names: tuple[str, .
 
 def test_a_new_limit_of_unacked_messages_holds_at_once() -> None:
     # covers SH-6, SH-7 (levels)
-    world = World(max_unacked_per_consumer=0)
-    client = world.connect()
-    client.open_producer()
+    world, client = producing(max_unacked_per_consumer=0)
     client.open_consumer(subscription_type=1, permits=100)
 
     def limit(value: int | None, member: str = policy_table.MAX_UNACKED_PER_CONSUMER) -> None:
-        world.ask(lambda core: policy_changes.set_of_topic(core, NAME, member, value))
+        world.set_topic_policy(member, value, NAME)
 
     def sent() -> int:
         return len([each for each in client.take_all() if hasattr(each, "starts") for _ in each.starts])

@@ -1,7 +1,5 @@
 """Stored policies of an older version, with numbers that are refused today: the broker starts, serves and answers."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any
@@ -14,7 +12,7 @@ from spark_pulsar.model.limits import INT, LONG, MAX_PARTITIONS
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies.effective_policies import DispatchRate, RetentionPolicy
 from tests.unit.admin.test_app import BASE, call
-from tests.unit.broker.world import TOPIC, World, entry
+from tests.unit.broker.world import TOPIC, World, entry, producing
 
 NAMESPACE = "/admin/v2/namespaces/public/default"
 NAME = TopicName.parse(TOPIC)
@@ -77,11 +75,8 @@ PATHS = {
 
 
 def restarted_with(namespace: dict[str, Any], topic: dict[str, Any] | None = None) -> World:
-    world = World()
-    client = world.connect()
-    client.open_producer()
-    client.publish(1, entry("before"))
-    client.take_all()
+    world, client = producing()
+    client.store(1, entry("before"))
     client.open_consumer("s", 1)
     world.ask(lambda core: core.append(NamespaceSet("public/default", json.dumps(namespace))))
     if topic is not None:
@@ -91,10 +86,8 @@ def restarted_with(namespace: dict[str, Any], topic: dict[str, Any] | None = Non
 
 
 def serves(world: World) -> bool:
-    client = world.connect()
-    client.open_producer()
-    client.publish(1, entry("after"))
-    client.take_all()
+    client = world.connect_producer()
+    client.store(1, entry("after"))
     client.open_consumer("s", 1, permits=10)
     world.advance(10_000)
     return not client.closed

@@ -1,9 +1,8 @@
 """Counting a backlog by looking at it: what is acknowledged is left out, what must be read is, and there is an end."""
 
-from __future__ import annotations
-
 import pytest
 
+from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.subscriptions import backlog_scan
 from spark_pulsar.broker.subscriptions.backlog_scan import BacklogScan
 from spark_pulsar.ledger.state.cursors.records import CursorAcked
@@ -11,16 +10,21 @@ from spark_pulsar.model.positions.ids import EARLIEST, Position
 from tests.unit.broker.world import TOPIC, World, entry
 
 
-def scanned(world: World, start: Position = EARLIEST, *, fail: bool = False) -> BacklogScan:
-    subscription = world.core.topics[TOPIC].subscriptions["s"]
+def started(world: World, start: Position = EARLIEST) -> list[BacklogScan]:
+    """Begins a scan; the list has it when it has ended, once for each time that it says so."""
     ended: list[BacklogScan] = []
 
-    def begin(_: object) -> None:
-        scan = BacklogScan(world.core, subscription, start, lambda: ended.append(scan))
+    def begin(core: Core) -> None:
+        scan = BacklogScan(core, core.topics[TOPIC].subscriptions["s"], start, lambda: ended.append(scan))
         scan.step()
 
-    world.disk_is_slow = fail  # else it answers by itself
     world.ask(begin)
+    return ended
+
+
+def scanned(world: World, start: Position = EARLIEST, *, fail: bool = False) -> BacklogScan:
+    world.disk_is_slow = fail  # else it answers by itself
+    ended = started(world, start)
     if fail:
         world.serve_reads(fail=True)
     [scan] = ended
@@ -30,8 +34,7 @@ def scanned(world: World, start: Position = EARLIEST, *, fail: bool = False) -> 
 def stored(count: int, cache_bytes: int, batch: int = 0) -> tuple[World, list[Position]]:
     """A topic of so many entries in ledgers of eight, and a subscription to all of them."""
     world = World(cache_bytes=cache_bytes, ledger_max_entries=8, ledger_min_age_ms=-1)
-    client = world.connect()
-    client.open_consumer("s")
+    client = world.connect_consumer("s")
     client.open_producer()
     places = []
     for number in range(count):
@@ -45,12 +48,11 @@ def stored(count: int, cache_bytes: int, batch: int = 0) -> tuple[World, list[Po
 def test_what_is_not_acknowledged_is_counted(cache_bytes: int, batch: int) -> None:
     # covers ADM-73
     world, places = stored(30, cache_bytes, batch)
-    client = world.connect()
-    client.open_consumer("other")
+    world.connect_consumer("other")
     scan = scanned(world)
     each = max(1, batch)
     assert (scan.entries, scan.messages, scan.first, scan.last) == (30, 30 * each, places[0], places[29])
-    cursor = world.core.topics[TOPIC].subscriptions["s"].cursor
+    cursor = world.subscription().cursor
     acked = [0, 1, 2, 7, 8, 9, 15, 20, 29]
     world.ask(
         lambda core: core.append(CursorAcked(cursor.cursor_id, [(*places[at], places[at][1] + 1) for at in acked]))
@@ -82,15 +84,8 @@ def test_what_cannot_be_read_is_not_counted() -> None:
 def test_a_slow_disk_ends_it() -> None:
     # covers ADM-73
     world, places = stored(30, 0)
-    subscription = world.core.topics[TOPIC].subscriptions["s"]
-    ended: list[BacklogScan] = []
-
-    def begin(_: object) -> None:
-        scan = BacklogScan(world.core, subscription, EARLIEST, lambda: ended.append(scan))
-        scan.step()
-
     world.disk_is_slow = True
-    world.ask(begin)
+    ended = started(world)
     world.serve_reads()
     world.advance(backlog_scan.LONGEST_MS - 1)
     assert (len(world.reads), ended) == (1, [])
@@ -103,13 +98,6 @@ def test_a_slow_disk_ends_it() -> None:
 
 def test_its_end_is_told_once() -> None:
     world, _ = stored(30, 0)
-    subscription = world.core.topics[TOPIC].subscriptions["s"]
-    ended: list[bool] = []
-
-    def begin(_: object) -> None:
-        scan = BacklogScan(world.core, subscription, EARLIEST, lambda: ended.append(scan.aborted))
-        scan.step()
-
-    world.ask(begin)
+    ended = started(world)
     world.advance(backlog_scan.LONGEST_MS)
-    assert ended == [False]
+    assert [scan.aborted for scan in ended] == [False]

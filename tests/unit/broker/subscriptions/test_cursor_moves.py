@@ -16,18 +16,14 @@ from spark_pulsar.model.positions.ids import MessageId, Position
 from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe
 from tests.unit.broker.dispatch.test_dispatch import filled, numbers
-from tests.unit.broker.world import KEPT, START_MS, TOPIC, Client, World, entry
+from tests.unit.broker.world import KEPT, START_MS, TOPIC, Client, World, entry, producing
 
 SHARED = CommandSubscribe.Shared
 HOUR_MS = 3_600_000
 
 
-def subscription(world: World, name: str = "s") -> Subscription:
-    return world.core.topics[TOPIC].subscriptions[name]
-
-
 def order(world: World, request: Callable[[Core, Subscription], object]) -> None:
-    world.ask(lambda core: request(core, subscription(world)))
+    world.ask(lambda core: request(core, world.subscription()))
 
 
 def later(world: World, request: Callable[[Core, Subscription, Callable[[], None]], object]) -> list[str]:
@@ -35,7 +31,7 @@ def later(world: World, request: Callable[[Core, Subscription, Callable[[], None
     answers: list[str] = []
 
     def begin(core: Core) -> None:
-        request(core, subscription(world), lambda: core.when_durable(lambda: answers.append("done")))
+        request(core, world.subscription(), lambda: core.when_durable(lambda: answers.append("done")))
 
     world.ask(begin)
     world.settle()
@@ -49,10 +45,9 @@ def test_what_a_shared_consumer_holds_is_taken_from_it() -> None:
     assert client.messages() == numbers(0, 4)
     order(world, lambda core, sub: cursor_moves.skip(core, sub, 3))
     assert client.messages() == numbers(4, 7)
-    (consumer,) = subscription(world).consumers
+    (consumer,) = world.subscription().consumers
     assert consumer.unacked == 4
-    client.send(requests.close_consumer(client.request_id(), 1))
-    client.expect(BaseCommand.SUCCESS)
+    client.request(requests.close_consumer(client.request_id(), 1), BaseCommand.SUCCESS)
     client.open_consumer(subscription_type=SHARED, permits=100)
     assert client.messages() == numbers(3, 7), "nothing that was skipped comes back"
 
@@ -73,9 +68,7 @@ def test_what_was_to_be_redelivered_is_forgotten() -> None:
 
 def aged(*ages_ms: int, cache_bytes: int) -> tuple[World, Client]:
     """A subscription, and entries of these ages after it, over several ledgers."""
-    world = World(cache_bytes=cache_bytes, ledger_max_entries=3, ledger_min_age_ms=-1, **KEPT)
-    client = world.connect()
-    client.open_producer()
+    world, client = producing(cache_bytes=cache_bytes, ledger_max_entries=3, ledger_min_age_ms=-1, **KEPT)
     client.open_consumer(subscription_type=SHARED)
     for number, age_ms in enumerate(ages_ms):
         client.publish(1, entry(str(number), publish_time=START_MS - age_ms), first=number)
@@ -114,9 +107,7 @@ def test_expiring_by_age(ages_h: tuple[int, ...], left: list[str], cache_bytes: 
 
 def test_a_long_backlog_expires_in_many_turns() -> None:
     # covers TTL-8: no turn looks at more than some thousand entries
-    world = World()
-    client = world.connect()
-    client.open_producer()
+    world, client = producing()
     client.open_consumer()
     old = entry("x", publish_time=START_MS - HOUR_MS)
     for first in range(0, 5_000, 500):
@@ -125,12 +116,12 @@ def test_a_long_backlog_expires_in_many_turns() -> None:
     world.disk_is_slow = True
     answers: list[str] = []
     world.ask(
-        lambda core: expire_by_time.older_than(core, subscription(world), START_MS, lambda: answers.append("done"))
+        lambda core: expire_by_time.older_than(core, world.subscription(), START_MS, lambda: answers.append("done"))
     )
-    assert (subscription(world).backlog, answers) == (3_000, [])
+    assert (world.subscription().backlog, answers) == (3_000, [])
     world.disk_is_slow = False
     world.advance(10)
-    assert (subscription(world).backlog, answers) == (0, ["done"])
+    assert (world.subscription().backlog, answers) == (0, ["done"])
 
 
 def test_expiring_ends_when_storage_cannot_read() -> None:
@@ -139,10 +130,10 @@ def test_expiring_ends_when_storage_cannot_read() -> None:
     answers: list[str] = []
     world.disk_is_slow = True
     world.ask(
-        lambda core: expire_by_time.older_than(core, subscription(world), START_MS, lambda: answers.append("done"))
+        lambda core: expire_by_time.older_than(core, world.subscription(), START_MS, lambda: answers.append("done"))
     )
     world.serve_reads(fail=True)
-    assert (subscription(world).backlog, answers) == (2, ["done"])
+    assert (world.subscription().backlog, answers) == (2, ["done"])
 
 
 # ---- resetting --------------------------------------------------------------------------------------------------
@@ -152,14 +143,13 @@ def test_a_reset_closes_the_consumers_and_is_refused_while_another_runs() -> Non
     # covers CUR-11, CUR-13
     world, client = aged(5_000, 4_000, 3_000, cache_bytes=0)
     world.disk_is_slow = True
-    sub = subscription(world)
+    sub = world.subscription()
     answers: list[str] = []
     world.ask(lambda core: cursor_moves.reset_to_time(core, sub, START_MS - 4_000, lambda: answers.append("done")))
     client.expect(BaseCommand.CLOSE_CONSUMER)
     with pytest.raises(UnknownError, match="Failed to fence"):
         cursor_moves.reset_to_position(world.core, sub, Position(1, 0), lambda: None)
-    world.disk_is_slow = False
-    world.settle()
+    world.quicken()
     assert answers == ["done"]
     client.open_consumer(subscription_type=SHARED, permits=100)
     assert client.messages() == ["1", "2"]
@@ -207,7 +197,7 @@ def test_a_reset_into_a_batch_that_cannot_be_read(*, lost: bool, excluded: bool,
     world, client = filled(2, batch=4, batch_index_acks=True, cache_bytes=0)
     client.open_consumer()
     world.disk_is_slow = True
-    sub = subscription(world)
+    sub = world.subscription()
     answers: list[str] = []
     world.ask(
         lambda core: cursor_moves.reset_to_position(
@@ -248,9 +238,7 @@ def test_without_batch_indexes_a_reset_takes_the_whole_batch() -> None:
 
 def test_a_reset_to_the_end_frees_what_nobody_needs() -> None:
     # covers TRIM-1, CUR-11
-    world = World(ledger_max_entries=3, ledger_min_age_ms=-1)
-    client = world.connect()
-    client.open_producer()
+    world, client = producing(ledger_max_entries=3, ledger_min_age_ms=-1)
     client.open_consumer()
     for number in range(7):
         client.publish(1, entry(str(number)), first=number)

@@ -1,7 +1,5 @@
 """A consumer that is closed before it has joined leaves no ghost behind that would be sent entries."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_pulsar.broker.subscriptions import subscribing
@@ -14,8 +12,7 @@ from tests.unit.broker.world import KEPT, QUIET, TOPIC, Client, World, entry, po
 def sought_world() -> tuple[World, Client]:
     """A Shared subscription that looks for a time in what lies on a slow disk; one consumer waits to join it."""
     world = World(**QUIET, **KEPT, cache_bytes=0)
-    feeder, eater = world.connect(), world.connect()
-    feeder.open_producer()
+    feeder, eater = world.connect_producer(), world.connect()
     feeder.publish(1, *(entry(str(number)) for number in range(10)))
     eater.open_consumer(subscription_type=CommandSubscribe.Shared)
     world.disk_is_slow = True
@@ -28,18 +25,16 @@ def sought_world() -> tuple[World, Client]:
 
 
 def go_on(world: World) -> None:
-    world.disk_is_slow = False
-    world.happen([])
+    world.quicken()
 
 
 def test_who_closes_before_the_end_of_a_seek_does_not_join() -> None:
     # covers CUR-11
     world, newcomer = sought_world()
-    newcomer.send(requests.close_consumer(2, 1))
-    assert newcomer.expect(BaseCommand.SUCCESS).request_id == 2
+    assert newcomer.request(requests.close_consumer(2, 1), BaseCommand.SUCCESS).request_id == 2
     go_on(world)
     assert newcomer.take_all() == []
-    assert world.core.topics[TOPIC].subscriptions["s"].consumers == []
+    assert world.subscription().consumers == []
     newcomer.open_consumer(subscription_type=CommandSubscribe.Shared, permits=100)
     assert positions_of(newcomer.deliveries()) == [Position(1, number) for number in range(10)]
 
@@ -51,20 +46,18 @@ def test_who_asks_again_joins_once() -> None:
     go_on(world)
     assert newcomer.expect(BaseCommand.SUCCESS).request_id == 2
     assert newcomer.take_all() == []
-    assert len(world.core.topics[TOPIC].subscriptions["s"].consumers) == 1
+    assert len(world.subscription().consumers) == 1
 
 
 def test_who_closes_while_a_rival_is_checked_does_not_join() -> None:
     # covers EX-1
     world = World(**QUIET)
-    silent, newcomer = world.connect(), world.connect()
-    silent.open_consumer()
+    _silent, newcomer = world.connect_consumer(), world.connect()
     newcomer.send(requests.subscribe(1, TOPIC, "s", 1))
-    newcomer.send(requests.close_consumer(2, 1))
-    assert newcomer.expect(BaseCommand.SUCCESS).request_id == 2
+    assert newcomer.request(requests.close_consumer(2, 1), BaseCommand.SUCCESS).request_id == 2
     world.advance(10_000)  # no PONG came
     assert newcomer.take_all() == []
-    assert world.core.topics[TOPIC].subscriptions["s"].consumers == []
+    assert world.subscription().consumers == []
 
 
 def test_who_is_closed_before_its_subscription_is_on_disk_is_not_told_that_it_is_there() -> None:
@@ -86,8 +79,7 @@ def test_who_waits_for_the_end_of_a_seek_is_bounded(monkeypatch: pytest.MonkeyPa
     for number in (2, 3):
         newcomer.send(requests.subscribe(number, TOPIC, "s", number, CommandSubscribe.Shared))
     assert newcomer.take_all() == []
-    newcomer.send(requests.subscribe(4, TOPIC, "s", 4, CommandSubscribe.Shared))
-    refused = newcomer.expect(BaseCommand.ERROR)
+    refused = newcomer.request(requests.subscribe(4, TOPIC, "s", 4, CommandSubscribe.Shared), BaseCommand.ERROR)
     assert (refused.request_id, refused.error) == (4, ServerError.ConsumerBusy)
     go_on(world)
     assert [newcomer.expect(BaseCommand.SUCCESS).request_id for _ in range(3)] == [1, 2, 3]

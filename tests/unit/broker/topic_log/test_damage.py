@@ -3,7 +3,6 @@
 import pytest
 
 from spark_pulsar.broker.subscriptions import cursor_moves
-from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.broker.turn.events import EntriesLost
 from spark_pulsar.ledger.state.damage import DamageAccepted
 from spark_pulsar.model.policies import policy_table
@@ -15,7 +14,6 @@ from spark_pulsar.model.policies.effective_policies import (
 )
 from tests.unit.broker.world import QUIET, TOPIC, World, entry
 
-NAMESPACE = "public/default"
 HOUR_MS = 3_600_000
 ENTRIES = 25
 QUOTAS = {
@@ -33,8 +31,7 @@ LETTING_GO = {
 def world() -> World:
     """A topic of three ledgers with a subscription without consumers; the second entry cannot be read."""
     world = World(**QUIET, ledger_max_entries=10, ledger_min_age_ms=-1)
-    client = world.connect()
-    client.open_consumer(permits=0)
+    client = world.connect_consumer(permits=0)
     client.open_producer(name=None)
     for number in range(ENTRIES):
         client.publish(1, entry("m", publish_time=world.now_ms), first=number)
@@ -49,7 +46,7 @@ def test_no_policy_lets_go_of_anything_until_the_damage_is_accepted(
     world: World, member: str, *, restarts: bool
 ) -> None:
     # covers TTL-1, BQ-6, BQ-7, CUR-17
-    world.ask(lambda core: policy_changes.set_of_namespace(core, NAMESPACE, member, LETTING_GO[member]))
+    world.set_policy(member, LETTING_GO[member])
     if restarts:
         world = world.restart(**QUIET)
     world.advance(HOUR_MS)

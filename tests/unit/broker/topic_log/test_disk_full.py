@@ -11,17 +11,14 @@ from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.positions.ids import LATEST_ID, MessageId, Position
 from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ServerError
-from tests.unit.broker.world import TOPIC, Client, World, entry
+from tests.unit.broker.world import TOPIC, Client, World, entry, producing
 
 
 def with_one_entry() -> tuple[World, Client]:
     """A client that publishes and consumes, after its first entry."""
-    world = World()
-    client = world.connect()
-    client.open_producer()
+    world, client = producing()
     client.open_consumer(permits=10)
-    client.publish(1, entry("a"), first=0)
-    client.take_all()
+    client.store(1, entry("a"), first=0)
     return world, client
 
 
@@ -32,13 +29,11 @@ def test_producers_are_sent_away_and_come_back_when_there_is_space() -> None:
     assert client.expect(BaseCommand.CLOSE_PRODUCER).producer_id == 1
     client.publish(1, entry("b"), first=1)  # was under way: dropped, its client sends it again
     assert client.take_all() == []
-    client.send(requests.producer(client.request_id(), TOPIC, 2))
-    refused = client.expect(BaseCommand.ERROR)
+    refused = client.request(requests.producer(client.request_id(), TOPIC, 2), BaseCommand.ERROR)
     assert refused.error == ServerError.ServiceNotReady
     assert "No space left" in refused.message
     # An acknowledgement frees space: it is taken.
-    client.send(requests.ack(1, [Position(1, 0)], request_id=client.request_id()))
-    client.expect(BaseCommand.ACK_RESPONSE)
+    client.request(requests.ack(1, [Position(1, 0)], request_id=client.request_id()), BaseCommand.ACK_RESPONSE)
     world.happen([DiskFull("")])
     client.open_producer(producer_id=3)
     client.publish(3, entry("b"), first=1)
@@ -46,9 +41,7 @@ def test_producers_are_sent_away_and_come_back_when_there_is_space() -> None:
 
 
 def test_what_is_stored_but_not_answered_is_not_waited_for_when_nothing_can_be_written() -> None:
-    world = World()
-    client = world.connect()
-    client.open_producer()
+    world, client = producing()
     world.disk_is_slow = True
     client.publish(1, entry("a"), first=0)
     world.happen([DiskFull("No space left on device", is_stalled=True)])
@@ -71,43 +64,37 @@ def test_orders_that_cannot_be_stored_are_answered_with_an_error_and_may_be_trie
     assert "try again" in refused.message
     client.send(requests.subscribe(client.request_id(), TOPIC, "s", 1))
     assert client.expect(BaseCommand.ERROR).error == ServerError.ServiceNotReady
-    assert world.core.topics[TOPIC].subscriptions["s"].consumers == []
+    assert world.subscription().consumers == []
     world.happen([DiskFull("")])
     world.disk_is_slow = False
     world.sync()
-    client.send(requests.subscribe(client.request_id(), TOPIC, "s", 1))
-    client.expect(BaseCommand.SUCCESS)
+    client.request(requests.subscribe(client.request_id(), TOPIC, "s", 1), BaseCommand.SUCCESS)
 
 
 def test_a_seek_that_cannot_be_stored_is_answered_with_an_error_and_a_reader_moves() -> None:
     # covers DUR-10, CUR-11, CUR-12
     world, client = with_one_entry()
-    client.publish(1, entry("b"), first=1)
-    client.take_all()
+    client.store(1, entry("b"), first=1)
     world.disk_is_slow = True
     # One waits already when it shows, others come later.
-    client.send(requests.seek_to_id(client.request_id(), 1, MessageId(1, 0)))
-    client.expect(BaseCommand.CLOSE_CONSUMER)
+    client.request(requests.seek_to_id(client.request_id(), 1, MessageId(1, 0)), BaseCommand.CLOSE_CONSUMER)
     world.happen([STALLED])
     assert client.expect(BaseCommand.ERROR).error == ServerError.ServiceNotReady
     client.expect(BaseCommand.CLOSE_PRODUCER)
     client.open_consumer(consumer_id=2)
     for command in (requests.seek_to_id(5, 2, MessageId(1, 1)), requests.seek_to_time(6, 2, 1)):
-        client.send(command)
-        refused = client.expect(BaseCommand.ERROR)
+        refused = client.request(command, BaseCommand.ERROR)
         assert refused.error == ServerError.ServiceNotReady
         assert "try again" in refused.message
     assert client.take_all() == []  # its consumer stays
     client.send(requests.subscribe(client.request_id(), TOPIC, "r", 3, durable=False, start=LATEST_ID))
     client.expect(BaseCommand.SUCCESS)
-    client.send(requests.seek_to_id(client.request_id(), 3, MessageId(1, 1)))
-    client.expect(BaseCommand.CLOSE_CONSUMER)
+    client.request(requests.seek_to_id(client.request_id(), 3, MessageId(1, 1)), BaseCommand.CLOSE_CONSUMER)
     client.expect(BaseCommand.SUCCESS)
     world.happen([DiskFull("")])
     world.disk_is_slow = False
     world.sync()
-    client.send(requests.seek_to_id(client.request_id(), 2, MessageId(1, 1)))
-    client.expect(BaseCommand.CLOSE_CONSUMER)
+    client.request(requests.seek_to_id(client.request_id(), 2, MessageId(1, 1)), BaseCommand.CLOSE_CONSUMER)
     client.expect(BaseCommand.SUCCESS)
 
 
@@ -148,11 +135,8 @@ def test_what_is_stored_is_served_while_nothing_can_be_written() -> None:
 
 
 def test_entries_found_lost_make_the_topic_read_only() -> None:
-    world = World()
-    client = world.connect()
-    client.open_producer()
-    client.publish(1, entry("a"), entry("b"), entry("c"), first=0)
-    client.take_all()
+    world, client = producing()
+    client.store(1, entry("a"), entry("b"), entry("c"), first=0)
     for _ in range(2):
         world.happen([EntriesLost([(1, 1, 2), (99, 0, 1)], "ledgers/1.ledger:0", "a block fails its checksum")])
     client.expect(BaseCommand.CLOSE_PRODUCER)

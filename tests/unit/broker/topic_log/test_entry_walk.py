@@ -1,7 +1,5 @@
 """Walks over entries: from the cache and from storage, in slices, to an early end, past trimmed ledgers."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_pulsar.broker.topic_log.entry_walk import EntryWalk

@@ -5,22 +5,19 @@ from typing import Any
 import pytest
 
 from spark_pulsar.broker.subscriptions import subscribing
-from spark_pulsar.broker.topics import lifecycle, policy_changes
-from spark_pulsar.model.names import TopicName
+from spark_pulsar.broker.topics import lifecycle
 from spark_pulsar.model.policies import policy_table
 from spark_pulsar.model.policies.effective_policies import MESSAGE_AGE, BacklogQuota, RetentionPolicy
 from spark_pulsar.model.positions.ids import Position
 from tests.unit.broker.world import KEPT, QUIET, START_MS, TOPIC, Client, World, entry
 
 MINUTE_MS = 60_000
-NAMESPACE = "public/default"
-"""Clients of these worlds do not answer pings."""
 SMALL: dict[str, Any] = {**QUIET, "ledger_max_entries": 10, "ledger_min_age_ms": -1}
 
 
 def retain(world: World, time_minutes: int, size_mb: int) -> None:
     value = RetentionPolicy(size_mb=size_mb, time_minutes=time_minutes).to_json()
-    world.ask(lambda core: policy_changes.set_of_namespace(core, NAMESPACE, policy_table.RETENTION, value))
+    world.set_policy(policy_table.RETENTION, value)
     world.advance(100)
 
 
@@ -45,8 +42,7 @@ def ledgers(world: World) -> list[tuple[int, int]]:
 def test_a_ledger_that_nobody_appends_to_rolls_at_its_greatest_age() -> None:
     # covers ML-2
     world = World(**QUIET)
-    client = world.connect()
-    client.open_consumer()
+    world.connect_consumer()
     fill(world, 3)
     world.advance(240 * MINUTE_MS - 1)
     assert ledgers(world) == [(1, 3)]
@@ -100,24 +96,13 @@ def test_an_empty_ledger_is_rolled_by_the_entry_that_comes_too_late() -> None:
     assert ledgers(world) == [(3, 1), (4, 0)]
 
 
-def test_an_idle_ledger_rolls_when_asked_to() -> None:
-    # covers ML-3
-    world = World(ledger_inactive_ms=2_000)
-    fill(world, 3)
-    world.advance(1_500)
-    assert ledgers(world) == [(1, 3)]
-    world.advance(2_500)
-    assert ledgers(world) == [(2, 0)]
-
-
 # ---- trimming ---------------------------------------------------------------------------------------------------
 
 
 def test_unsubscribing_the_slowest_frees_what_it_held() -> None:
     # covers CUR-16
     world = World(**SMALL)
-    client = world.connect()
-    client.open_consumer("slow", 1)
+    client = world.connect_consumer("slow", 1)
     client.open_consumer("quick", 2)
     fill(world, 25)
     client.ack([Position(3, 4)], consumer_id=2, cumulative=True)
@@ -151,27 +136,6 @@ def test_retention_by_time_counts_from_the_closing(subscribed: bool) -> None:
     assert ledgers(world) == [(3, 1), (4, 0)]
 
 
-def test_either_limit_ends_retention() -> None:
-    # covers RET-1
-    world = World(**SMALL)
-    retain(world, 5, 1)
-    fill(world, 31, size=49_000)
-    assert len(ledgers(world)) == 4
-    world.advance(5 * MINUTE_MS + 1)
-    assert ledgers(world) == [(4, 1), (5, 0)]
-
-
-def test_infinite_retention_and_back() -> None:
-    # covers RET-1
-    world = World(**SMALL)
-    retain(world, -1, -1)
-    fill(world, 31)
-    world.advance(3_000 * MINUTE_MS)
-    assert sum(entries for _, entries in ledgers(world)) == 31
-    retain(world, 0, 0)
-    assert sum(entries for _, entries in ledgers(world)) <= 1
-
-
 def test_a_shorter_retention_works_at_once_on_topics_that_nobody_uses() -> None:
     world = World(**SMALL, **KEPT)
     fill(world, 31)
@@ -182,33 +146,12 @@ def test_a_shorter_retention_works_at_once_on_topics_that_nobody_uses() -> None:
     assert ledgers(world) == [(4, 1), (5, 0)]
 
 
-def test_retention_never_touches_backlog() -> None:
-    # covers RET-1
-    world = World(**SMALL)
-    retain(world, 1, 1)
-    world.connect().open_consumer()
-    fill(world, 41, size=200_000)
-    world.advance(100 * MINUTE_MS)
-    assert sum(entries for _, entries in ledgers(world)) == 41
-
-
-def test_a_policy_of_the_topic_wins() -> None:
-    # covers RET-1
-    world = World(**SMALL)
-    name = TopicName.parse(TOPIC)
-    value = RetentionPolicy(size_mb=-1, time_minutes=-1).to_json()
-    world.ask(lambda core: policy_changes.set_of_topic(core, name, policy_table.RETENTION, value))
-    fill(world, 31)
-    assert len(ledgers(world)) == 4
-
-
 def test_consumed_entries_are_kept_when_settled() -> None:
     """Closed ledgers that retention keeps are copied out of the journal, though all subscriptions have left them."""
     # covers RET-1, TRIM-4
     world = World(**SMALL, cache_bytes=0)
     retain(world, 60, -1)
-    client = world.connect()
-    client.open_consumer()
+    client = world.connect_consumer()
     fill(world, 15)
     client.ack([Position(2, 4)], cumulative=True)
     world.storage.checkpoint(world.state)
@@ -233,9 +176,8 @@ def test_timers_do_not_pile_up() -> None:
     world = World(**SMALL)
     retain(world, 7 * 24 * 60, -1)
     quotas = {MESSAGE_AGE: BacklogQuota(limit_time_s=7 * 24 * 3600).to_json()}
-    world.ask(lambda core: policy_changes.set_of_namespace(core, NAMESPACE, policy_table.BACKLOG_QUOTAS, quotas))
-    client = world.connect()
-    client.open_consumer()
+    world.set_policy(policy_table.BACKLOG_QUOTAS, quotas)
+    client = world.connect_consumer()
     feeder = fill(world, 15)
     client.ack([Position(1, 9)], cumulative=True)
     before = len(world.core._timers)

@@ -1,4 +1,4 @@
-"""Topics that have ended: no more entries, and consumers that hear of it when they have acked the last one."""
+"""Topics that have ended: consumers hear of it when they have acked the last entry, and the last ledger stays."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.positions.ids import Position
 from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, ProducerAccessMode, ServerError
-from tests.unit.broker.world import QUIET, TOPIC, Client, World, entry
+from tests.unit.broker.world import QUIET, TOPIC, Client, World, entry, producing
 
 LAST = Position(1, 1)
 
@@ -35,21 +35,8 @@ def reached(client: Client) -> list[int]:
 
 @pytest.fixture
 def full(world: World, feeder: Client) -> World:
-    feeder.publish(1, entry("a"), entry("b"))
-    feeder.take_all()
+    feeder.store(1, entry("a"), entry("b"))
     return world
-
-
-def test_producers_are_closed_and_nobody_produces_any_more(full: World, feeder: Client) -> None:
-    # covers TN-13
-    assert end(full) == LAST
-    assert feeder.expect(BaseCommand.CLOSE_PRODUCER).producer_id == 1
-    feeder.publish(1, entry("late"), first=2)
-    assert feeder.take_all() == []
-    feeder.send(requests.producer(9, TOPIC, 2, "q"))
-    refused = feeder.expect(BaseCommand.ERROR)
-    assert (refused.error, refused.message) == (ServerError.TopicTerminatedError, "Topic was already terminated")
-    assert end(full) == LAST
 
 
 def test_what_was_sent_before_is_answered_before_the_close(world: World, feeder: Client) -> None:
@@ -73,8 +60,7 @@ def test_waiters_hear_that_there_is_nothing_to_wait_for(world: World, feeder: Cl
 
 def test_nobody_hears_of_an_end_that_is_not_on_disk(full: World) -> None:
     # covers TN-13, DUR-3
-    client, late = full.connect(), full.connect()
-    client.open_consumer(permits=10)
+    client, late = full.connect_consumer(permits=10), full.connect()
     client.take_all()
     full.disk_is_slow = True
     end(full)
@@ -106,8 +92,7 @@ def test_a_cumulative_ack_a_skip_and_a_late_consumer(full: World) -> None:
     # covers TN-13, CUR-14
     full.connect().open_consumer("slowest")
     end(full)
-    client = full.connect()
-    client.open_consumer(permits=10)
+    client = full.connect_consumer(permits=10)
     client.take_all()
     client.ack([LAST], cumulative=True)
     assert reached(client) == [1]
@@ -123,8 +108,7 @@ def test_a_cumulative_ack_a_skip_and_a_late_consumer(full: World) -> None:
 def test_who_seeks_back_reads_again_and_is_told_again(full: World) -> None:
     # covers TN-13, CUR-11
     full.connect().open_consumer("slowest")
-    client = full.connect()
-    client.open_consumer(permits=10)
+    client = full.connect_consumer(permits=10)
     end(full)
     client.take_all()
     client.ack([Position(1, 0)])
@@ -152,8 +136,7 @@ def test_clients_that_would_drop_their_connection_are_not_told(full: World, vers
 
 def test_the_last_ledger_stays_for_readers_to_come(full: World) -> None:
     # covers TN-13, TRIM-1
-    client = full.connect()
-    client.open_consumer(permits=10)
+    client = full.connect_consumer(permits=10)
     client.take_all()
     end(full)
     client.ack([LAST], cumulative=True)
@@ -165,11 +148,21 @@ def test_the_last_ledger_stays_for_readers_to_come(full: World) -> None:
 
 def test_the_last_ledger_does_not_roll_over_any_more() -> None:
     # covers TN-13, ML-2, ML-3
-    world = World(**QUIET, ledger_max_age_ms=1_000, ledger_min_age_ms=0, ledger_inactive_ms=500)
-    client = world.connect()
-    client.open_producer()
+    world, client = producing(**QUIET, ledger_max_age_ms=1_000, ledger_min_age_ms=0, ledger_inactive_ms=500)
     client.open_consumer()
     client.publish(1, entry("a"))
     end(world)
     world.advance(10_000)
     assert world.core.topics[TOPIC].ledger.ledger_ids() == [1]
+
+
+def test_a_topic_that_has_ended_keeps_its_last_ledger_and_an_empty_one_is_left_alone() -> None:
+    # covers REST 1.4 (truncate), TN-13
+    world, client = producing(**QUIET)
+    topic = world.core.topics[TOPIC]
+    world.ask(lambda core: cursor_moves.truncate(core, topic))
+    assert topic.ledger.ledger_ids() == [1]
+    client.publish(1, entry("a"))
+    world.ask(lambda core: termination.terminate(core, topic))
+    world.ask(lambda core: cursor_moves.truncate(core, topic))
+    assert topic.ledger.ledger_ids() == [1]
