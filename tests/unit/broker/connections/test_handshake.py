@@ -7,39 +7,23 @@ from spark_pulsar.broker.turn.events import StillReading, WritingResumed
 from spark_pulsar.model.limits import HANDSHAKE_TIMEOUT_MS, KEEP_ALIVE_INTERVAL_MS
 from spark_pulsar.wire.protocol import commands, requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ServerError
-from tests.unit.broker.world import TOPIC, World
+from tests.unit.broker.world import TOPIC, World, producing
 
 PING, PONG = BaseCommand.PING, BaseCommand.PONG
-
-
-def test_handshake_agrees_on_the_lower_version_and_promises_only_what_works() -> None:
-    client = World().open_socket()
-    connect = requests.connect("old")
-    connect.connect.protocol_version = 18
-    client.send(connect)
-    connected = client.expect(BaseCommand.CONNECTED)
-    assert connected.protocol_version == 18
-    assert connected.max_message_size == 5_242_880
-    assert connected.feature_flags.supports_get_partitioned_metadata_without_auto_creation
-    assert connected.feature_flags.supports_topic_watchers
-    assert not connected.feature_flags.supports_repl_dedup_by_lid_and_eid
 
 
 def test_connection_without_handshake_ends_in_time_even_if_it_pings() -> None:
     world = World()
     client = world.open_socket()
     world.advance(HANDSHAKE_TIMEOUT_MS - 1)
-    client.send(commands.ping())
-    client.expect(PONG)
+    client.request(commands.ping(), PONG)
     assert not client.closed
     world.advance(1)
     assert client.closed
 
 
 def test_silent_peer_is_pinged_then_closed() -> None:
-    world = World()
-    client = world.connect()
-    client.open_producer()
+    world, client = producing()
     world.advance(KEEP_ALIVE_INTERVAL_MS)
     client.expect(PING)
     client.send(commands.pong())
@@ -74,40 +58,11 @@ def test_who_takes_what_it_is_sent_is_there(event: type[StillReading] | type[Wri
     world.happen([event(99)])  # one that is gone
 
 
-@pytest.mark.parametrize(
-    ("advertised", "url"),
-    [
-        ("", "pulsar://10.1.2.3:16650"),
-        ("broker.example", "pulsar://broker.example:6650"),
-        ("broker.example:7000", "pulsar://broker.example:7000"),
-    ],
-)
-def test_lookup_answers_the_address_that_the_client_used_unless_told_otherwise(advertised: str, url: str) -> None:
-    # covers A4
-    client = World(advertised_address=advertised).connect(local="10.1.2.3:16650")
-    client.send(requests.lookup(5, TOPIC))
-    answer = client.expect(BaseCommand.LOOKUP_RESPONSE)
-    assert (answer.brokerServiceUrl, answer.request_id) == (url, 5)
-    assert answer.proxy_through_service_url
-
-
-def test_what_is_not_built_answers_its_request() -> None:
-    # covers A1, TX-1
-    client = World().connect()
-    coordinator = BaseCommand(type=BaseCommand.TC_CLIENT_CONNECT_REQUEST)
-    coordinator.tcClientConnectRequest.request_id = 3
-    coordinator.tcClientConnectRequest.tc_id = 0
-    client.send(coordinator)
-    refused = client.expect(BaseCommand.ERROR)
-    assert (refused.request_id, refused.message) == (3, "Transactions are not enabled.")
-
-
 def test_each_question_whether_a_peer_is_there_has_its_own_time() -> None:
     # covers PR-2, EX-1: an answer to the first question says nothing against a slower answer to the second
     world = World(keep_alive_interval_ms=1 << 50)
     limit_ms = world.core.config.liveness_check_timeout_ms
-    holder, rival = world.connect(), world.connect()
-    holder.open_producer()
+    holder, rival = world.connect_producer(), world.connect()
     rival.send(requests.producer(rival.request_id(), TOPIC, 1, "p"))
     holder.expect(PING)
     holder.send(commands.pong())
@@ -127,8 +82,7 @@ def test_no_more_wait_for_the_answer_of_a_peer_than_there_is_room_for(monkeypatc
     # covers PR-2: a peer that is silent for a while costs no memory for every client that asks
     monkeypatch.setattr(handshake, "MAX_LIVENESS_WAITERS", 2)
     world = World(keep_alive_interval_ms=1 << 50)
-    holder, rival = world.connect(), world.connect()
-    holder.open_producer()
+    holder, rival = world.connect_producer(), world.connect()
     for number in range(2):
         rival.send(requests.producer(rival.request_id(), TOPIC, number, "p"))
     assert rival.take_all() == []

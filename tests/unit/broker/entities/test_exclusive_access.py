@@ -50,6 +50,13 @@ def queued(client: Client, name: str, **more: Any) -> int:
     return int(answer.request_id)
 
 
+def held(world: World) -> Client:
+    """A client that has the topic alone."""
+    client = world.connect()
+    accepted(client, "a", EXCLUSIVE)
+    return client
+
+
 def let_in(client: Client, request_id: int) -> int:
     """The second answer to a waiter; its epoch."""
     answer = client.expect(BaseCommand.PRODUCER_SUCCESS)
@@ -62,28 +69,10 @@ def test_a_shared_producer_is_told_no_epoch_before_there_is_one(world: World) ->
     # covers PR-7
     client = world.connect()
     assert not accepted(client, "a").HasField("topic_epoch")
-    client.send(requests.close_producer(9, 1))
-    client.take()
+    client.request(requests.close_producer(9, 1), BaseCommand.SUCCESS)
     assert accepted(client, "b", EXCLUSIVE).topic_epoch == 0
-    client.send(requests.close_producer(10, 1))
-    client.take()
+    client.request(requests.close_producer(10, 1), BaseCommand.SUCCESS)
     assert accepted(client, "c", epoch=0).topic_epoch == 0  # what a Shared producer brings means nothing (Go)
-
-
-def test_the_epoch_rises_and_survives_a_restart(world: World) -> None:
-    # covers PR-7
-    first = world.connect()
-    assert accepted(first, "a", EXCLUSIVE).topic_epoch == 0
-    first.close()
-    second = world.connect()
-    assert accepted(second, "b", EXCLUSIVE).topic_epoch == 1
-    world = world.restart()
-    stale, holder = world.connect(), world.connect()
-    text = "Topic epoch has already moved. Current epoch: 1, Producer epoch: 0"
-    for mode in (EXCLUSIVE, WAIT, FENCING):
-        assert refused(stale, "a", mode, epoch=0) == (ServerError.ProducerFenced, text)
-    assert accepted(holder, "b", EXCLUSIVE, epoch=1).topic_epoch == 1
-    assert accepted(world.connect(), "c", FENCING).topic_epoch == 2
 
 
 def test_a_holder_hears_of_its_epoch_when_that_is_on_disk(world: World) -> None:
@@ -94,6 +83,17 @@ def test_a_holder_hears_of_its_epoch_when_that_is_on_disk(world: World) -> None:
     assert client.take_all() == []
     world.sync()
     assert client.expect(BaseCommand.PRODUCER_SUCCESS).topic_epoch == 0
+
+
+@pytest.mark.parametrize("mode", [EXCLUSIVE, WAIT, FENCING])
+def test_who_had_the_topic_before_is_refused(world: World, mode: Any) -> None:
+    # covers PR-7
+    held(world).close()
+    second = world.connect()
+    assert accepted(second, "b", EXCLUSIVE).topic_epoch == 1
+    second.close()
+    text = "Topic epoch has already moved. Current epoch: 1, Producer epoch: 0"
+    assert refused(world.connect(), "a", mode, epoch=0) == (ServerError.ProducerFenced, text)
 
 
 @pytest.mark.parametrize("epoch", [1 << 63, (1 << 64) - 1, (1 << 62) + 1])
@@ -121,8 +121,7 @@ def test_a_waiter_waits_for_the_last_shared_producer(world: World) -> None:
 def test_no_more_wait_than_a_topic_has_room_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     # covers PR-6: a line has an end
     monkeypatch.setattr(exclusive_access, "MAX_WAITERS", 3)
-    one, two = world.connect(), world.connect()
-    accepted(one, "a", EXCLUSIVE)
+    one, two = held(world), world.connect()
     requests_of = [queued(two, f"w{number}", producer_id=number) for number in range(3)]
     text = f"Topic '{TOPIC}' has 3 producers that wait for it, and takes no more"
     for _ in range(2):
@@ -136,22 +135,19 @@ def test_no_more_wait_than_a_topic_has_room_for(world: World, monkeypatch: pytes
 
 def test_waiters_that_are_gone_cost_no_epoch(world: World) -> None:
     # covers PR-6
-    holder, gone, closing, waiting = (world.connect() for _ in range(4))
-    accepted(holder, "a", EXCLUSIVE)
+    holder, (gone, closing, waiting) = held(world), (world.connect() for _ in range(3))
     queued(gone, "b")
     queued(closing, "c")
     request = queued(waiting, "d")
     gone.close()
-    closing.send(requests.close_producer(9, 1))
-    assert closing.expect(BaseCommand.SUCCESS).request_id == 9
+    assert closing.request(requests.close_producer(9, 1), BaseCommand.SUCCESS).request_id == 9
     holder.close()
     assert let_in(waiting, request) == 1
     assert closing.take_all() == []
 
 
 def test_a_connection_that_holds_and_waits_goes_as_a_whole(world: World) -> None:
-    client, waiting = world.connect(), world.connect()
-    accepted(client, "a", EXCLUSIVE)
+    client, waiting = held(world), world.connect()
     queued(client, "b", producer_id=2)
     request = queued(waiting, "c")
     client.close()
@@ -169,8 +165,7 @@ def test_fencing_takes_a_name_and_a_limited_topic_too() -> None:
 
 def test_receipts_of_what_a_fenced_producer_sent_before(world: World) -> None:
     # covers PR-8
-    holder, fencing = world.connect(), world.connect()
-    accepted(holder, "a", EXCLUSIVE)
+    holder, fencing = held(world), world.connect()
     world.disk_is_slow = True
     holder.publish(1, entry("before"))
     ask(fencing, "f", FENCING)
@@ -181,8 +176,7 @@ def test_receipts_of_what_a_fenced_producer_sent_before(world: World) -> None:
 
 def test_a_holder_that_comes_back_before_its_old_connection_is_gone(world: World) -> None:
     # covers PR-2, PR-4
-    old, new = world.connect(), world.connect()
-    accepted(old, "a", EXCLUSIVE)
+    old, new = held(world), world.connect()
     ask(new, "a", EXCLUSIVE, epoch=0)
     assert new.take_all() == []
     world.advance(world.core.config.liveness_check_timeout_ms)
@@ -192,8 +186,7 @@ def test_a_holder_that_comes_back_before_its_old_connection_is_gone(world: World
 
 def test_a_holder_whose_connection_lives_keeps_the_topic(world: World) -> None:
     # covers PR-2, PR-4
-    old, new = world.connect(), world.connect()
-    accepted(old, "a", EXCLUSIVE)
+    old, new = held(world), world.connect()
     ask(new, "a", EXCLUSIVE)
     old.expect(BaseCommand.PING)
     old.send(commands.pong())
@@ -214,8 +207,7 @@ def test_a_waiter_of_the_holders_name(world: World) -> None:
 
 def test_unloading_sends_waiters_away_for_a_moment(world: World) -> None:
     # covers PR-17
-    holder, waiting = world.connect(), world.connect()
-    accepted(holder, "a", EXCLUSIVE)
+    holder, waiting = held(world), world.connect()
     queued(waiting, "b")
     world.ask(lambda core: lifecycle.disconnect_all(core, core.topics[TOPIC]))
     assert waiting.expect(BaseCommand.ERROR).error == ServerError.ServiceNotReady
@@ -225,8 +217,7 @@ def test_unloading_sends_waiters_away_for_a_moment(world: World) -> None:
 
 def test_a_holder_that_the_broker_closed_makes_room(world: World) -> None:
     # covers PR-6
-    holder, waiting = world.connect(), world.connect()
-    accepted(holder, "a", EXCLUSIVE)
+    _, waiting = held(world), world.connect()
     request = queued(waiting, "b")
     world.ask(lambda core: producers.disconnect(core, core.topics[TOPIC].producers["a"]))
     assert let_in(waiting, request) == 1
@@ -234,8 +225,7 @@ def test_a_holder_that_the_broker_closed_makes_room(world: World) -> None:
 
 def test_a_waiter_whose_turn_comes_while_the_disk_is_full_is_sent_away(world: World) -> None:
     # covers DUR-10
-    holder, waiting = world.connect(), world.connect()
-    accepted(holder, "a", EXCLUSIVE)
+    _, waiting = held(world), world.connect()
     queued(waiting, "b")
 
     def close(core: Any) -> None:

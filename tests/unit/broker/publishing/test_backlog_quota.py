@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from spark_pulsar.broker.topic_log import backlog_size
-from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.model.policies import policy_table
 from spark_pulsar.model.policies.effective_policies import (
@@ -18,9 +17,8 @@ from spark_pulsar.model.policies.effective_policies import (
 )
 from spark_pulsar.model.positions.ids import Position
 from spark_pulsar.wire.protocol import requests
-from spark_pulsar.wire.protocol.frames import payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ServerError
-from tests.unit.broker.world import QUIET, TOPIC, Client, World, entry
+from tests.unit.broker.world import QUIET, TOPIC, Client, World, consuming, entry
 
 CODES = {
     REQUEST_HOLD: ServerError.ProducerBlockedQuotaExceededError,
@@ -33,7 +31,7 @@ ENTRY_BYTES = len(entry("x" * 460))
 def limit(world: World, policy: str, *, size: int = -1, seconds: int = -1) -> None:
     kind = DESTINATION_STORAGE if size >= 0 else MESSAGE_AGE
     quotas = {kind: BacklogQuota(size, seconds, policy).to_json()}
-    world.ask(lambda core: policy_changes.set_of_namespace(core, "public/default", policy_table.BACKLOG_QUOTAS, quotas))
+    world.set_policy(policy_table.BACKLOG_QUOTAS, quotas)
     world.advance(10)
 
 
@@ -65,10 +63,6 @@ def refusal(world: World) -> Any:
     return command.error if command.type == BaseCommand.ERROR else None
 
 
-def subscription(world: World, name: str = "s") -> Any:
-    return world.core.topics[TOPIC].subscriptions[name]
-
-
 # ---- size -------------------------------------------------------------------------------------------------------
 
 
@@ -90,21 +84,11 @@ def test_producers_are_closed_after_the_receipt_of_what_reached_the_limit(
     assert "the oldest message is 0 seconds old" in error.message
 
 
-def test_acks_in_between_leave_room(world: World, eater: Client, feeder: Client) -> None:
-    limit(world, REQUEST_HOLD, size=10 * ENTRY_BYTES)
-    for number in range(50):
-        publish(feeder, 1, first=number)
-        eater.ack([Position(1, number)])
-    assert not is_closed(feeder)
-    assert receipts(feeder) == 50
-
-
 def test_producers_in_turn(world: World, eater: Client, feeder: Client) -> None:
     # covers BQ-1, BQ-3 (better)
     feeder.open_producer(producer_id=2, name="other")
     limit(world, REQUEST_HOLD, size=6 * ENTRY_BYTES)
-    frames = [payload_frame(requests.send(1 + number % 2, number), entry("x" * 460)) for number in range(6)]
-    feeder.send_bytes(b"".join(frames))
+    feeder.publish_in_turn((1 + number % 2, entry("x" * 460)) for number in range(6))
     kinds = [type(each).__name__ for each in feeder.take_all()]
     assert kinds == ["SendReceipts", "SendReceipts", "SendColumnarReceipts", "SendCommand", "SendCommand"]
     assert refusal(world) is not None
@@ -117,31 +101,17 @@ def test_a_limit_may_be_as_large_as_numbers_are(world: World, eater: Client, fee
     publish(feeder, 3, first=3)
     world.advance(world.core.config.quota_check_interval_ms + 1)
     assert refusal(world) is None
-    assert subscription(world).backlog == 6
-
-
-def test_eviction_leaves_nine_tenths_of_the_limit(world: World, eater: Client, feeder: Client) -> None:
-    # covers BQ-6
-    publish(feeder, 40)
-    limit(world, BACKLOG_EVICTION, size=20 * ENTRY_BYTES)
-    assert subscription(world).backlog == 18
-    assert subscription(world).cursor.mark_delete == Position(1, 21)
-    publish(feeder, 1, first=40)
-    assert subscription(world).backlog == 19
-    publish(feeder, 1, first=41)
-    assert subscription(world).backlog == 18
-    assert not is_closed(feeder)
-    assert refusal(world) is None
+    assert world.subscription().backlog == 6
 
 
 def test_eviction_meets_limits_of_less_than_an_entry(world: World, eater: Client, feeder: Client) -> None:
     # covers BQ-6: here we are better, Apache Pulsar leaves what its rounding cannot skip
     limit(world, BACKLOG_EVICTION, size=0)
     publish(feeder, 3)
-    assert subscription(world).backlog == 0
+    assert world.subscription().backlog == 0
     limit(world, BACKLOG_EVICTION, size=4 * ENTRY_BYTES)
     publish(feeder, 20, first=3)
-    assert subscription(world).backlog == 3
+    assert world.subscription().backlog == 3
 
 
 def test_eviction_spares_who_is_quick(world: World, eater: Client, feeder: Client) -> None:
@@ -150,8 +120,8 @@ def test_eviction_spares_who_is_quick(world: World, eater: Client, feeder: Clien
     eater.ack([Position(1, number) for number in (30, 38)], consumer_id=1)
     eater.ack([Position(1, 29)], consumer_id=1, cumulative=True)
     limit(world, BACKLOG_EVICTION, size=20 * ENTRY_BYTES)
-    assert subscription(world, "slow").backlog == 18
-    assert subscription(world).backlog == 8
+    assert world.subscription("slow").backlog == 18
+    assert world.subscription().backlog == 8
 
 
 def test_a_quota_is_found_exceeded_when_it_is_set_and_after_a_restart(
@@ -166,9 +136,7 @@ def test_a_quota_is_found_exceeded_when_it_is_set_and_after_a_restart(
 
 def test_the_switch_turns_it_off() -> None:
     # covers BQ-3
-    world = World(**QUIET, quota_check_enabled=False)
-    client = world.connect()
-    client.open_consumer()
+    world, client = consuming(**QUIET, quota_check_enabled=False)
     client.open_producer()
     client.take_all()
     limit(world, REQUEST_HOLD, size=0)
@@ -186,8 +154,7 @@ def test_what_came_while_the_disk_was_busy_is_evicted_when_it_is_on_disk(
     publish(feeder, 12)  # the last two are not in the group that the check waits for
     publish(feeder, 28, first=12)
     world.sync(12)
-    world.disk_is_slow = False
-    world.settle()
+    world.quicken()
     assert backlog_size.backlog_bytes(world.core.topics[TOPIC]) <= 9 * ENTRY_BYTES
 
 
@@ -199,9 +166,7 @@ def test_what_came_while_the_disk_was_busy_is_evicted_when_it_is_on_disk(
 def test_the_open_ledger_counts(policy: str, cache_bytes: int) -> None:
     # covers BQ-2 (better)
     world = World(**QUIET, cache_bytes=cache_bytes)
-    client, feeder = world.connect(), world.connect()
-    client.open_consumer()
-    feeder.open_producer()
+    client, feeder = world.connect_consumer(), world.connect_producer()
     limit(world, policy, seconds=3)
     publish(feeder, 2)
     world.advance(3_000)
@@ -233,8 +198,7 @@ def test_a_producer_that_came_late_is_closed_too(world: World, eater: Client, fe
     limit(world, REQUEST_HOLD, seconds=3)
     publish(feeder, 1)
     world.advance(2_000)
-    other = world.connect()
-    other.open_producer(name="other")
+    other = world.connect_producer(name="other")
     world.advance(1_001)
     assert is_closed(feeder)
     assert is_closed(other)
@@ -246,14 +210,12 @@ def test_eviction_by_age_leaves_entries_of_a_clock_that_is_ahead(world: World, e
     publish(feeder, 1, first=1, at_ms=world.now_ms + 3_600_000)
     publish(feeder, 1, first=2, at_ms=world.now_ms)
     world.advance(10_000)
-    assert subscription(world).backlog == 1
+    assert world.subscription().backlog == 1
 
 
 def test_an_age_is_checked_again_when_a_read_failed() -> None:
     world = World(**QUIET, cache_bytes=0)
-    eater, feeder = world.connect(), world.connect()
-    eater.open_consumer("s", permits=0)
-    feeder.open_producer()
+    _eater, feeder = world.connect_consumer("s", permits=0), world.connect_producer()
     publish(feeder, 3)
     world.advance(5_000)
     world.disk_is_slow = True
@@ -262,31 +224,37 @@ def test_an_age_is_checked_again_when_a_read_failed() -> None:
     assert world.reads
     world.serve_reads(fail=True)
     world.disk_is_slow = False
-    assert subscription(world).backlog == 3
+    assert world.subscription().backlog == 3
     world.advance(2_000)
-    assert subscription(world).backlog == 0
+    assert world.subscription().backlog == 0
 
 
 # ---- sizes and ages as statistics -------------------------------------------------------------------------------
 
 
-def test_sizes_and_ages(world: World, eater: Client, feeder: Client) -> None:
-    # covers BQ-10
-    publish(feeder, 10)
-    eater.ack([Position(1, 3)], cumulative=True)
-    topic = world.core.topics[TOPIC]
-    assert backlog_size.storage_bytes(topic) == 10 * ENTRY_BYTES
-    assert backlog_size.backlog_bytes(topic) == 6 * ENTRY_BYTES
-    assert backlog_size.subscription_backlog_bytes(subscription(world)) == 6 * ENTRY_BYTES
-    assert backlog_size.oldest_backlog_age_s(world.core, topic) == -1
-    found: list[backlog_size.OldestEntry | None] = []
-    backlog_size.with_oldest(world.core, topic, found.append)
-    world.settle()
-    assert found[0] is not None
-    assert (found[0].subscription, found[0].position) == ("s", Position(1, 4))
-    world.advance(7_000)
-    assert backlog_size.oldest_backlog_age_s(world.core, topic) == 7
-    eater.ack([Position(1, 9)], cumulative=True)
-    assert backlog_size.oldest_backlog_age_s(world.core, topic) == -1
-    backlog_size.with_oldest(world.core, topic, found.append)
-    assert found[1] is None
+LARGE, SMALL = entry("x" * 100_000), entry("x" * 100)
+
+
+def send_large_then_small(feeder: Client, small: int = 1_000) -> None:
+    """10 of 100 kB, each alone, then small ones in runs of 50."""
+    for number in range(10):
+        feeder.publish(1, LARGE, first=number)
+    for number in range(10, 10 + small, 50):
+        feeder.publish(1, *[SMALL] * 50, first=number)
+
+
+def test_sizes_that_cannot_be_read_are_read_again(world: World) -> None:
+    # covers BQ-1
+    world = World(**QUIET, cache_bytes=0)
+    eater, feeder = world.connect_consumer(), world.connect_producer()
+    send_large_then_small(feeder, 100)
+    eater.ack([Position(1, 50)], cumulative=True)
+    world.disk_is_slow = True
+    limit(world, REQUEST_HOLD, size=20 * len(SMALL))
+    world.sync()
+    assert world.reads
+    world.serve_reads(fail=True)
+    assert not is_closed(feeder)
+    world.disk_is_slow = False
+    world.advance(1_000)
+    assert is_closed(feeder)

@@ -1,15 +1,12 @@
 """De-duplication: what is stored, what is answered, what is known after a crash (DED-1 ... DED-11, DED-13)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any
 
 import pytest
 
 from spark_pulsar.broker.publishing import deduplication
-from spark_pulsar.broker.topics import lifecycle, policy_changes
+from spark_pulsar.broker.topics import lifecycle
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.ledger.state.deduplication import SequencesReached
 from spark_pulsar.model.names import TopicName
@@ -19,7 +16,7 @@ from spark_pulsar.wire.entries.entry_bytes import build_entry
 from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.protocol.frames import payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageMetadata, ServerError
-from tests.unit.broker.world import KEPT, QUIET, TOPIC, Client, World, entry
+from tests.unit.broker.world import QUIET, TOPIC, Client, World, entry
 
 REPEATED = Position(-1, -1)
 MINUTE_MS = 60_000
@@ -45,8 +42,7 @@ def chunk(client: Client, sequence_id: int, chunk_id: int, chunks: int) -> None:
 
 def stored(world: World) -> list[str]:
     """The payloads that a reader gets."""
-    client = world.connect()
-    client.open_consumer(f"reader-{len(world.sessions)}", permits=1000, durable=False)
+    client = world.connect_consumer(f"reader-{len(world.sessions)}", permits=1000, durable=False)
     return client.messages()
 
 
@@ -71,20 +67,6 @@ def test_a_repeated_entry_is_answered_when_its_first_copy_is_on_disk(world: Worl
     assert client.take_all() == []
     world.sync()
     assert client.receipts() == [(1, (1, 0)), (1, REPEATED), (2, (1, 1))]
-
-
-def test_what_was_not_written_is_not_known_after_a_crash(world: World, client: Client) -> None:
-    # covers DED-5
-    send(client, 1)
-    client.take_all()
-    world.disk_is_slow = True
-    send(client, 2)
-    world = world.restart(deduplication=True, **KEPT)
-    client = world.connect()
-    assert client.open_producer().last_sequence_id == 1
-    send(client, 1, 2)
-    assert client.receipts() == [(1, REPEATED), (2, (2, 0))]
-    assert stored(world) == ["1", "2"]
 
 
 def test_the_last_id_is_told_when_it_is_durable(world: World, client: Client) -> None:
@@ -179,22 +161,12 @@ def test_producers_in_turn(world: World, client: Client) -> None:
     assert len(stored(world)) == 5 + 3
 
 
-def set_policy(world: World, value: object, *, topic: bool = False) -> None:
-    def change(core: Any) -> None:
-        if topic:
-            policy_changes.set_of_topic(core, TopicName.parse(TOPIC), policy_table.DEDUPLICATION, value)
-        else:
-            policy_changes.set_of_namespace(core, "public/default", policy_table.DEDUPLICATION, value)
-
-    world.ask(change)
-
-
 def test_it_is_turned_off_for_topics_that_nobody_uses(world: World, client: Client) -> None:
     # covers DED-1
     send(client, 3)
     world = world.restart(deduplication=True)
     assert TOPIC not in world.core.topics
-    set_policy(world, False)
+    world.set_policy(policy_table.DEDUPLICATION, False)
     assert world.state.topics_by_name[TOPIC].sequences == {}
     send_again = world.restart()
     assert send_again.state.topics_by_name[TOPIC].sequences == {}
@@ -238,9 +210,7 @@ def test_producers_that_stay_away_are_forgotten() -> None:
         "keep_alive_interval_ms": 9999 * MINUTE_MS,
     }
     world = World(**config)
-    client, other = world.connect(), world.connect()
-    client.open_producer()
-    other.open_producer(name="stays")
+    client, other = world.connect_producer(), world.connect_producer(name="stays")
     for each in (client, other):
         send(each, 7)
     client.close()

@@ -1,10 +1,9 @@
-"""Namespaces whose topics take encrypted messages only (PR-12)."""
-
-from __future__ import annotations
+"""Entries that are refused in their place: those that are not encrypted where they must be (PR-12), and those that are
+larger than their topic allows (ADM-55)."""
 
 import pytest
 
-from spark_pulsar.broker.topics import lifecycle, policy_changes
+from spark_pulsar.broker.topics import lifecycle
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.ledger.state.documents import NamespaceSet
 from spark_pulsar.model.policies import policy_table
@@ -12,10 +11,11 @@ from spark_pulsar.wire.entries.entry_bytes import build_entry
 from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.protocol.frames import payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageMetadata, ProducerAccessMode, ServerError
-from tests.unit.broker.world import QUIET, START_MS, TOPIC, Client, World, entry
+from tests.unit.broker.world import QUIET, START_MS, TOPIC, Client, World, entry, producing
 
-NAMESPACE = "public/default"
 REFUSED = "Messages must be encrypted"
+TOO_LARGE = "Exceed maximum message size"
+CODES = {REFUSED: ServerError.MetadataError, TOO_LARGE: ServerError.NotAllowedError}
 LIVE = "non-persistent://public/default/n"
 
 
@@ -26,7 +26,7 @@ def secret(text: str = "secret", **more: int) -> bytes:
 
 
 def require(world: World, required: bool | None = True) -> None:
-    world.ask(lambda core: policy_changes.set_of_namespace(core, NAMESPACE, policy_table.ENCRYPTION_REQUIRED, required))
+    world.set_policy(policy_table.ENCRYPTION_REQUIRED, required)
 
 
 def requiring(**config: object) -> World:
@@ -58,26 +58,70 @@ def answers(client: Client) -> list[tuple[int, str]]:
     """Sequence ids with what they were answered, in order."""
     found: list[tuple[int, str]] = []
     for effect in client.take_all():
-        if isinstance(effect, fx.SendReceipts):
+        if isinstance(effect, fx.SendReceipts | fx.SendColumnarReceipts):
             found += [(sequence_id, "stored") for sequence_id in effect.sequence_ids]
-        else:
+        elif isinstance(effect, fx.SendCommand):
             error = effect.command.send_error
-            assert error.error == ServerError.MetadataError
+            assert error.error == CODES[error.message]
             found.append((error.sequence_id, error.message))
     return found
 
 
+# Of each gate: an entry that it lets pass, one that it does not, and the refusal.
+GATES = {"encryption": (secret(), entry("x" * 200), REFUSED), "size": (entry("x"), entry("x" * 200), TOO_LARGE)}
+OF_EACH_GATE = pytest.mark.parametrize("gate", GATES)
+
+
+def close_gate(world: World, gate: str, topic: str = TOPIC, *, is_closed: bool = True) -> None:
+    if gate == "encryption":
+        require(world, is_closed)
+    else:
+        size_bytes = len(GATES[gate][0]) if is_closed else None
+        world.set_topic_policy(policy_table.MAX_MESSAGE_SIZE, size_bytes, topic)
+
+
+@OF_EACH_GATE
 @pytest.mark.parametrize("topic", [TOPIC, LIVE])
-def test_a_message_without_keys_is_refused_in_its_place(topic: str) -> None:
-    # covers PR-12
-    world = requiring()
+def test_a_message_is_refused_in_its_place(topic: str, gate: str) -> None:
+    # covers PR-12, ADM-55
+    good, bad, text = GATES[gate]
+    world = World(**QUIET)
     client = world.connect()
     open_encrypting(client, topic=topic)
+    close_gate(world, gate, topic)
     world.disk_is_slow = True
-    client.publish(1, secret("a"), entry("b"), entry("c"), secret("d"), entry("e"))
+    client.publish(1, good, bad, bad, good, bad)
     world.sync()
-    assert answers(client) == [(0, "stored"), (1, REFUSED), (2, REFUSED), (3, "stored"), (4, REFUSED)]
+    assert answers(client) == [(0, "stored"), (1, text), (2, text), (3, "stored"), (4, text)]
     assert world.core.topics[topic].messages_in == 2
+    world.disk_is_slow = False
+    close_gate(world, gate, topic, is_closed=False)
+    client.publish(1, bad, first=5)
+    assert answers(client) == [(5, "stored")]
+
+
+@OF_EACH_GATE
+def test_sends_of_many_producers_at_once(gate: str) -> None:
+    # covers PR-12, ADM-55
+    good, bad, text = GATES[gate]
+    world = World(**QUIET)
+    world.ask(lambda core: core.append(NamespaceSet("public/free", "{}")))
+    client = world.connect()
+    for number in range(20):
+        open_encrypting(client, f"p{number}", number, TOPIC if number == 3 else f"persistent://public/free/t{number}")
+    close_gate(world, gate)
+    client.publish_in_turn([*((number, bad) for number in range(20)), (3, good)])
+    assert sorted(answers(client)) == sorted((number, text if number == 3 else "stored") for number in range(21))
+
+
+@pytest.mark.parametrize("size_bytes", [0, 5 * 1024 * 1024])
+def test_the_limit_of_size_of_the_broker_is_none_of_the_topic(size_bytes: int) -> None:
+    # covers ADM-55
+    world, client = producing(**QUIET)
+    world.set_topic_policy(policy_table.MAX_MESSAGE_SIZE, size_bytes)
+    client.publish(1, entry("x" * 200))
+    assert answers(client) == [(0, "stored")]
+    assert not world.core.message_sizes.limits
 
 
 def test_what_looks_like_keys_is_none() -> None:
@@ -102,22 +146,6 @@ def test_a_refused_message_leaves_its_sequence_id_free() -> None:
     assert answers(client) == [(4, "stored")]
 
 
-def test_sends_of_many_producers_at_once() -> None:
-    # covers PR-12
-    world = requiring()
-    world.ask(lambda core: core.append(NamespaceSet("public/free", "{}")))
-    client = world.connect()
-    open_encrypting(client, "a", 1)
-    open_encrypting(client, "b", 2)
-    open_encrypting(client, "c", 3, "persistent://public/free/t")
-    sends = [(1, secret()), (2, entry("x")), (3, entry("x")), (1, entry("x")), (2, secret()), (3, secret())]
-    client.send_bytes(
-        b"".join(payload_frame(requests.send(each, number), data) for number, (each, data) in enumerate(sends))
-    )
-    stored = [(0, "stored"), (2, "stored"), (4, "stored"), (5, "stored")]
-    assert sorted(answers(client)) == sorted([*stored, (1, REFUSED), (3, REFUSED)])
-
-
 def test_who_waits_for_a_topic_may_come_too_late() -> None:
     # covers PR-6, PR-12
     world = World(**QUIET)
@@ -134,9 +162,7 @@ def test_who_waits_for_a_topic_may_come_too_late() -> None:
 
 def test_the_policy_is_there_after_a_restart() -> None:
     # covers PR-12
-    world = World(**QUIET)
-    client = world.connect()
-    client.open_producer()
+    world, client = producing(**QUIET)
     require(world)
     client = world.restart(**QUIET).connect()
     ask_to_produce(client, encrypted=False)
@@ -154,8 +180,6 @@ def test_held_back_by_a_rate_and_refused_when_its_turn_comes() -> None:
     client.publish(1, entry("now"), entry("later"), secret())
     require(world)
     world.advance(10_000)
-    found = [each for each in client.take_all() if isinstance(each, fx.SendReceipts | fx.SendCommand)]
-    client.effects = found
     assert answers(client) == [(0, "stored"), (1, REFUSED), (2, "stored")]
 
 

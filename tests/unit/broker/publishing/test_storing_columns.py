@@ -1,7 +1,5 @@
 """SENDs of several producers in turn: stored at once, with the effects that they have one by one."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -94,35 +92,13 @@ def test_at_once_is_as_one_by_one(seed: int) -> None:
             heard += answers(client)
         first += len(numbers)
     for world, client, heard in zip(worlds, clients, told, strict=True):
-        world.disk_is_slow = False
-        world.settle()
+        world.quicken()
         heard += answers(client)
     # A ledger that becomes full within columnar SENDs takes all of them, so that ids may differ.
     assert [receipt[:2] for receipt in told[0]] == [receipt[:2] for receipt in told[1]]
     assert facts(worlds[0]) == facts(worlds[1])
     for world in worlds:
         assert world.restart().state.ledgers == world.state.ledgers
-
-
-def test_numbers_of_every_topic() -> None:
-    # covers ST-1
-    world = World(**QUIET)
-    client = feeding(world, 3)
-    send(client, turns(3, 1))
-    world.advance(5)
-    send(client, [0, 1, 2, 2, 0, 2], first=10, messages=4)
-    assert [each[:2] for each in answers(client)] == [
-        *((number, number) for number in range(3)),
-        *zip([0, 1, 2, 2, 0, 2], range(10, 16), strict=True),
-    ]
-    found = [world.core.topics[name(number)] for number in range(3)]
-    assert [topic.messages_in for topic in found] == [1 + 8, 1 + 4, 1 + 12]
-    assert [topic.last_published_ms for topic in found] == [world.now_ms] * 3
-    assert [topic.ledger.ledgers[topic.ledger.ledger_ids()[0]].messages for topic in found] == [9, 5, 13]
-    assert [topic.last_add_confirmed.entry_id for topic in found] == [2, 1, 3]
-    assert [topic.bytes_in for topic in found] == [topic.ledger.size_bytes for topic in found]
-    (producer,) = found[2].producers.values()
-    assert (producer.messages_in, producer.bytes_in) == (13, found[2].bytes_in)
 
 
 def test_a_ledger_that_is_left_before_its_entries_are_on_disk() -> None:
@@ -137,8 +113,7 @@ def test_a_ledger_that_is_left_before_its_entries_are_on_disk() -> None:
     assert (left.last_add_confirmed, kept.last_add_confirmed) == (Position(-1, -1), Position(-1, -1))
     world.sync(1)
     assert left.last_add_confirmed == Position(left.ledger.ledger_ids()[0], 3)
-    world.disk_is_slow = False
-    world.settle()
+    world.quicken()
     assert left.last_add_confirmed == Position(left.ledger.ledger_ids()[1], 3)
     assert kept.last_add_confirmed == Position(kept.ledger.ledger_ids()[0], 7)
     assert len(list(answers(client))) == 16
@@ -152,8 +127,7 @@ def test_a_topic_that_is_deleted_and_made_again_before_its_entries_are_on_disk()
     send(client, turns(3, 2))
     world.ask(lambda core: lifecycle.delete(core, core.topics[name(1)]))
     world.ask(lambda core: lifecycle.create(core, core.topics[name(0)].name.base.at_partition(7)))
-    world.disk_is_slow = False
-    world.settle()
+    world.quicken()
     made = world.core.topics[name(0) + "-partition-7"]
     assert made.last_add_confirmed == Position(-1, -1)
     assert [world.core.topics[name(number)].last_add_confirmed.entry_id for number in (0, 2)] == [1, 1]
@@ -189,8 +163,7 @@ def test_closing_a_producer_is_answered_after_its_receipts() -> None:
     send(client, turns(2, 4))
     client.send(requests.close_producer(50, 1))
     assert client.take_all() == []
-    world.disk_is_slow = False
-    world.settle()
+    world.quicken()
     *receipts, success = client.take_all()
     assert [type(each) for each in receipts] == [fx.SendReceipts, fx.SendReceipts, fx.SendColumnarReceipts]
     assert success.command.success.request_id == 50
@@ -217,8 +190,7 @@ def test_a_ledger_that_is_trimmed_before_its_entries_are_on_disk(deletes: bool) 
     world.ask(lambda core: lifecycle.unload(core, core.topics[name(1)]))
     if deletes:  # then the topic of the entries is not known, and no consumer can read them
         world.ask(lambda core: lifecycle.delete(core, core.topics[name(2)]))
-    world.disk_is_slow = False
-    world.settle()
+    world.quicken()
     found = world.core.topics[name(1)]
     assert found.ledger.last_position == Position(2, 7)
     assert deletes or found.last_add_confirmed == Position(2, 7)
@@ -229,8 +201,7 @@ def test_readers_at_the_tail_get_what_is_stored() -> None:
     # covers ML-5, SUB-2
     world = World(**QUIET)
     client = feeding(world, 3)
-    eater = world.connect()
-    eater.open_consumer(topic=name(1), permits=100)
+    eater = world.connect_consumer(topic=name(1), permits=100)
     send(client, turns(3, 3))
     assert eater.messages() == ["1.1", "1.4", "1.7"]
     send(client, turns(3, 2), first=9)
