@@ -1,7 +1,5 @@
 """Definitions that the tests of schemas share."""
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """Schema resolution, rule by rule of Avro's specification."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -47,8 +45,8 @@ def test_primitives_are_read_as_themselves_or_as_something_wider(reader: str, wr
     assert reads(reader, writer) == (reader == writer or (writer, reader) in WIDER)
 
 
-@pytest.mark.parametrize(
-    ("reader", "writer", "fits"),
+@cases(
+    "reader, writer, fits",
     [
         (rec(A, B_WITH_DEFAULT), rec(A), True),
         (rec(A, B_REQUIRED), rec(A), False),
@@ -61,15 +59,6 @@ def test_primitives_are_read_as_themselves_or_as_something_wider(reader: str, wr
         (rec({"name": "new", "type": "int", "aliases": ["a"]}), rec(A), True),
         (rec({"name": "new", "type": "int"}), rec(A), False),
         (rec(B_REQUIRED, A), rec(A, B_REQUIRED), True),
-    ],
-)
-def test_records(reader: Any, writer: Any, fits: bool) -> None:
-    assert reads(reader, writer) == fits
-
-
-@pytest.mark.parametrize(
-    ("reader", "writer", "fits"),
-    [
         (enum("X", "Y"), enum("X"), True),
         (enum("X"), enum("X", "Y"), True),  # only data that holds Y cannot be read
         (enum("X", name="F"), enum("X"), False),
@@ -84,15 +73,6 @@ def test_records(reader: Any, writer: Any, fits: bool) -> None:
         ({"type": "map", "values": "int"}, {"type": "map", "values": "string"}, False),
         ({"type": "map", "values": "int"}, {"type": "array", "items": "int"}, False),
         ({"type": "int", "logicalType": "date"}, "int", True),
-    ],
-)
-def test_other_types(reader: Any, writer: Any, fits: bool) -> None:
-    assert reads(reader, writer) == fits
-
-
-@pytest.mark.parametrize(
-    ("reader", "writer", "fits"),
-    [
         (["null", "int"], "int", True),
         (["null", "long"], "int", True),
         (["null", "string"], "int", False),
@@ -112,7 +92,7 @@ def test_other_types(reader: Any, writer: Any, fits: bool) -> None:
         (["null"], [], True),
     ],
 )
-def test_unions(reader: Any, writer: Any, fits: bool) -> None:
+def test_records_other_types_and_unions(reader: Any, writer: Any, fits: bool) -> None:
     assert reads(reader, writer) == fits
 
 

@@ -1,7 +1,5 @@
 """Definitions of schemas by type, and which may follow which."""
 
-from __future__ import annotations
-
 import base64
 import json
 
@@ -14,7 +12,6 @@ from spark_pulsar.broker.schemas.definitions import InvalidSchema
 from spark_pulsar.model.errors import IncompatibleSchema
 from spark_pulsar.model.schemas import Compatibility as C
 from spark_pulsar.model.schemas import Schema, SchemaType, join_key_and_value
-from tests.cases import cases
 from tests.unit.broker.schemas.records import B_REQUIRED, B_WITH_DEFAULT, A, native, record
 
 ALL = list(C)[1:]
@@ -89,48 +86,6 @@ def test_what_is_no_definition(schema: Schema, text: str) -> None:
     with pytest.raises(InvalidSchema) as refused:
         definitions.check(schema)
     assert text in refused.value.message
-
-
-@cases("strategy", ALL)
-@cases(
-    "new, fitting",
-    [
-        ((A, B_REQUIRED), {C.FORWARD, C.FORWARD_TRANSITIVE}),
-        (
-            (A, B_WITH_DEFAULT),
-            {C.FORWARD, C.FORWARD_TRANSITIVE, C.BACKWARD, C.BACKWARD_TRANSITIVE, C.FULL, C.FULL_TRANSITIVE},
-        ),
-        ((), {C.BACKWARD, C.BACKWARD_TRANSITIVE}),
-        (({"name": "a", "type": "long"},), {C.BACKWARD, C.BACKWARD_TRANSITIVE}),
-        (({"name": "a", "type": "string"},), set()),
-    ],
-)
-@cases("kind", [SchemaType.AVRO, SchemaType.JSON])
-def test_what_each_strategy_allows(
-    kind: SchemaType, new: tuple[dict[str, object], ...], fitting: set[C], strategy: C
-) -> None:
-    # covers SC-4
-    existing, wanted = Schema(kind, record(A)), Schema(kind, record(*new))
-    assert fits([existing], wanted, strategy) == (strategy in fitting or strategy is C.ALWAYS_COMPATIBLE)
-    keyed = fits([key_value(record(A))], key_value(record(*new)), strategy)
-    assert keyed == (strategy in fitting or strategy is C.ALWAYS_COMPATIBLE)
-
-
-def test_transitive_strategies_ask_every_version() -> None:
-    # covers SC-4
-    history = [avro(A, B_REQUIRED), avro(A)]
-    assert fits(history[-1:], avro(A, {"name": "b", "type": "string", "default": ""}), C.FULL)
-    assert not fits(history, avro(A, {"name": "b", "type": "string", "default": ""}), C.FULL_TRANSITIVE)
-
-
-@pytest.mark.parametrize("strategy", ALL, ids=str)
-def test_types_do_not_change(strategy: C) -> None:
-    # covers SC-3
-    with pytest.raises(IncompatibleSchema) as refused:
-        check_follows([Schema(SchemaType.STRING)], Schema(SchemaType.INT32), strategy)
-    assert refused.value.message == "Incompatible schema: exists schema type STRING, new schema type INT32"
-    keyed = key_value(record(A)), key_value(record(A), **{"key.schema.type": "INT32"})
-    assert not fits([keyed[0]], keyed[1], strategy)
 
 
 def test_others_are_judged_by_type_alone() -> None:

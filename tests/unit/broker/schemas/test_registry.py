@@ -1,6 +1,4 @@
-"""The registry as producers, consumers and the admin API meet it."""
-
-from __future__ import annotations
+"""The registry as producers, consumers and the admin API meet it, also while nothing can be written."""
 
 import json
 from typing import Any
@@ -10,10 +8,12 @@ import pytest
 from spark_pulsar.broker.entities import registry as registry_rules
 from spark_pulsar.broker.schemas import registry
 from spark_pulsar.broker.topics import lifecycle
+from spark_pulsar.broker.turn.events import DiskFull
 from spark_pulsar.model.errors import ServerError
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire.protocol import requests
-from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, Schema
+from spark_pulsar.wire.protocol.commands import command_of
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandGetOrCreateSchema, ProducerAccessMode, Schema
 from tests.unit.admin.test_app import call
 from tests.unit.broker.schemas.records import B_REQUIRED, B_WITH_DEFAULT, A, record
 from tests.unit.broker.world import QUIET, TOPIC, Client, World, entry
@@ -43,22 +43,15 @@ def consume(client: Client, data: bytes, kind: Any = AVRO, consumer_id: int = 1)
 
 
 def get(client: Client, data: bytes | None = None, topic: str = TOPIC) -> Any:
-    command = BaseCommand(type=BaseCommand.GET_SCHEMA)
-    command.getSchema.request_id = client.request_id()
-    command.getSchema.topic = topic
-    if data is not None:
-        command.getSchema.schema_version = data
-    client.send(command)
-    return client.expect(BaseCommand.GET_SCHEMA_RESPONSE)
+    return client.request(requests.get_schema(client.request_id(), topic, data), BaseCommand.GET_SCHEMA_RESPONSE)
 
 
-def get_or_create(client: Client, data: bytes, kind: Any = AVRO, topic: str = TOPIC) -> Any:
-    command = BaseCommand(type=BaseCommand.GET_OR_CREATE_SCHEMA)
-    command.getOrCreateSchema.request_id = client.request_id()
-    command.getOrCreateSchema.topic = topic
-    command.getOrCreateSchema.schema.CopyFrom(Schema(name="n", schema_data=data, type=kind))
-    client.send(command)
-    return client.expect(BaseCommand.GET_OR_CREATE_SCHEMA_RESPONSE)
+def get_or_create(client: Client, data: bytes, kind: Any = AVRO, **properties: str) -> Any:
+    schema = Schema(name="n", schema_data=data, type=kind)
+    for key, value in properties.items():
+        schema.properties.add(key=key, value=value)
+    command = CommandGetOrCreateSchema(request_id=client.request_id(), topic=TOPIC, schema=schema)
+    return client.request(command_of(command), BaseCommand.GET_OR_CREATE_SCHEMA_RESPONSE)
 
 
 def version(data: bytes) -> int | None:
@@ -103,14 +96,9 @@ def test_a_version_is_told_when_it_is_on_disk(world: World, client: Client) -> N
     registry_rules.find(world.core, NAME)
     world.ask(lambda core: lifecycle.create(core, NAME))
     world.disk_is_slow = True
-    command = BaseCommand(type=BaseCommand.GET_OR_CREATE_SCHEMA)
-    command.getOrCreateSchema.request_id = 1
-    command.getOrCreateSchema.topic = TOPIC
-    command.getOrCreateSchema.schema.CopyFrom(Schema(name="n", schema_data=record(A, B_WITH_DEFAULT), type=AVRO))
-    question = BaseCommand(type=BaseCommand.GET_SCHEMA)
-    question.getSchema.request_id = 2
-    question.getSchema.topic = TOPIC
-    client.send(command, question)
+    schema = Schema(name="n", schema_data=record(A, B_WITH_DEFAULT), type=AVRO)
+    command = command_of(CommandGetOrCreateSchema(request_id=1, topic=TOPIC, schema=schema))
+    client.send(command, requests.get_schema(2, TOPIC))
     assert not client.effects
     world.sync()
     assert version(client.expect(BaseCommand.GET_OR_CREATE_SCHEMA_RESPONSE).schema_version) == 1
@@ -151,23 +139,6 @@ def test_get_or_create(client: Client) -> None:
     assert (nothing.HasField("error_code"), nothing.schema_version) == (False, b"")
 
 
-def test_a_deletion_takes_a_version_and_the_older_ones_along(world: World, client: Client) -> None:
-    # covers SC-10
-    produce(client, record(A))
-    assert call(world, "DELETE", f"{REST}/schema")[::2] == (200, {"version": 1})
-    world = world.restart(**QUIET)
-    client = world.connect()
-    mark = get(client)
-    assert (mark.schema.type, mark.schema.schema_data, version(mark.schema_version)) == (0, b"", 1)
-    assert get(client, bytes(8)).error_code == ServerError.TopicNotFound
-    assert call(world, "GET", f"{REST}/schema")[0] == 404
-    assert call(world, "GET", f"{REST}/schemas")[2] == {"getSchemaResponses": []}
-    assert produce(client, b"", STRING) == 2
-    assert call(world, "DELETE", f"{REST}/schema?force=true")[2] == {"version": -1}
-    assert get(client).error_code == ServerError.TopicNotFound
-    assert post(world, b"", "STRING") == (200, {"version": {"version": 0}})
-
-
 def test_a_deleted_topic_and_a_deleted_namespace_take_their_schemas_along(world: World, client: Client) -> None:
     # covers SC-10
     produce(client, record(A))
@@ -198,14 +169,6 @@ def test_both_domains_have_the_same_schemas(world: World, client: Client) -> Non
 
 
 # ---- consumers --------------------------------------------------------------------------------------------------
-
-
-def test_a_consumer_gives_an_idle_topic_its_schema(world: World, client: Client) -> None:
-    # covers SC-8
-    assert consume(client, b"", Schema.AutoConsume) is None
-    assert not registry.versions_of(world.core, NAME)
-    assert consume(client, record(A), consumer_id=2) is None
-    assert len(registry.versions_of(world.core, NAME)) == 1
 
 
 def test_a_topic_of_bytes_gets_no_schema_from_a_consumer(world: World) -> None:
@@ -264,3 +227,41 @@ def test_what_is_too_much_to_compare_is_refused(world: World, client: Client) ->
         assert refused.message == "Error during schema compatibility check: too much to compare"
     assert post(world, many("more"))[0] == 409
     assert produce(client, many(""), producer_id=3) == 0
+
+
+def test_known_schemas_are_told_and_new_ones_are_not_while_nothing_can_be_written(world: World) -> None:
+    # covers SC-9, DUR-10
+    client = world.connect()
+    assert produce(client, record(A)) == 0
+    world.disk_is_slow = True
+    world.happen([DiskFull("No space left on device", is_stalled=True)])
+    client.take_all()
+    assert version(get(client).schema_version) == 0
+    assert version(get_or_create(client, record(A)).schema_version) == 0
+    for _ in range(2):  # the second time it is there, but not on disk
+        assert get_or_create(client, record(A, B_WITH_DEFAULT)).error_code == ServerError.ServiceNotReady
+    world.happen([DiskFull("")])
+    world.quicken()
+    assert version(get_or_create(client, record(A, B_WITH_DEFAULT)).schema_version) == 1
+
+
+def wait_for(client: Client, producer_id: int, data: bytes) -> None:
+    """Asks to have the topic alone, with a schema."""
+    command = requests.producer(
+        client.request_id(), TOPIC, producer_id, access_mode=ProducerAccessMode.WaitForExclusive
+    )
+    command.producer.schema.CopyFrom(Schema(name="n", schema_data=data, type=Schema.Avro))
+    queued = client.request(command, BaseCommand.PRODUCER_SUCCESS)
+    assert (queued.producer_ready, queued.HasField("schema_version")) == (False, True)
+
+
+def test_a_waiting_producer_is_judged_when_it_is_its_turn(world: World) -> None:
+    # covers SC-4, PR-6, J1
+    first, second = world.connect(), world.connect()
+    assert produce(first, record(A)) == 0
+    wait_for(second, 1, record(A, B_REQUIRED))
+    wait_for(second, 2, record(A, B_WITH_DEFAULT))
+    first.close()
+    assert second.expect(BaseCommand.ERROR).error == ServerError.IncompatibleSchema
+    granted = second.expect(BaseCommand.PRODUCER_SUCCESS)
+    assert (granted.producer_ready, version(granted.schema_version)) == (True, 1)

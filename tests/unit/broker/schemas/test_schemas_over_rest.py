@@ -1,48 +1,17 @@
 """Policies of schemas, and schemas over REST (SC-4, SC-6, SC-7, SC-12)."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
 
 from spark_pulsar.broker.schemas import registry
 from spark_pulsar.broker.topics import lifecycle
-from spark_pulsar.model.errors import ServerError
-from spark_pulsar.wire.pulsar_api_pb2 import Schema
 from tests.unit.admin.test_app import call
-from tests.unit.broker.schemas.records import B_REQUIRED, B_WITH_DEFAULT, A, record
-from tests.unit.broker.schemas.test_registry import NAME, REST, consume, get_or_create, post, produce
+from tests.unit.broker.schemas.records import A, record
+from tests.unit.broker.schemas.test_registry import NAME, REST, post
 from tests.unit.broker.world import QUIET, World
 
 # ---- policies ---------------------------------------------------------------------------------------------------
-
-
-def test_without_updates_only_known_schemas_may_be_used() -> None:
-    # covers SC-6
-    world = World(allow_schema_updates=False, **QUIET)
-    client = world.connect()
-    refused = "Schema not found and schema auto updating is disabled."
-    assert produce(client, record(A)).message == refused
-    assert consume(client, record(A)).message == refused
-    assert post(world, record(A)) == (200, {"version": {"version": 0}})
-    assert produce(client, record(A)) == 0
-    assert produce(client, record(A, B_WITH_DEFAULT), producer_id=2).message == refused
-    assert get_or_create(client, record(A, B_WITH_DEFAULT)).error_message == refused
-    assert consume(client, record(A, B_WITH_DEFAULT)) is None
-
-
-def test_enforced_schemas_concern_producers_of_topics_that_have_one() -> None:
-    # covers SC-7
-    world = World(enforce_schemas=True, **QUIET)
-    client = world.connect()
-    assert produce(client, None) is None
-    assert produce(client, record(A), producer_id=2) == 0
-    refused = produce(client, None, producer_id=3)
-    assert refused.error == ServerError.IncompatibleSchema
-    assert "SchemaValidationEnforced" in refused.message
-    assert get_or_create(client, b"", getattr(Schema, "None")).error_code == ServerError.IncompatibleSchema
-    client.open_consumer()
 
 
 def test_strategies_of_a_topic_over_its_namespaces_over_the_configuration() -> None:
@@ -107,17 +76,6 @@ def test_bodies_that_are_no_schema(world: World, body: bytes, status: int) -> No
     for where in ("schema", "compatibility"):
         got, _, answer = call(world, "POST", f"{REST}/{where}", body)
         assert (got, bool(answer["reason"])) == (status, True)
-
-
-def test_compatibility_is_asked_without_a_change(world: World) -> None:
-    # covers SC-12
-    assert post(world, record(A), where="compatibility")[1]["compatibility"] is True
-    post(world, record(A))
-    status, answer = post(world, record(A, B_REQUIRED), where="compatibility")
-    assert (status, answer) == (202, {"compatibility": False, "schemaCompatibilityStrategy": "FULL"})
-    assert post(world, record(A, B_WITH_DEFAULT), where="compatibility")[1]["compatibility"] is True
-    assert post(world, record(A, B_REQUIRED))[0] == 409
-    assert len(registry.versions_of(world.core, NAME)) == 1
 
 
 def test_key_and_value_travel_as_one_json_text(world: World) -> None:

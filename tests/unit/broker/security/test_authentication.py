@@ -9,7 +9,7 @@ from spark_pulsar.broker.turn.events import AuthenticationRefused, SessionAuthen
 from spark_pulsar.model.principals import Principal
 from spark_pulsar.wire.protocol import commands, requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, FeatureFlags, ServerError
-from tests.unit.broker.world import QUIET, START_MS, TOPIC, Client, World
+from tests.unit.broker.world import QUIET, START_MS, Client, World
 
 REFRESH = FeatureFlags(supports_auth_refresh=True)
 CHECK_MS = 2_000
@@ -62,8 +62,7 @@ def test_connect_waits_for_the_role_of_its_credentials() -> None:
     order = _ordered(client)
     assert (order.method, order.data, order.is_forwarded) == ("token", b"good", False)
     assert "good" not in repr(order)  # covers AU-12
-    client.send(commands.ping())
-    client.expect(BaseCommand.PONG)
+    client.request(commands.ping(), BaseCommand.PONG)
     assert not client.closed
     _accept(client, order, "u")
     client.expect(BaseCommand.CONNECTED)
@@ -83,22 +82,6 @@ def test_refused_credentials_are_answered_and_end_the_connection() -> None:
     assert (line.role, line.is_allowed, line.reason) == (None, False, "too old")
     client.close()
     assert not client.world.core.sessions
-
-
-@pytest.mark.parametrize("second", [requests.lookup(1, TOPIC), requests.connect("again", "token", b"good")])
-def test_commands_before_the_role_is_known_end_the_connection(second: BaseCommand) -> None:
-    client = _world().open_socket()
-    client.send(requests.connect("test", "token", b"good"), second)
-    assert client.closed
-    order = client.take_all()[0]
-    _accept(client, order, "u")  # too late
-    assert not client.take_all()
-
-
-def test_response_without_a_handshake_is_refused() -> None:
-    client = _world().open_socket()
-    client.send(requests.auth_response("test", "token", b"good"))
-    assert _refused(client) == ServerError.AuthenticationError
 
 
 @pytest.mark.parametrize(("legacy", "method"), [(None, "none"), (0, "none"), (1, "ycav1")])
@@ -158,36 +141,6 @@ def test_client_that_cannot_refresh_is_closed_at_the_first_check() -> None:
     world.advance(CHECK_MS - 1)
     assert not client.closed
     world.advance(1)
-    assert client.closed
-
-
-def test_fresh_credentials_of_another_role_end_the_connection() -> None:
-    # covers AU-3
-    client = _connected(_world())
-    client.send(requests.auth_response("test", "token", b"fresh"))
-    _accept(client, _ordered(client), "v")
-    assert client.closed
-    assert not [each for each in client.take_all() if not hasattr(each, "reason")]
-
-
-def test_bad_fresh_credentials_end_the_connection() -> None:
-    # covers AU-3
-    client = _connected(_world())
-    client.send(requests.auth_response("test", "token", b"bad"))
-    client.world.happen([AuthenticationRefused(client.session_id, _ordered(client).number, "bad")])
-    assert _refused(client) == ServerError.AuthenticationError
-
-
-def test_second_response_while_one_is_checked_ends_the_connection() -> None:
-    client = _connected(_world())
-    response = requests.auth_response("test", "token", b"fresh")
-    client.send(response, response)
-    assert client.closed
-
-
-def test_response_without_credentials_ends_the_connection() -> None:
-    client = _connected(_world())
-    client.send(BaseCommand(type=BaseCommand.AUTH_RESPONSE, authResponse={}))
     assert client.closed
 
 

@@ -2,15 +2,13 @@
 
 from types import SimpleNamespace
 
-import pytest
-
 from spark_pulsar.broker.topics import lifecycle
 from spark_pulsar.broker.topics.topic_lists import topics_hash
 from spark_pulsar.broker.turn.events import EntriesLost, Requested
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire.protocol import requests
-from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandGetTopicsOfNamespace, ServerError
-from tests.unit.broker.world import TOPIC, Client, World, entry
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ServerError
+from tests.unit.broker.world import TOPIC, Client, World, entry, producing
 
 NAME = TopicName.parse(TOPIC)
 
@@ -39,35 +37,21 @@ def test_metadata_creates_a_partitioned_topic_if_that_is_the_type() -> None:
     assert metadata(client, "t-partition-3").error == ServerError.TopicNotFound
 
 
-@pytest.mark.parametrize(
-    ("topic", "error"),
-    [
-        ("persistent://nobody/none/t", ServerError.TopicNotFound),
-        ("persistent://public/missing/t", ServerError.TopicNotFound),
-        ("t/n", ServerError.InvalidTopicName),
-        ("foo://a/b/c", ServerError.InvalidTopicName),
-    ],
-)
-def test_names_that_lead_nowhere(topic: str, error: int) -> None:
-    # covers TN-1, TN-2, TN-7
+def test_a_namespace_that_there_is_not_gets_no_topic() -> None:
+    # covers TN-7
     client = World().connect()
-    assert metadata(client, topic).error == error
-    client.send(requests.lookup(1, topic))
-    assert client.expect(BaseCommand.LOOKUP_RESPONSE).error == error
-    client.send(requests.producer(2, topic, 1))
-    assert client.expect(BaseCommand.ERROR).error == error
-    client.send(requests.subscribe(3, topic, "s", 1))
-    assert client.expect(BaseCommand.ERROR).error == error
+    for topic in ("persistent://nobody/none/t", "persistent://public/missing/t"):
+        assert client.request(requests.producer(2, topic, 1), BaseCommand.ERROR).error == ServerError.TopicNotFound
+        subscribe = requests.subscribe(3, topic, "s", 1)
+        assert client.request(subscribe, BaseCommand.ERROR).error == ServerError.TopicNotFound
 
 
 def test_without_auto_creation_a_missing_topic_is_not_found() -> None:
     # covers TN-7
     world = World(allow_auto_topic_creation=False)
     client = world.connect()
-    client.send(requests.producer(1, TOPIC, 1))
-    assert client.expect(BaseCommand.ERROR).error == ServerError.TopicNotFound
-    client.send(requests.lookup(2, TOPIC))
-    assert client.expect(BaseCommand.LOOKUP_RESPONSE).brokerServiceUrl
+    assert client.request(requests.producer(1, TOPIC, 1), BaseCommand.ERROR).error == ServerError.TopicNotFound
+    assert client.request(requests.lookup(2, TOPIC), BaseCommand.LOOKUP_RESPONSE).brokerServiceUrl
     world.ask(lambda core: lifecycle.create(core, NAME))
     client.open_producer()
 
@@ -85,8 +69,7 @@ def test_partition_beyond_the_count_and_base_of_a_partitioned_topic_are_refused(
     world.ask(lambda core: lifecycle.create_partitioned(core, NAME, 3, {}))
     client.send(requests.subscribe(1, f"{TOPIC}-partition-7", "s", 1))
     assert client.expect(BaseCommand.ERROR).error == ServerError.TopicNotFound
-    client.send(requests.producer(2, TOPIC, 1))
-    assert client.expect(BaseCommand.ERROR).error == ServerError.NotAllowedError
+    assert client.request(requests.producer(2, TOPIC, 1), BaseCommand.ERROR).error == ServerError.NotAllowedError
     assert len(world.state.topics) == 3
 
 
@@ -98,31 +81,9 @@ def test_new_partitions_get_the_subscriptions_at_their_beginning() -> None:
     client.open_consumer(topic=f"{TOPIC}-partition-0")
     world.ask(lambda core: lifecycle.create_partitioned(core, NAME, 3, {}))
     client.open_producer(topic=f"{TOPIC}-partition-2")
-    client.publish(1, entry("early"))
-    client.take_all()
+    client.store(1, entry("early"))
     client.open_consumer(topic=f"{TOPIC}-partition-2", consumer_id=2, permits=5, initial_position=0)
     assert client.deliveries()[0].partition == 2
-
-
-def test_topics_of_a_namespace_with_their_hash() -> None:
-    # covers MT-2, A20
-    world = World()
-    client = world.connect()
-    for name in ("b", "a", "__hidden"):
-        world.ask(lambda core, name=name: lifecycle.create(core, TopicName.parse(name)))
-    client.send(requests.topics_of_namespace(1, "public/default", CommandGetTopicsOfNamespace.PERSISTENT))
-    answer = client.expect(BaseCommand.GET_TOPICS_OF_NAMESPACE_RESPONSE)
-    assert list(answer.topics) == ["persistent://public/default/a", "persistent://public/default/b"]
-    assert (answer.topics_hash, answer.changed, answer.filtered) == ("c7559e98", True, False)
-    again = requests.topics_of_namespace(2, "public/default", CommandGetTopicsOfNamespace.ALL)
-    again.getTopicsOfNamespace.topics_hash = answer.topics_hash
-    client.send(again)
-    unchanged = client.expect(BaseCommand.GET_TOPICS_OF_NAMESPACE_RESPONSE)
-    assert (list(unchanged.topics), unchanged.changed) == ([], False)
-    client.send(requests.topics_of_namespace(3, "public/missing", CommandGetTopicsOfNamespace.ALL))
-    assert list(client.expect(BaseCommand.GET_TOPICS_OF_NAMESPACE_RESPONSE).topics) == []
-    client.send(requests.topics_of_namespace(3, "missing/ns", CommandGetTopicsOfNamespace.ALL))
-    assert client.expect(BaseCommand.ERROR).message == "Namespace not found"
 
 
 def test_hash_of_no_topics() -> None:
@@ -130,41 +91,9 @@ def test_hash_of_no_topics() -> None:
     assert topics_hash(["persistent://public/default/a"]) == "e4a876e3"
 
 
-def test_limit_of_topics_in_a_namespace() -> None:
-    # covers TN-10
-    client = World(max_topics_per_namespace=1).connect()
-    client.open_producer()
-    client.send(requests.producer(2, "other", 2))
-    refused = client.expect(BaseCommand.ERROR)
-    assert (refused.error, refused.message) == (
-        ServerError.NotAllowedError,
-        "Exceed maximum number of topics in namespace.",
-    )
-
-
-def test_deleted_topic_closes_its_clients_and_is_gone_after_a_restart() -> None:
-    world = World()
-    client = world.connect()
-    client.open_producer()
-    client.open_consumer()
-    world.ask(lambda core: lifecycle.delete(core, core.topics[TOPIC]))
-    client.expect(BaseCommand.CLOSE_PRODUCER)
-    client.expect(BaseCommand.CLOSE_CONSUMER)
-    world = world.restart()
-    assert world.state.topics == {}
-    assert world.state.ledgers.keys() == set()
-
-
-def test_namespaces_of_the_configuration_exist_from_the_start() -> None:
-    client = World(namespaces=("public/default", "a/b")).connect()
-    client.open_producer(topic="persistent://a/b/t")
-
-
 def test_an_unloaded_topic_goes_on_in_another_ledger_unless_its_own_is_empty() -> None:
     # covers ML-1
-    world = World()
-    client = world.connect()
-    client.open_producer()
+    world, client = producing()
     client.open_consumer()
     topic = world.core.topics[TOPIC]
 

@@ -100,8 +100,7 @@ def test_a_namespace_is_not_quoted_at_any_length(kind: "BaseCommand.Type.ValueTy
     else:
         content = command.getTopicsOfNamespace  # type: ignore[assignment]
     content.request_id, content.namespace = 7, "public/" + "n" * NAME
-    client.send(command)
-    error = client.expect(BaseCommand.ERROR)
+    error = client.request(command, BaseCommand.ERROR)
     assert error.error == ServerError.InvalidTopicName
     assert len(error.message) < 200
 
@@ -131,8 +130,6 @@ def test_an_ack_that_says_too_much_is_refused() -> None:
 def test_what_a_client_says_it_is_is_kept_in_part() -> None:
     world = World()
     client = world.open_socket()
-    client.send(requests.connect("v" * 10_000))
-    client.expect(BaseCommand.CONNECTED)
-    client.send(commands.ping())
-    client.expect(BaseCommand.PONG)
+    client.request(requests.connect("v" * 10_000), BaseCommand.CONNECTED)
+    client.request(commands.ping(), BaseCommand.PONG)
     assert world.core.sessions[client.session_id].client_version == "v" * 1_000

@@ -1,43 +1,31 @@
 """Non-persistent topics: dispatch or drop, nothing on disk, forgotten when unused."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_pulsar.broker.entities import meters, registry
 from spark_pulsar.broker.topics import lifecycle
-from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.broker.turn.events import WritingPaused
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.positions.ids import Position
-from spark_pulsar.wire.entries.entry_bytes import build_entry
 from spark_pulsar.wire.protocol import requests
-from spark_pulsar.wire.protocol.frames import payload_frame
-from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, MessageMetadata, ServerError
-from tests.unit.broker.world import QUIET, START_MS, Client, World, entry
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, ServerError
+from tests.unit.broker.key_sharing import keyed
+from tests.unit.broker.world import QUIET, Client, World, entry
 
 TOPIC = "non-persistent://public/default/t"
 EXCLUSIVE, SHARED, FAILOVER = CommandSubscribe.Exclusive, CommandSubscribe.Shared, CommandSubscribe.Failover
 KEY_SHARED = CommandSubscribe.Key_Shared
 
 
-def keyed(key: str) -> bytes:
-    """An entry that says its key."""
-    metadata = MessageMetadata(producer_name="p", sequence_id=0, publish_time=START_MS, partition_key=key)
-    return build_entry(metadata, key.encode())
-
-
 def feeding(world: World) -> Client:
-    client = world.connect()
-    client.open_producer(TOPIC)
+    client = world.connect_producer(TOPIC)
     return client
 
 
 def eating(world: World, permits: int = 100, *, subscription: str = "s", kind: int = SHARED, **more: object) -> Client:
     client = world.connect()
     command = requests.subscribe(1, TOPIC, subscription, 1, kind, initial_position=1, **more)  # type: ignore[arg-type]
-    client.send(command)
-    client.expect(BaseCommand.SUCCESS)
+    client.request(command, BaseCommand.SUCCESS)
     if permits:
         client.send(requests.flow(1, permits))
     return client
@@ -101,7 +89,7 @@ def test_a_key_goes_to_one_consumer() -> None:
     feeder = feeding(world)
     eaters = [eating(world, 1_000, kind=KEY_SHARED, consumer_name=name) for name in ("a", "b", "c")]
     keys = [f"key-{number % 20}" for number in range(200)]
-    feeder.publish(1, *(keyed(key) for key in keys))
+    feeder.publish(1, *(keyed(key, key) for key in keys))
     received = [eater.messages() for eater in eaters]
     assert sum(map(len, received)) == 200
     assert all(received)
@@ -111,42 +99,9 @@ def test_a_key_goes_to_one_consumer() -> None:
         sum(owner == index for owner in owners.values()) for index in range(3)
     ]
     eaters[0].close()
-    feeder.publish(1, *(keyed(key) for key in keys))
+    feeder.publish(1, *(keyed(key, key) for key in keys))
     assert len(eaters[1].messages()) + len(eaters[2].messages()) == 200
     assert dropped(world) == 0
-
-
-def test_what_the_owner_of_a_key_cannot_take_is_dropped() -> None:
-    # covers NP-3, KS-1
-    world = World(**QUIET)
-    feeder = feeding(world)
-    eater = eating(world, 3, kind=KEY_SHARED)
-    feeder.publish(1, *(keyed(f"key-{number}") for number in range(5)))
-    assert len(eater.messages()) == 3
-    assert dropped(world) == 2
-    assert world.core.topics[TOPIC].subscriptions["s"].consumers[0].unacked == 0
-
-
-def test_exclusive_is_for_one_and_failover_for_the_first() -> None:
-    # covers NP-6, EX-1
-    world = World(**QUIET)
-    feeder = feeding(world)
-    eating(world, kind=EXCLUSIVE)
-    late = world.connect()
-    late.send(requests.subscribe(1, TOPIC, "s", 1, EXCLUSIVE))
-    world.advance(world.core.config.liveness_check_timeout_ms)
-    first = eating(world, subscription="f", kind=FAILOVER, consumer_name="a")
-    assert first.expect(BaseCommand.ACTIVE_CONSUMER_CHANGE).is_active
-    second = world.connect()
-    second.send(requests.subscribe(1, TOPIC, "f", 1, FAILOVER, consumer_name="b"), requests.flow(1, 100))
-    second.take_all()
-    first.take_all()
-    feeder.publish(1, entry("x"))
-    assert len(first.take_all()) + len(second.take_all()) == 1
-    first.close()
-    feeder.publish(1, entry("y"))
-    world.advance(0)
-    assert any(isinstance(each, fx.SendMessages) for each in second.take_all())
 
 
 def test_it_is_forgotten_when_nobody_uses_it_any_more() -> None:
@@ -172,8 +127,7 @@ def test_a_restart_forgets_it_and_not_its_partitions() -> None:
     world = world.restart(**QUIET)
     assert registry.names_in(world.core, "public", "default") == []
     assert registry.partitioned_names_in(world.core, "public", "default") == [base]
-    client = world.connect()
-    client.open_producer(base.at_partition(1).full)
+    client = world.connect_producer(base.at_partition(1).full)
     assert registry.names_in(world.core, "public", "default") == [base.at_partition(1)]
     client.send(requests.producer(9, base.at_partition(3).full, 9, "q"))
     assert client.expect(BaseCommand.ERROR).error == ServerError.TopicNotFound
@@ -183,8 +137,7 @@ def test_switched_off() -> None:
     # covers NP-1
     world = World(**QUIET, non_persistent_topics=False)
     client = world.connect()
-    client.send(requests.producer(1, TOPIC, 1, "p"))
-    error = client.expect(BaseCommand.ERROR)
+    error = client.request(requests.producer(1, TOPIC, 1, "p"), BaseCommand.ERROR)
     assert (error.error, error.message) == (
         ServerError.NotAllowedError,
         "Broker is unable to load persistent topic",
@@ -208,12 +161,9 @@ def test_producers_in_turn_on_one_connection_with_a_persistent_topic_among_them(
     for number, name in enumerate(names):
         client.open_producer(name, number)
     eater = eating(world)
-    frames = [
-        payload_frame(requests.send(number, turn, 1), entry(f"{turn}")) for turn in range(3) for number in range(2)
-    ]
-    client.send_bytes(b"".join(frames))
+    client.publish_in_turn((number, entry(f"{turn}")) for turn in range(3) for number in range(2))
     assert eater.messages() == ["0", "1", "2"]
-    assert sorted(sequence_id for sequence_id, _ in client.receipts()) == [0, 0, 1, 1, 2, 2]
+    assert sorted(sequence_id for sequence_id, _ in client.receipts()) == [*range(6)]
     assert world.core.topics[names[1]].last_add_confirmed == Position(1, 2)
 
 
@@ -223,6 +173,5 @@ def test_exclusive_access_has_epochs_while_the_topic_lives() -> None:
     client = world.connect()
     command = requests.producer(1, TOPIC, 1, "p")
     command.producer.producer_access_mode = 1
-    client.send(command)
-    assert client.expect(BaseCommand.PRODUCER_SUCCESS).topic_epoch == 0
+    assert client.request(command, BaseCommand.PRODUCER_SUCCESS).topic_epoch == 0
     assert world.state.topics == {}

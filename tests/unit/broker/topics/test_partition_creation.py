@@ -1,6 +1,5 @@
-"""Bounds of what is created of a partitioned topic at once: nothing is created past them."""
-
-from __future__ import annotations
+"""Bounds of what is created of a partitioned topic at once, and copies that there cannot be: nothing is created past
+them."""
 
 import json
 from typing import Any
@@ -16,7 +15,7 @@ from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandPartitionedTopicMetadataResponse, ServerError
 from tests.unit.admin.test_app import BASE, call
-from tests.unit.broker.world import World
+from tests.unit.broker.world import TOPIC, World, entry, producing
 
 NAMESPACE = "/admin/v2/namespaces/public/default"
 START = "persistent://public/default/"
@@ -31,8 +30,7 @@ def auto_partitioned(count: int, **config: Any) -> World:
 
 def ask_partitions(world: World, topic: str) -> CommandPartitionedTopicMetadataResponse:
     client = world.connect()
-    client.send(requests.partition_metadata(7, topic))
-    return client.expect(BaseCommand.PARTITIONED_METADATA_RESPONSE)
+    return client.request(requests.partition_metadata(7, topic), BaseCommand.PARTITIONED_METADATA_RESPONSE)
 
 
 def refused(world: World, topic: str) -> tuple[int, str]:
@@ -180,3 +178,30 @@ def test_the_core_alone_refuses_too() -> None:
     with pytest.raises(NotAllowed):
         lifecycle.create_partitioned(world.core, TopicName.parse("p"), 11, {})
     assert partition_creation.most(world.core.config) == 10
+
+
+THREE = b'{"bookkeeperEnsemble":3,"bookkeeperWriteQuorum":3,"bookkeeperAckQuorum":2,"managedLedgerMaxMarkDeleteRate":1}'
+
+
+def test_nothing_is_created_that_wants_more_copies_than_there_can_be() -> None:
+    world, client = producing()
+    assert call(world, "POST", f"{NAMESPACE}/persistence", THREE)[0] == 204
+    for path, body in ((f"{BASE}/new", b""), (f"{BASE}/new/partitions", b"3")):
+        status, _, answer = call(world, "PUT", path, body)
+        assert (status, "wants 3 (bookkeeperEnsemble)" in answer["reason"]) == (500, True), answer
+    assert list(world.state.topics_by_name) == [TOPIC]
+    assert not world.state.partitioned
+    client.publish(1, entry("goes on"))
+    assert len(client.receipts()) == 1
+    restarted = world.restart()
+    assert restarted.connect().open_producer().producer_name == "p"
+    assert call(restarted, "DELETE", f"{NAMESPACE}/persistence")[0] == 204
+    assert call(restarted, "PUT", f"{BASE}/new/partitions", b"3")[0] == 204
+
+
+def test_partitions_of_a_topic_whose_own_policy_wants_more_do_not_grow() -> None:
+    world = World()
+    assert call(world, "PUT", f"{BASE}/t/partitions", b"1")[0] == 204
+    assert call(world, "POST", f"{BASE}/t/persistence", THREE)[0] == 204
+    assert call(world, "POST", f"{BASE}/t/partitions", b"2")[0] == 500
+    assert call(world, "GET", f"{BASE}/t/partitions")[2]["partitions"] == 1

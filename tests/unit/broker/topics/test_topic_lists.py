@@ -1,7 +1,5 @@
 """Lists of many topics are made in slices: others are served meanwhile, and what is there all the time is in them."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_pulsar.broker.entities import sliced_requests
@@ -11,7 +9,7 @@ from spark_pulsar.broker.turn.events import WritingResumed
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire.protocol import commands, requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
-from tests.unit.broker.topics.test_topic_list_watch import START, make, named, watch
+from tests.unit.broker.topics.test_topic_list_watch import START, drop, make, watch
 from tests.unit.broker.world import QUIET, Client, World
 
 MANY = 500
@@ -22,10 +20,6 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(sliced_requests, "TURN_COST", 100)
     monkeypatch.setattr(topic_lists, "STEP_COST", 50)
     return World(**QUIET)
-
-
-def drop(world: World, *locals_: str) -> None:
-    world.ask(lambda core: [lifecycle.delete(core, core.topics[name.full]) for name in named(*locals_)])
 
 
 def make_many(world: World, count: int = MANY) -> None:
