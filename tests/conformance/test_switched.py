@@ -139,7 +139,7 @@ REFUSED: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("command", REFUSED)
 def test_a_command_is_refused(raw: RawConnection, command: str) -> None:
-    # covers TX-1
+    # covers A1, TX-1
     answer = raw.request(command, **REFUSED[command])
     assert (answer.type, answer["error"]) == ("ERROR", "NotAllowedError")
     raw.barrier()

@@ -1,7 +1,5 @@
 """Keyed messages, compaction and its view, in the words of a test of the core."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from spark_pulsar.broker.message_lifetime import compaction

@@ -12,13 +12,11 @@ def world() -> World:
 
 @pytest.fixture
 def eater(world: World) -> Client:
-    client = world.connect()
-    client.open_consumer()
+    client = world.connect_consumer()
     return client
 
 
 @pytest.fixture
 def feeder(world: World) -> Client:
-    client = world.connect()
-    client.open_producer()
+    client = world.connect_producer()
     return client

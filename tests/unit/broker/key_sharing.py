@@ -1,7 +1,5 @@
 """Key_Shared consumers and keyed messages, in the words of a test of the core."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from spark_pulsar.broker.turn import effects as fx
@@ -74,7 +72,7 @@ def places(client: Client) -> list[Position]:
 
 def dispatcher(world: World) -> Any:
     """The KeySharedDispatcher of the subscription."""
-    return world.core.topics[TOPIC].subscriptions["s"].dispatcher
+    return world.subscription().dispatcher
 
 
 def owner(world: World, key: str) -> str:

@@ -1,7 +1,5 @@
 """Corrections of the machine's clock: what follows the wall clock, and what does not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -15,7 +13,7 @@ from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, FeatureFlags
 from tests.unit.broker.message_lifetime.test_delayed_delivery import later, shared
 from tests.unit.broker.transacting import ON, begin
-from tests.unit.broker.world import KEPT, QUIET, START_MS, TOPIC, Client, World, entry
+from tests.unit.broker.world import KEPT, QUIET, START_MS, TOPIC, Client, World, consuming, entry, producing
 
 HOUR_MS = 3_600_000
 YEAR_MS = 365 * 24 * HOUR_MS
@@ -53,12 +51,10 @@ def test_a_message_that_is_due_by_the_corrected_clock_is_not_held_back() -> None
 @pytest.mark.parametrize("by_ms", [HOUR_MS, -HOUR_MS])
 def test_messages_expire_by_the_wall_clock(by_ms: int) -> None:
     # covers CLK-1, CLK-2
-    world = World(default_message_ttl_s=60, **QUIET)
-    client = world.connect()
-    client.open_producer()
+    world, client = producing(default_message_ttl_s=60, **QUIET)
     client.open_consumer(permits=0)
     client.publish(1, entry("old"))
-    subscription = world.core.topics[TOPIC].subscriptions["s"]
+    subscription = world.subscription()
     world.advance(59_999)
     assert subscription.backlog == 1
     world.correct_clock(by_ms)
@@ -74,8 +70,7 @@ def test_markers_and_ledgers_have_the_corrected_time() -> None:
     # covers CLK-1
     world = World(**QUIET)
     world.correct_clock(HOUR_MS)
-    client = world.connect()
-    client.open_producer()
+    client = world.connect_producer()
     client.publish(1, entry("x"))
     (info,) = world.state.ledgers.values()
     assert info.opened_ms == START_MS + HOUR_MS
@@ -124,9 +119,7 @@ def test_time_outs_do_not_follow_the_wall_clock() -> None:
 
 def test_an_idle_subscription_does_not_age_by_a_correction() -> None:
     # covers CLK-4, CLK-3
-    world = World(subscription_expiration_minutes=60, **QUIET)
-    client = world.connect()
-    client.open_consumer()
+    world, client = consuming(subscription_expiration_minutes=60, **QUIET)
     client.close()
     world.advance(59 * 60_000)
     for by_ms in (YEAR_MS, -2 * YEAR_MS):
@@ -142,9 +135,7 @@ def test_an_idle_subscription_does_not_age_by_a_correction() -> None:
 
 def ledgers_of_the_future(**config: Any) -> World:
     """A world whose clock stands a year before that of its ledgers: one closed and consumed, one that takes entries."""
-    world = World(now_ms=START_MS + YEAR_MS, ledger_max_entries=2, ledger_min_age_ms=0, **config)
-    client = world.connect()
-    client.open_producer()
+    world, client = producing(now_ms=START_MS + YEAR_MS, ledger_max_entries=2, ledger_min_age_ms=0, **config)
     client.open_consumer()
     client.publish(1, *map(entry, "abc"))
     client.ack([each for run in world.state.ledgers.values() for each in _positions(run)])
@@ -170,8 +161,7 @@ def test_retention_of_the_future_ends() -> None:
 def test_a_full_ledger_of_the_future_is_followed_by_another() -> None:
     # covers CLK-3
     again = ledgers_of_the_future(**KEPT, **QUIET).restart(START_MS, ledger_max_entries=2, **KEPT, **QUIET)
-    client = again.connect()
-    client.open_producer(name="other")
+    client = again.connect_producer(name="other")
     before = set(again.state.ledgers)
     client.publish(1, *(entry(str(number)) for number in range(4)))
     assert set(again.state.ledgers) - before, "not only when the clock has come to the year again"

@@ -4,8 +4,6 @@ An exception out of the core stops it: what is in memory can then no longer be t
 may be too large for a record, an array, or a loop.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,7 +20,7 @@ from spark_pulsar.wire.protocol.frames import command_frame, payload_frame
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandSubscribe, MessageMetadata
 from tests.cases import cases
 from tests.unit.admin.test_app import BASE, call
-from tests.unit.broker.world import QUIET, START_MS, TOPIC, World, entry
+from tests.unit.broker.world import KEPT, QUIET, START_MS, TOPIC, Client, World, entry, producing
 
 EXTREMES: dict[int, tuple[int, ...]] = {
     FieldDescriptor.TYPE_INT32: (0, 1, -1, 2**31 - 1, -(2**31)),
@@ -30,16 +28,12 @@ EXTREMES: dict[int, tuple[int, ...]] = {
     FieldDescriptor.TYPE_INT64: (0, 1, -1, 2**63 - 1, -(2**63)),
     FieldDescriptor.TYPE_UINT64: (0, 1, 2**53, 2**63 - 1, 2**63, 2**64 - 1),
 }
-KEPT_FOR_EVER: dict[str, Any] = {"default_retention_time_minutes": -1, "default_retention_size_mb": -1}
 
 
 def a_world() -> World:
     """A topic with entries, a subscription of each type but one, and a client that has it all."""
-    world = World(**QUIET, **KEPT_FOR_EVER, deduplication=True, failover_delay_ms=0)
-    client = world.connect()
-    client.open_producer()
-    client.publish(1, *(entry(str(number), batch=number % 3) for number in range(10)))
-    client.take_all()
+    world, client = producing(**QUIET, **KEPT, deduplication=True, failover_delay_ms=0)
+    client.store(1, *(entry(str(number), batch=number % 3) for number in range(10)))
     client.open_consumer("exclusive", 1, permits=5)
     client.take_all()
     for number, kind in enumerate((CommandSubscribe.Shared, CommandSubscribe.Key_Shared), 2):
@@ -152,7 +146,7 @@ def test_no_number_in_the_metadata_of_an_entry_does(field: str) -> None:
     world.advance(10_000)
     for path in ("stats", "internalStats"):
         assert call(world, "GET", f"{BASE}/t/{path}")[0] == 200
-    world.restart(**QUIET, **KEPT_FOR_EVER, deduplication=True).connect().open_consumer("exclusive", 1, permits=50)
+    world.restart(**QUIET, **KEPT, deduplication=True).connect().open_consumer("exclusive", 1, permits=50)
 
 
 @cases("number", ["0", "-1", str(2**31), str(2**63), str(2**64), "9" * 400])
@@ -187,4 +181,91 @@ def test_no_number_of_a_send_does(messages: int) -> None:
                 send.send.highest_sequence_id = high
             client.send_bytes(payload_frame(send, entry("x")) + payload_frame(send, entry("y")))
     assert not client.closed
-    world.restart(**QUIET, **KEPT_FOR_EVER, deduplication=True).connect().open_producer()
+    world.restart(**QUIET, **KEPT, deduplication=True).connect().open_producer()
+
+
+# ---- batches that claim as many messages as the wire can say ----------------------------------------------------
+
+MOST = 2**31 - 1
+ALL_TYPES = list(CommandSubscribe.SubType.values())
+
+
+def publish(client: Client, number: int, messages: int) -> None:
+    metadata = MessageMetadata(producer_name="p", sequence_id=0, publish_time=START_MS, partition_key=f"k{number}")
+    if messages > 1:
+        metadata.num_messages_in_batch = messages
+    entry = build_entry(metadata, f"m{number}".encode())
+    client.send_bytes(payload_frame(requests.send(1, number, messages), entry))
+
+
+@pytest.mark.parametrize("subscription_type", ALL_TYPES)
+def test_it_costs_one_consumer_its_permits_and_nobody_else(subscription_type: Any) -> None:
+    # covers SUB-4: as in Apache Pulsar
+    world, producer = producing(**QUIET, **KEPT, failover_delay_ms=0)
+    victim, other = world.connect(), world.connect()
+    victim.open_consumer("s", 1, permits=10, subscription_type=subscription_type, consumer_name="a")
+    other.open_consumer("another", 1, permits=10, subscription_type=subscription_type)
+    for client in (victim, other):
+        client.take_all()
+    publish(producer, 0, MOST)
+    publish(producer, 1, 1)
+    consumer = world.core.sessions[victim.session_id].consumers[1]
+    assert victim.messages() == ["m0"]
+    assert consumer.permits == 10 - MOST
+    assert other.messages() == ["m0"], "as here"
+    # Permits are added to what is left, and one ack makes up for all that count as unacked: a client goes on.
+    other.send(requests.flow(1, MOST))
+    other.ack([Position(1, 0)])
+    assert other.messages() == ["m1"]
+    other.ack([Position(1, 1)])
+    # Whoever comes next is served; what the victim holds comes to it when the victim goes.
+    victim.close()
+    fresh = world.connect_consumer("s", 1, permits=10, subscription_type=subscription_type)
+    assert [each for each in fresh.take_all() if hasattr(each, "starts")]
+    fresh.send(requests.flow(1, MOST))
+    fresh.ack([Position(1, 0), Position(1, 1)])
+    assert world.subscription().backlog == 0
+
+
+@pytest.mark.parametrize("subscription_type", [CommandSubscribe.Shared, CommandSubscribe.Key_Shared])
+def test_others_of_the_subscription_get_what_follows(subscription_type: Any) -> None:
+    # covers SUB-4, SH-6: the unacked limits count messages
+    world, producer = producing(
+        **QUIET, **KEPT, max_unacked_per_consumer=0, max_unacked_per_subscription=0, key_shared_ring=False
+    )
+    clients = [world.connect() for _ in range(3)]
+    for number, client in enumerate(clients):
+        client.open_consumer("s", 1, permits=100, subscription_type=subscription_type, consumer_name=f"c{number}")
+    for number in range(30):
+        publish(producer, number, MOST if number == 0 else 1)
+    got = [client.messages() for client in clients]
+    hit = next(number for number, texts in enumerate(got) if "m0" in texts)
+    assert sum(map(len, got)) >= 3
+    assert all(len(texts) > 1 for number, texts in enumerate(got) if number != hit)
+
+
+def test_counters_take_it_and_survive_a_restart() -> None:
+    # covers ST-1: statistics
+    world, producer = producing(**QUIET, **KEPT)
+    client = world.connect_consumer("s", 1, permits=10, subscription_type=CommandSubscribe.Shared)
+    for number in range(5):
+        publish(producer, number, MOST)
+        client.send(requests.flow(1, MOST))
+    client.take_all()
+    status, _, stats = call(world, "GET", f"{BASE}/t/stats")
+    assert status == 200
+    assert stats["msgInCounter"] == 5 * MOST
+    world.happen([])
+    again = world.restart(**QUIET, **KEPT)
+    fresh = again.connect_consumer("s", 1, permits=10, subscription_type=CommandSubscribe.Shared)
+    assert fresh.messages() == ["m0"]
+
+
+@pytest.mark.parametrize("claimed", [0, -1, -(2**31)])
+def test_a_batch_that_claims_none_or_fewer_counts_as_one(claimed: int) -> None:
+    # covers SUB-4: permits are no gift
+    world, producer = producing(**QUIET, **KEPT)
+    client = world.connect_consumer("s", 1, permits=10)
+    publish(producer, 0, claimed)
+    assert client.messages() == ["m0"]
+    assert world.core.sessions[client.session_id].consumers[1].permits == 9

@@ -1,7 +1,5 @@
 """Invariants of every consumer after every turn: a state that breaks them is found, whatever the dispatcher."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest
@@ -20,8 +18,7 @@ SHARING = [CommandSubscribe.Shared, CommandSubscribe.Key_Shared]
 def fed(kind: int, topic: str = TOPIC) -> tuple[World, Consumer]:
     """A consumer that got a batch of three, of which one is acked, and two plain messages."""
     world = World(**QUIET, batch_index_acks=True)
-    client = world.connect()
-    client.open_producer(topic)
+    client = world.connect_producer(topic)
     client.open_consumer(topic=topic, subscription_type=kind, permits=100)
     world.advance(2_000)  # Failover begins
     client.publish(1, entry("batch", batch=3), messages=3)

@@ -1,7 +1,5 @@
 """Transactions of a client of `world.World`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

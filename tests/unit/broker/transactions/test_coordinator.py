@@ -1,7 +1,5 @@
 """The transaction coordinator: ids, additions, ends, time-outs, limits, owners."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -19,7 +17,7 @@ from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.protocol.commands import command_of
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from tests.contract.memory_storage import MemoryStorage
-from tests.unit.broker.transacting import ON, abort, begin, end, publish_in, ready
+from tests.unit.broker.transacting import ON, begin, end, publish_in, ready
 from tests.unit.broker.world import QUIET, START_MS, TOPIC, Client, World
 
 
@@ -45,44 +43,12 @@ def add_subscriptions(client: Client, txn_id: TransactionId, *pairs: tuple[str, 
         txnid_least_bits=txn_id.least,
         subscription=[api.Subscription(topic=topic, subscription=name) for topic, name in pairs],
     )
-    client.send(command_of(content))
-    return client.expect(BaseCommand.ADD_SUBSCRIPTION_TO_TXN_RESPONSE)
+    return client.request(command_of(content), BaseCommand.ADD_SUBSCRIPTION_TO_TXN_RESPONSE)
 
 
 def refused(client: Client, coordinator_id: int = 0) -> Any:
     client.send(requests.new_transaction(client.request_id(), coordinator_id, 60_000))
     return client.expect(BaseCommand.NEW_TXN_RESPONSE)
-
-
-def test_ids_are_never_used_twice(world: World, client: Client) -> None:
-    # covers TX-3
-    assert [begin(client) for _ in range(3)] == [(0, 0), (0, 1), (0, 2)]
-    abort(client, TransactionId(0, 2))
-    client = world.restart(**ON).connect()
-    assert begin(client) == (0, 3)
-
-
-def test_what_was_added_is_kept(world: World, client: Client) -> None:
-    # covers TX-4, TX-5, TX-17
-    txn_id = begin(client)
-    add(client, txn_id, "orders", TOPIC)
-    add(client, txn_id, "orders", "more")
-    add_subscriptions(client, txn_id, ("orders", "s"), ("orders", "t"))
-    assert add_subscriptions(client, txn_id, ("orders", "s")).txnid_least_bits == txn_id.least
-    found = world.restart(**ON).state.transactions[txn_id]
-    assert list(found.partitions) == ["orders", TOPIC, "more"]
-    assert {topic: list(names) for topic, names in found.subscriptions.items()} == {"orders": ["s", "t"]}
-
-
-def test_a_topic_without_messages_gets_a_marker_and_one_that_does_not_exist_none(world: World, client: Client) -> None:
-    # covers TX-4, TX-10
-    ready(client)
-    txn_id = begin(client)
-    add(client, txn_id, TOPIC, "persistent://public/default/missing")
-    add_subscriptions(client, txn_id, (TOPIC, "missing"), ("missing", "s"))
-    assert not end(client, txn_id).HasField("error")
-    assert world.core.topics[TOPIC].ledger.last_position == (1, 0)
-    assert "persistent://public/default/missing" not in world.state.topics_by_name
 
 
 def test_an_invalid_topic_is_refused(client: Client) -> None:

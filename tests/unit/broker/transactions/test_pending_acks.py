@@ -1,10 +1,5 @@
 """Acks in transactions: pending until the end, then acknowledged or redelivered."""
 
-from __future__ import annotations
-
-import sys
-from collections.abc import Callable
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -16,20 +11,17 @@ from spark_pulsar.ledger.state.cursors.pending_acks import PendingAcks, sized
 from spark_pulsar.model.errors import ServerError
 from spark_pulsar.model.positions.ids import EARLIEST, Position, TransactionId
 from spark_pulsar.wire.protocol import requests
-from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
+from tests.unit.broker.costs import instructions
 from tests.unit.broker.transacting import ON, ack_in, begin, end
-from tests.unit.broker.world import TOPIC, Client, World, entry, positions_of
+from tests.unit.broker.world import TOPIC, Client, World, entry, positions_of, producing
 
 SHARED, EXCLUSIVE, KEY_SHARED = 1, 0, 3
 
 
 def opened(kind: int = SHARED, entries: int = 6, **config: Any) -> tuple[World, Client]:
     """A world whose consumer holds that many entries."""
-    world = World(**ON, **config)
-    client = world.connect()
-    client.open_producer()
-    client.publish(1, *(entry(f"m{index}") for index in range(entries)))
-    client.take_all()
+    world, client = producing(**ON, **config)
+    client.store(1, *(entry(f"m{index}") for index in range(entries)))
     client.open_consumer(permits=100, subscription_type=kind)
     assert len(positions_of(client.deliveries())) == entries
     return world, client
@@ -43,66 +35,10 @@ def ids(*entry_ids: int) -> list[Position]:
     return [Position(1, entry_id) for entry_id in entry_ids]
 
 
-def conflicts(answer: Any) -> bool:
-    return bool(answer.HasField("error") and answer.error == ServerError.TransactionConflict)
-
-
 def redeliver(client: Client) -> list[int]:
     """Entries that come again when the consumer asks for all."""
     client.send(requests.redeliver(1))
     return [position.entry_id for position in positions_of(client.deliveries())]
-
-
-@pytest.mark.parametrize("kind", [SHARED, KEY_SHARED])
-def test_a_pending_entry_is_taken_from_the_consumer_and_not_redelivered(kind: int) -> None:
-    # covers TX-12, TX-15
-    world, client = opened(kind)
-    txn_id = begin(client)
-    ack_in(client, txn_id, *ids(0, 2))
-    assert cursor_of(world).mark_delete == (1, -1)
-    assert world.core.topics[TOPIC].subscriptions["s"].backlog == 6
-    assert redeliver(client) == [1, 3, 4, 5]
-    client.send(requests.close_consumer(client.request_id(), 1))
-    client.take_all()
-    client.open_consumer(permits=100, subscription_type=kind)
-    assert [each.entry_id for each in positions_of(client.deliveries())] == [1, 3, 4, 5]
-    end(client, txn_id)
-    assert (cursor_of(world).mark_delete, list(cursor_of(world).acked)) == ((1, 0), [(1, 2, 3)])
-    assert cursor_of(world).pending is None
-
-
-def test_conflicts_and_all_or_none_of_an_ack() -> None:
-    # covers TX-12
-    world, client = opened()
-    first, second = begin(client), begin(client)
-    ack_in(client, first, *ids(0))
-    assert conflicts(ack_in(client, first, *ids(0))), "its own, too"
-    assert conflicts(ack_in(client, second, *ids(0)))
-    assert conflicts(ack_in(client, second, *ids(3, 0)))
-    assert not conflicts(ack_in(client, first, *ids(3))), "nothing of the refused ack is pending"
-    client.ack(ids(5))
-    assert conflicts(ack_in(client, second, *ids(5))), "acknowledged already"
-    assert not ack_in(client, second, Position(1, 77)).HasField("error"), "an entry that does not exist"
-    end(client, first)
-    assert list(cursor_of(world).acked) == [(1, 3, 4), (1, 5, 6)]
-
-
-def test_pending_acks_survive_a_restart_and_time_out() -> None:
-    # covers TX-7, TX-17
-    world, client = opened()
-    txn_id, other = begin(client, 10_000), begin(client)
-    ack_in(client, txn_id, *ids(0, 2))
-    ack_in(client, other, *ids(1))
-    again = world.restart(**ON)
-    client = again.connect()
-    client.open_consumer(permits=100, subscription_type=SHARED)
-    assert positions_of(client.deliveries()) == ids(3, 4, 5)
-    end(client, other)
-    again.advance(10_001)
-    assert positions_of(client.deliveries()) == ids(0, 2)
-    assert cursor_of(again).mark_delete == (1, -1)
-    assert list(cursor_of(again).acked) == [(1, 1, 2)]
-    assert again.state.transactions == {}
 
 
 @pytest.mark.parametrize("wrong", [TransactionId(0, 99), TransactionId(9, 0)])
@@ -122,17 +58,6 @@ def test_a_reader_acks_in_no_transaction() -> None:
     assert ack_in(client, begin(client), *ids(0), consumer_id=2).error == ServerError.NotAllowedError
 
 
-def test_an_unsubscribe_ends_its_pending_acks() -> None:
-    # covers TX-16
-    world, client = opened()
-    txn_id = begin(client)
-    ack_in(client, txn_id, *ids(0))
-    client.send(requests.unsubscribe(client.request_id(), 1))
-    client.take_all()
-    assert world.state.transactions[txn_id].acks == {}
-    assert not end(client, txn_id).HasField("error")
-
-
 def test_the_limit_of_pending_acks(monkeypatch: pytest.MonkeyPatch) -> None:
     # covers TX-24
     monkeypatch.setattr(pending_acks, "MAX_PENDING_ACKS", 2)
@@ -142,36 +67,6 @@ def test_the_limit_of_pending_acks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ack_in(client, txn_id, *ids(4)).error == ServerError.NotAllowedError
     end(client, txn_id)
     assert not ack_in(client, begin(client), *ids(4)).HasField("error")
-
-
-def test_messages_that_come_by_a_commit_can_be_acked_in_another() -> None:
-    # covers TX-12, TX-9
-    _, client = opened(entries=1)
-    txn_id = begin(client)
-    client.send(requests.flow(1, 5))
-    assert not conflicts(ack_in(client, txn_id, *ids(0)))
-    assert client.take_all() == []
-    assert end(client, txn_id).request_id > 0
-    assert not [each for each in client.take_all() if getattr(each, "command", BaseCommand()).type == BaseCommand.ERROR]
-
-
-def instructions(call: Callable[[], object]) -> int:
-    """Number of Python's instructions that a call takes."""
-    count = 0
-
-    def trace(frame: FrameType, event: str, _argument: object) -> Any:
-        nonlocal count
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        count += event == "opcode"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        call()
-    finally:
-        sys.settrace(before)
-    return count
 
 
 def test_an_ack_costs_by_its_own_parts() -> None:

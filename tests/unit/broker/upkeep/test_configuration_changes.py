@@ -1,20 +1,17 @@
 """Dynamic keys: what they change in a running core, and after its next start."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_pulsar.broker.configuration.broker_config import BrokerConfig
 from spark_pulsar.broker.configuration.dynamic_config import DYNAMIC_KEYS, configured, notes
 from spark_pulsar.broker.entities.meters import published
-from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.broker.upkeep import configuration_changes
 from spark_pulsar.ledger.state.documents import DYNAMIC_CONFIGURATION, DocumentSet
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies.effective_policies import PublishRate
 from spark_pulsar.model.policies.resource_groups import RESOURCE_GROUP, ResourceGroup
 from tests.unit.broker.publishing.test_publish_rates import publish, received, throttles
-from tests.unit.broker.world import QUIET, TOPIC, Client, World, entry
+from tests.unit.broker.world import QUIET, TOPIC, Client, World, entry, producing
 
 OTHER = f"{TOPIC}-other"
 
@@ -66,9 +63,7 @@ def test_texts_of_another_version_have_no_effect_and_are_told(world: World) -> N
 def test_the_rate_of_all_topics_comes_changes_and_goes(world: World) -> None:
     # covers ADM-1, PR-14, PR-9
     world = World(**QUIET)
-    client, second = world.connect(), world.connect()
-    client.open_producer()
-    second.open_producer(OTHER, name="q")
+    client, second = world.connect_producer(), world.connect_producer(OTHER, name="q")
     key = "brokerPublisherThrottlingMaxMessageRate"
     set_key(world, key, "10")
     publish(client, 0, 30)
@@ -94,9 +89,7 @@ def test_the_rate_of_all_topics_comes_changes_and_goes(world: World) -> None:
 
 def test_topics_with_a_rate_of_their_own_keep_to_a_new_one_of_all(world: World) -> None:
     # covers ADM-1, PR-14, PR-9
-    world = World(**QUIET, max_publish_rate_messages=50)
-    client = world.connect()
-    client.open_producer()
+    world, client = producing(**QUIET, max_publish_rate_messages=50)
     set_key(world, "brokerPublisherThrottlingMaxMessageRate", "10")
     publish(client, 0, 40)
     assert received(client)[0] == list(range(10))
@@ -112,9 +105,7 @@ def test_topics_with_a_rate_of_their_own_keep_to_a_new_one_of_all(world: World) 
 def test_rates_of_dispatch_come_and_go(world: World) -> None:
     # covers ADM-1, SUB-7
     world = World(**QUIET)
-    producer, client = world.connect(), world.connect()
-    producer.open_producer()
-    client.open_consumer(permits=1_000)
+    producer, client = world.connect_producer(), world.connect_consumer(permits=1_000)
     producer.publish(1, entry("x"))
     assert len(client.messages()) == 1
     for key in (
@@ -137,9 +128,7 @@ def test_rates_of_dispatch_come_and_go(world: World) -> None:
 def test_subscriptions_without_backlog_are_spared_and_limited_again(world: World) -> None:
     # covers ADM-1, SUB-7
     world = World(**QUIET, topic_dispatch_rate_messages=5)
-    producer, client = world.connect(), world.connect()
-    producer.open_producer()
-    client.open_consumer(permits=1_000)
+    producer, client = world.connect_producer(), world.connect_consumer(permits=1_000)
     set_key(world, "dispatchThrottlingOnNonBacklogConsumerEnabled", "false")
     producer.publish(1, *[entry("x")] * 20)
     assert len(client.messages()) == 20
@@ -151,8 +140,7 @@ def test_subscriptions_without_backlog_are_spared_and_limited_again(world: World
 
 
 def expiring(world: World) -> Client:
-    client = world.connect()
-    client.open_producer()
+    client = world.connect_producer()
     client.open_consumer()
     client.publish(1, entry("x", world.now_ms))
     return client
@@ -171,9 +159,7 @@ def test_a_default_of_policies_holds_for_topics_in_use(world: World) -> None:
 
 def test_an_interval_holds_from_now_on(world: World) -> None:
     # covers ADM-1
-    world = World(**QUIET, stats_interval_ms=3_600_000, quota_check_interval_ms=3_600_000)
-    client = world.connect()
-    client.open_producer()
+    world, client = producing(**QUIET, stats_interval_ms=3_600_000, quota_check_interval_ms=3_600_000)
     client.publish(1, *[entry("x")] * 100)
     topic = world.core.topics[TOPIC]
     set_key(world, "statsUpdateFrequencyInSecs", "2")
@@ -192,8 +178,7 @@ def test_an_interval_holds_from_now_on(world: World) -> None:
 
 def test_a_smaller_cache_drops_the_oldest_entries(world: World) -> None:
     # covers ADM-1
-    client = world.connect()
-    client.open_producer()
+    client = world.connect_producer()
     client.open_consumer(permits=0)
     client.publish(1, entry("x" * 100_000))
     assert world.core.cache.size_bytes > 100_000
@@ -207,16 +192,14 @@ def set_group(world: World, messages: int | None) -> None:
 
 
 def join(world: World, group: str | None) -> None:
-    world.ask(lambda core: policy_changes.set_of_namespace(core, "public/default", RESOURCE_GROUP, group))
+    world.set_policy(RESOURCE_GROUP, group)
 
 
 @pytest.mark.parametrize("others", [{}, {"broker_publish_rate_messages": 15}, {"max_publish_rate_messages": 8}])
 def test_topics_of_a_resource_group_share_its_rate_and_keep_their_order(others: dict[str, int]) -> None:
     # covers ADM-5, PR-14, PR-9
     world = World(**QUIET, **others)
-    one, two = world.connect(), world.connect()
-    one.open_producer()
-    two.open_producer(OTHER, name="q")
+    one, two = world.connect_producer(), world.connect_producer(OTHER, name="q")
     set_group(world, 10)
     join(world, "g")
     publish(one, 0, 30)
@@ -243,7 +226,6 @@ def test_a_resource_group_outlives_the_core() -> None:
     set_group(world, 10)
     join(world, "g")
     world = world.restart(**QUIET)
-    client = world.connect()
-    client.open_producer()
+    client = world.connect_producer()
     publish(client, 0, 30)
     assert len(received(client)[0]) == 10

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_pulsar.broker.topics import lifecycle, policy_changes
+from spark_pulsar.broker.topics import lifecycle
 from spark_pulsar.model.policies import policy_table
 from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
@@ -13,11 +13,7 @@ MINUTE_MS = 60_000
 
 
 def set_minutes(world: World, minutes: int | None) -> None:
-    world.ask(
-        lambda core: policy_changes.set_of_namespace(
-            core, "public/default", policy_table.SUBSCRIPTION_EXPIRATION, minutes
-        )
-    )
+    world.set_policy(policy_table.SUBSCRIPTION_EXPIRATION, minutes)
     world.advance(10)
 
 
@@ -26,8 +22,7 @@ def names(world: World) -> list[str]:
 
 
 def leave(client: Client, consumer_id: int = 1) -> None:
-    client.send(requests.close_consumer(client.request_id(), consumer_id))
-    client.expect(BaseCommand.SUCCESS)
+    client.request(requests.close_consumer(client.request_id(), consumer_id), BaseCommand.SUCCESS)
 
 
 @pytest.fixture
@@ -38,39 +33,26 @@ def world() -> World:
     return world
 
 
-def test_an_idle_subscription_goes_with_its_backlog(world: World) -> None:
+def test_it_goes_with_its_backlog_and_its_time_begins_anew_with_every_leaving(world: World) -> None:
     # covers CUR-17
-    client = world.connect()
-    client.open_consumer()
-    leave(client)
-    world.advance(2 * MINUTE_MS - 1)
-    assert names(world) == ["s"]
-    world.advance(1)
-    assert names(world) == []
-    assert TOPIC in world.core.topics, "its topic stays"
-
-
-def test_a_connected_consumer_keeps_it(world: World) -> None:
-    # covers CUR-17
-    client = world.connect()
-    client.open_consumer()
+    client = world.connect_consumer()
     world.advance(10 * MINUTE_MS)
-    assert names(world) == ["s"]
+    assert names(world) == ["s"], "a consumer is connected"
     leave(client)
     world.advance(MINUTE_MS)
     client.open_consumer()
     leave(client)
     world.advance(2 * MINUTE_MS - 1)
-    assert names(world) == ["s"], "the time begins anew with every leaving"
+    assert names(world) == ["s"]
     client.close()
     world.advance(1)
     assert names(world) == []
+    assert TOPIC in world.core.topics, "its topic stays"
 
 
 def test_of_several_consumers_the_last_one_counts(world: World) -> None:
     # covers CUR-17
-    client = world.connect()
-    client.open_consumer(subscription_type=1)
+    client = world.connect_consumer(subscription_type=1)
     client.open_consumer(consumer_id=2, subscription_type=1)
     leave(client)
     world.advance(10 * MINUTE_MS)
@@ -95,46 +77,32 @@ def test_the_policy_works_on_what_is_idle_already() -> None:
     assert names(world) == [], "it was idle for longer than that already"
 
 
-def test_the_time_outlives_a_restart(world: World) -> None:
+def test_the_time_outlives_a_restart_and_one_in_use_at_a_crash_is_idle_since_the_start(world: World) -> None:
     # covers CUR-17
-    client = world.connect()
-    client.open_consumer()
+    client = world.connect_consumer()
+    client.open_consumer("in use", 2)
     leave(client)
     world.advance(MINUTE_MS)
     again = world.restart(**QUIET)
     assert again.now_ms < world.now_ms, "a world begins at the same time; what counts is the stored one"
-    again.advance(2 * MINUTE_MS + 200)
-    assert names(again) == []
-
-
-def test_one_in_use_at_a_crash_is_idle_since_the_start(world: World) -> None:
-    # covers CUR-17
-    client = world.connect()
-    client.open_consumer()
-    world.advance(50 * MINUTE_MS)
-    again = world.restart(**QUIET)
     again.advance(2 * MINUTE_MS - 1)
-    assert names(again) == ["s"]
+    assert "in use" in names(again)
     again.advance(1)
+    assert "in use" not in names(again)
+    again.advance(200)
     assert names(again) == []
 
 
-def test_the_default_of_the_configuration() -> None:
+def test_the_default_of_the_configuration_and_one_that_was_never_used() -> None:
     # covers CUR-17
     world, client = filled(3, **QUIET, subscription_expiration_minutes=1)
-    client.open_consumer()
-    leave(client)
-    world.advance(MINUTE_MS)
-    assert names(world) == []
-    client.open_consumer("t")
-    client.close()
-    world.advance(MINUTE_MS)
-    assert names(world) == []
-
-
-def test_one_made_over_rest_and_never_used_goes_too(world: World) -> None:
-    # covers CUR-17
     topic = world.core.topics[TOPIC]
     world.ask(lambda core: lifecycle.create_subscription(core, topic, "made", lifecycle.at_end(topic), {}))
-    world.advance(2 * MINUTE_MS)
+    client.open_consumer()
+    leave(client)
+    client.open_consumer("t")
+    world.advance(MINUTE_MS)
+    assert names(world) == ["t"]
+    client.close()
+    world.advance(MINUTE_MS)
     assert names(world) == []

@@ -1,21 +1,19 @@
 """Policies of many topics: a change takes effect on all of them, and no turn visits more than its share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from spark_pulsar.broker.entities.topic import Topic
-from spark_pulsar.broker.topics import lifecycle, policy_changes
+from spark_pulsar.broker.topics import lifecycle
 from spark_pulsar.broker.upkeep.monitors import VISITS_A_TURN, Monitors
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.policies import policy_table
 from spark_pulsar.model.policies.effective_policies import PublishRate
 from spark_pulsar.model.positions.ids import Position
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
-from tests.unit.broker.world import QUIET, TOPIC, World, entry
+from tests.unit.broker.world import QUIET, TOPIC, World, entry, producing
 
 TOPICS = 1_000
 NAMESPACE = "public/default"
@@ -53,10 +51,6 @@ def world_of(count: int = TOPICS, domain: str = "persistent") -> World:
     return world
 
 
-def set_policy(world: World, member: str, value: object, namespace: str = NAMESPACE) -> None:
-    world.ask(lambda core: policy_changes.set_of_namespace(core, namespace, member, value))
-
-
 def topics_where(world: World, holds: Callable[[Topic], object]) -> int:
     return sum(bool(holds(topic)) for topic in world.core.topics.values())
 
@@ -77,14 +71,14 @@ def test_a_policy_of_a_namespace_reaches_a_thousand_topics_in_slices(
     value, holds = SETTINGS[member]
     world = world_of()
     visits = Visits(world, monkeypatch)
-    set_policy(world, member, value)
+    world.set_policy(member, value)
     assert topics_where(world, holds) == VISITS_A_TURN, "the first slice at once"
     world.advance(1_000)
     assert topics_where(world, holds) == TOPICS, "those of the other namespace have no such policy"
     assert sum(visits.in_turn) == TOPICS, "each once"
     assert visits.most == VISITS_A_TURN
     if member != policy_table.COMPACTION_THRESHOLD:
-        set_policy(world, member, None)
+        world.set_policy(member, None)
         world.advance(1_000)
         assert not topics_where(world, holds)
 
@@ -94,7 +88,7 @@ def test_encryption_is_required_of_a_thousand_topics(domain: str, monkeypatch: p
     # covers PR-12
     world = world_of(domain=domain)
     visits = Visits(world, monkeypatch)
-    set_policy(world, policy_table.ENCRYPTION_REQUIRED, True)
+    world.set_policy(policy_table.ENCRYPTION_REQUIRED, True)
     world.advance(1_000)
     assert {topic.name.namespace_name for topic in world.core.encryption.topics} == {NAMESPACE}
     assert len(world.core.encryption.topics) == TOPICS
@@ -104,9 +98,9 @@ def test_encryption_is_required_of_a_thousand_topics(domain: str, monkeypatch: p
 def test_what_changes_during_a_round_takes_effect_in_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
     world = world_of()
     visits = Visits(world, monkeypatch)
-    set_policy(world, policy_table.DEDUPLICATION, True)
-    set_policy(world, policy_table.DEDUPLICATION, False)
-    set_policy(world, policy_table.DEDUPLICATION, True, OTHER)
+    world.set_policy(policy_table.DEDUPLICATION, True)
+    world.set_policy(policy_table.DEDUPLICATION, False)
+    world.set_policy(policy_table.DEDUPLICATION, True, OTHER)
     world.advance(1_000)
     assert [topic.full_name for topic in world.core.topics.values() if topic.deduplicates] == [
         f"persistent://{OTHER}/t"
@@ -117,9 +111,9 @@ def test_what_changes_during_a_round_takes_effect_in_the_next_one(monkeypatch: p
 def test_a_policy_of_one_topic_takes_effect_at_once_whatever_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     world = world_of()
     visits = Visits(world, monkeypatch)
-    set_policy(world, policy_table.MESSAGE_TTL, 3_600)
+    world.set_policy(policy_table.MESSAGE_TTL, 3_600)
     last = world.core.topics[f"persistent://{NAMESPACE}/t{TOPICS - 1}"]
-    world.ask(lambda core: policy_changes.set_of_topic(core, last.name, policy_table.DEDUPLICATION, True))
+    world.set_topic_policy(policy_table.DEDUPLICATION, True, last.name)
     assert last.deduplicates
     assert last.ttl_monitor
     world.advance(1_000)
@@ -136,7 +130,7 @@ def test_a_policy_of_a_partitioned_topic_reaches_all_partitions(monkeypatch: pyt
     world.ask(lambda core: lifecycle.create(core, bears_the_name_of_a_partition))
     visits = Visits(world, monkeypatch)
     for each in (name, TopicName.parse(f"persistent://{NAMESPACE}/t0")):
-        world.ask(lambda core, each=each: policy_changes.set_of_topic(core, each, policy_table.DEDUPLICATION, True))
+        world.set_topic_policy(policy_table.DEDUPLICATION, True, each)
     assert topics_where(world, lambda topic: topic.deduplicates) == VISITS_A_TURN
     world.advance(10)
     assert topics_where(world, lambda topic: topic.deduplicates) == 102
@@ -152,14 +146,11 @@ def test_the_start_of_a_broker_visits_in_slices(monkeypatch: pytest.MonkeyPatch)
 
 def test_policies_of_a_topic_take_effect_on_it_once() -> None:
     # covers SH-7
-    world = World(max_unacked_per_subscription=4, **QUIET)
-    client = world.connect()
-    client.open_producer()
+    world, client = producing(max_unacked_per_subscription=4, **QUIET)
     client.open_consumer(subscription_type=CommandSubscribe.Shared, permits=100)
-    client.publish(1, *(entry(str(number)) for number in range(10)))
-    client.take_all()
+    client.store(1, *(entry(str(number)) for number in range(10)))
     name = TopicName.parse(TOPIC)
-    world.ask(lambda core: policy_changes.set_of_topic(core, name, policy_table.MAX_UNACKED_PER_SUBSCRIPTION, 6))
+    world.set_topic_policy(policy_table.MAX_UNACKED_PER_SUBSCRIPTION, 6, name)
     assert client.messages() == ["4", "5"]
     client.ack([Position(1, 0)])
     world.advance(1_000)

@@ -1,7 +1,5 @@
 """Rates over the last interval, of topics, producers, subscriptions and consumers (ST-7)."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_pulsar.admin.http.slices import finish
@@ -12,21 +10,26 @@ from spark_pulsar.model.positions.ids import Position
 from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandConsumerStats, CommandSubscribe
 from tests.unit.broker.dispatch.test_chunks import send_chunks
-from tests.unit.broker.world import TOPIC, World, entry, positions_of
+from tests.unit.broker.world import TOPIC, Client, World, entry, positions_of, producing
 
 EVERY_MS = 10_000
 
 
-def world_with_rates() -> World:
-    return World(stats_interval_ms=EVERY_MS)
+def world_with_rates(**config: int) -> World:
+    return World(stats_interval_ms=EVERY_MS, **config)
+
+
+def measured(kind: int = CommandSubscribe.Exclusive, topic: str = TOPIC) -> tuple[World, Client]:
+    """A client with a producer and a consumer."""
+    world = world_with_rates()
+    client = world.connect_producer(topic)
+    client.open_consumer(topic=topic, permits=1_000, subscription_type=kind)
+    return world, client
 
 
 def test_a_rate_is_that_of_the_last_interval() -> None:
     # covers ST-7
-    world = world_with_rates()
-    client = world.connect()
-    client.open_producer()
-    client.open_consumer(permits=1_000)
+    world, client = measured()
     world.advance(EVERY_MS)
     topic = world.core.topics[TOPIC]
     assert (published(topic), topic_stats(world.core, topic)["averageMsgSize"]) == (Published(), 0.0)
@@ -52,10 +55,7 @@ def test_a_rate_is_that_of_the_last_interval() -> None:
 @pytest.mark.parametrize("kind", [CommandSubscribe.Exclusive, CommandSubscribe.Shared, CommandSubscribe.Key_Shared])
 def test_chunks_are_counted_beside(kind: int) -> None:
     # covers ST-7 (chunkedMessageRate)
-    world = world_with_rates()
-    client = world.connect()
-    client.open_producer()
-    client.open_consumer(permits=1_000, subscription_type=kind)
+    world, client = measured(kind)
     client.publish(1, entry("x"))
     world.advance(EVERY_MS)
     send_chunks(client, "a0", "plain", "b0", "a1", "xxx", "a2", "b1", "b2")
@@ -73,11 +73,8 @@ def test_chunks_are_counted_beside(kind: int) -> None:
 
 def test_chunks_of_a_non_persistent_topic_are_counted_too() -> None:
     # covers ST-7 (chunkedMessageRate, msgChunkPublished)
-    world = world_with_rates()
-    client = world.connect()
     name = TOPIC.replace("persistent", "non-persistent")
-    client.open_producer(name)
-    client.open_consumer(topic=name, permits=1_000)
+    world, client = measured(topic=name)
     world.advance(EVERY_MS)
     send_chunks(client, "a0", "a1", "a2")
     world.advance(EVERY_MS)
@@ -89,8 +86,7 @@ def test_chunks_of_a_non_persistent_topic_are_counted_too() -> None:
 def test_holes_of_a_durable_subscription_have_a_size() -> None:
     # covers ST-6 (nonContiguousDeletedMessagesRangesSerializedSize)
     world = World()
-    client, feeder = world.connect(), world.connect()
-    feeder.open_producer()
+    client, feeder = world.connect(), world.connect_producer()
     client.open_consumer(permits=10, subscription_type=CommandSubscribe.Shared)
     feeder.publish(1, *[entry("x")] * 10)
     positions = positions_of(client.deliveries())
@@ -104,11 +100,9 @@ def test_holes_of_a_durable_subscription_have_a_size() -> None:
 def test_what_came_within_the_interval_is_measured_from_its_coming() -> None:
     # covers ST-7
     world = world_with_rates()
-    client = world.connect()
-    client.open_producer()
+    world.connect_producer()
     world.advance(EVERY_MS - 2_000)
-    late = world.connect()
-    late.open_producer(producer_id=2, name="late")
+    late = world.connect_producer(producer_id=2, name="late")
     late.publish(2, entry("a"), entry("b"))
     world.advance(2_000)
     topic = world.core.topics[TOPIC]
@@ -118,15 +112,12 @@ def test_what_came_within_the_interval_is_measured_from_its_coming() -> None:
 
 def test_acks_redeliveries_and_batches_are_counted_in_messages() -> None:
     # covers ST-7 (messageAckRate, msgRateRedeliver), ST-10
-    world = world_with_rates()
-    client = world.connect()
-    client.open_producer()
-    client.open_consumer(permits=1_000, subscription_type=CommandSubscribe.Shared)
+    world, client = measured(CommandSubscribe.Shared)
     client.publish(1, *(entry("x", batch=10) for _ in range(4)), messages=10)
     client.send(requests.ack(1, [Position(1, 0), Position(1, 1)]))
     client.send(requests.redeliver(1, [Position(1, 2)]))
     world.advance(EVERY_MS)
-    [consumer] = world.core.topics[TOPIC].subscriptions["s"].consumers
+    [consumer] = world.subscription().consumers
     rate = consumed(consumer)
     assert (rate.messages, rate.acked, rate.redelivered) == (5.0, 2.0, 1.0)
     stats = finish(subscription_stats_in_steps(consumer.subscription, EVERYTHING))
@@ -135,21 +126,17 @@ def test_acks_redeliveries_and_batches_are_counted_in_messages() -> None:
     command = BaseCommand(type=BaseCommand.CONSUMER_STATS)
     command.consumerStats.CopyFrom(CommandConsumerStats(request_id=9, consumer_id=1))
     client.take_all()
-    client.send(command)
-    told = client.expect(BaseCommand.CONSUMER_STATS_RESPONSE)
+    told = client.request(command, BaseCommand.CONSUMER_STATS_RESPONSE)
     assert (told.msgRateOut, told.messageAckRate, told.msgRateRedeliver) == (5.0, 2.0, 1.0)
 
 
 def test_a_cumulative_ack_counts_as_one() -> None:
     # covers ST-7 (messageAckRate), as Apache Pulsar counts
-    world = world_with_rates()
-    client = world.connect()
-    client.open_producer()
-    client.open_consumer(permits=1_000)
+    world, client = measured()
     client.publish(1, *(entry("x") for _ in range(10)))
     client.send(requests.ack(1, [Position(1, 9)], cumulative=True))
     world.advance(EVERY_MS)
-    subscription = world.core.topics[TOPIC].subscriptions["s"]
+    subscription = world.subscription()
     assert consumed(subscription.consumers[0]).acked == 0.1
     stats = finish(subscription_stats_in_steps(subscription, EVERYTHING))
     assert stats["lastMarkDeleteAdvancedTimestamp"] == stats["lastAckedTimestamp"] == world.now_ms - EVERY_MS
@@ -157,21 +144,18 @@ def test_a_cumulative_ack_counts_as_one() -> None:
 
 def test_expired_entries_have_a_rate() -> None:
     # covers ST-7 (msgRateExpired)
-    world = World(stats_interval_ms=EVERY_MS, default_message_ttl_s=5)
-    client = world.connect()
-    client.open_producer()
+    world, client = producing(stats_interval_ms=EVERY_MS, default_message_ttl_s=5)
     client.open_consumer(permits=0)
     client.publish(1, *(entry("x") for _ in range(10)))
     world.advance(EVERY_MS)
-    subscription = world.core.topics[TOPIC].subscriptions["s"]
+    subscription = world.subscription()
     assert delivered(subscription) == Delivered(expired=1.0)
 
 
 def test_times_and_counters_outlive_who_made_them() -> None:
     # covers ST-9
     world = world_with_rates()
-    client = world.connect()
-    client.open_producer()
+    client = world.connect_producer()
     client.open_consumer(permits=10)
     client.open_consumer(consumer_id=2, subscription="other", permits=10)
     client.publish(1, entry("x"))
@@ -193,8 +177,7 @@ def test_many_topics_are_sampled_some_in_a_turn() -> None:
     client = world.connect()
     for number in range(200):
         client.open_producer(producer_id=number, topic=f"{TOPIC}{number}")
-        client.publish(number, entry("x"))
-        client.take_all()
+        client.store(number, entry("x"))
     world.advance(EVERY_MS + 10)
     rates = [published(topic).messages for topic in world.core.topics.values()]
     assert len(rates) == 200
