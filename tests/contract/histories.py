@@ -1,7 +1,5 @@
 """Random histories of a broker's durable state, and a canonical picture of a state to compare."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from random import Random
 from typing import Any

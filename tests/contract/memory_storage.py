@@ -5,8 +5,6 @@ crash at any moment, and the next one opened on the same disk recovers what was 
 `apply` and rows as the real one.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The storages under the contract, each with the same few handles for tests."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from spark_pulsar.ledger.state.apply import apply
 from spark_pulsar.ledger.state.durable_state import CounterSet
 from tests.contract.memory_storage import MemoryDisk, MemoryStorage

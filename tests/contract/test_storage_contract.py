@@ -1,7 +1,5 @@
 """The contract of `spark_pulsar.ledger.storage.Storage`."""
 
-from __future__ import annotations
-
 import random
 import threading
 from contextlib import suppress

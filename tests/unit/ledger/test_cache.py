@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import gc
 
 from spark_pulsar.ledger.cache import RUN_OVERHEAD_BYTES, EntryCache

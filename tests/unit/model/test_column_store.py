@@ -1,7 +1,5 @@
 """Objects read and set their own numbers wherever these stand."""
 
-from __future__ import annotations
-
 import random
 
 from spark_pulsar.model.column_store import ColumnStore, Counter, HasCounters, bounds_of, column_of

@@ -1,7 +1,5 @@
 """The error table: every wire code once, with a status, a class and a reach."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

@@ -1,7 +1,5 @@
 """Extras: what is not installed is named with the extra that has it."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Topic names. Covers TN-1, TN-2, TN-3, TN-4, TN-5."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_pulsar.model.errors import InvalidTopicName

@@ -1,7 +1,5 @@
 """Broker and connector run where what only Linux has is missing, as on macOS."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """Type checkers of users see the package's types."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

@@ -3,7 +3,6 @@
 from types import SimpleNamespace
 
 from spark_pulsar.broker.topics import lifecycle
-from spark_pulsar.broker.topics.topic_lists import topics_hash
 from spark_pulsar.broker.turn.events import EntriesLost, Requested
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.wire.protocol import requests
@@ -84,11 +83,6 @@ def test_new_partitions_get_the_subscriptions_at_their_beginning() -> None:
     client.store(1, entry("early"))
     client.open_consumer(topic=f"{TOPIC}-partition-2", consumer_id=2, permits=5, initial_position=0)
     assert client.deliveries()[0].partition == 2
-
-
-def test_hash_of_no_topics() -> None:
-    assert topics_hash([]) == "00000000"
-    assert topics_hash(["persistent://public/default/a"]) == "e4a876e3"
 
 
 def test_an_unloaded_topic_goes_on_in_another_ledger_unless_its_own_is_empty() -> None:

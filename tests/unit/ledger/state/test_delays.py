@@ -1,7 +1,5 @@
 """The index of delayed entries against a plain dictionary; its rows; its bounds."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

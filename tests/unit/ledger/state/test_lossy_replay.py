@@ -1,7 +1,5 @@
 """Transactions after a hole in the journal: what may be missing is told."""
 
-from __future__ import annotations
-
 from spark_pulsar.ledger.records import Record
 from spark_pulsar.ledger.state import transactions as txn
 from spark_pulsar.ledger.state.appending import EntriesAppended

@@ -1,7 +1,5 @@
 """Values of policies: what is read, what is refused, what is answered."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Positions and message ids: order, text, the wire's unsigned numbers. Covers ML-4."""
 
-from __future__ import annotations
-
 import pulsar
 import pytest
 

@@ -1,7 +1,5 @@
 """Singles are the ranges that they stand for."""
 
-from __future__ import annotations
-
 from itertools import chain
 
 import pytest
