@@ -7,7 +7,7 @@ from spark_pulsar.broker.turn.events import StillReading, WritingResumed
 from spark_pulsar.model.limits import HANDSHAKE_TIMEOUT_MS, KEEP_ALIVE_INTERVAL_MS
 from spark_pulsar.wire.protocol import commands, requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ServerError
-from tests.unit.broker.world import TOPIC, World, producing
+from tests.unit.broker.world import TOPIC, World, entry, producing
 
 PING, PONG = BaseCommand.PING, BaseCommand.PONG
 
@@ -93,3 +93,15 @@ def test_no_more_wait_for_the_answer_of_a_peer_than_there_is_room_for(monkeypatc
     assert holder.closed
     rival.expect(BaseCommand.PRODUCER_SUCCESS)
     assert rival.expect(BaseCommand.ERROR).error == ServerError.ProducerBusy
+
+
+def test_a_peer_that_is_not_read_from_counts_as_there() -> None:
+    # covers PR-2, PR-15: its PONG could not be seen
+    world, holder = producing(max_pending_publishes_per_session=1)
+    world.disk_is_slow = True
+    holder.publish(1, entry("x"))
+    holder.take_all()
+    rival = world.connect()
+    rival.send(requests.producer(rival.request_id(), TOPIC, 1, "p"))
+    assert rival.expect(BaseCommand.ERROR).error == ServerError.ProducerBusy
+    assert holder.take_all() == []

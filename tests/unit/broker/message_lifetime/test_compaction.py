@@ -9,7 +9,7 @@ from spark_pulsar.ledger.state.damage import DamageAccepted, TopicDamaged
 from spark_pulsar.model.positions.ids import MessageId, Position
 from spark_pulsar.wire.entries.entry_bytes import build_entry, parse_entry
 from spark_pulsar.wire.protocol import requests
-from spark_pulsar.wire.pulsar_api_pb2 import LZ4, MessageMetadata
+from spark_pulsar.wire.pulsar_api_pb2 import LZ4, BaseCommand, MessageMetadata
 from tests.unit.broker.compacting import batch, compact, compacted_view, keyed, publish
 from tests.unit.broker.world import TOPIC, Client, World, positions_of, producing
 
@@ -76,6 +76,18 @@ def test_messages_without_key_can_be_kept() -> None:
     publish(client, keyed("a", "a4"))
     compact(world)
     assert [texts for _, texts in compacted_view(world)] == [["x"], ["y", "-"], ["a4"]]
+
+
+def test_nothing_may_be_left(world: World, client: Client) -> None:
+    # covers RD-4: a reader would wait for ever for a last message that was taken out
+    publish(client, keyed(None, "x"))
+    compact(world)
+    assert compacted_view(world) == []
+    client.open_consumer("last", durable=False, read_compacted=True)
+    last = client.request(requests.last_message_id(5, 1), BaseCommand.GET_LAST_MESSAGE_ID_RESPONSE).last_message_id
+    assert (last.ledgerId, last.entryId) == (2**64 - 1, 2**64 - 1)
+    publish(client, keyed("a", "a1"))
+    assert [texts for _, texts in compacted_view(world)] == [["a1"]]
 
 
 def test_many_blocks_and_readers_that_begin_anywhere(world: World, client: Client) -> None:

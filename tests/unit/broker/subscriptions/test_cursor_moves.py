@@ -38,9 +38,13 @@ def later(world: World, request: Callable[[Core, Subscription, Callable[[], None
     return answers
 
 
-def test_what_a_shared_consumer_holds_is_taken_from_it() -> None:
+@pytest.mark.parametrize("ledger_max_entries", [50_000, 1])
+def test_what_a_shared_consumer_holds_is_taken_from_it(ledger_max_entries: int) -> None:
     # covers CUR-14, SH-6: the consumer's unacked count falls and it gets more
-    world, client = filled(10, max_unacked_per_consumer=4)
+    ledgers = {"ledger_max_entries": ledger_max_entries, "ledger_min_age_ms": -1}
+    world, client = filled(0, max_unacked_per_consumer=4, **KEPT, **ledgers)
+    for number in range(10):
+        client.store(1, entry(str(number)), first=number)
     client.open_consumer(subscription_type=SHARED, permits=100)
     assert client.messages() == numbers(0, 4)
     order(world, lambda core, sub: cursor_moves.skip(core, sub, 3))
@@ -59,6 +63,17 @@ def test_what_was_to_be_redelivered_is_forgotten() -> None:
     assert client.messages() == numbers(0, 5)
     client.send(requests.redeliver(1, [Position(1, 1), Position(1, 3)]))
     order(world, lambda core, sub: cursor_moves.skip(core, sub, 2))
+    client.send(requests.flow(1, 10))
+    assert client.messages() == ["3"]
+
+
+def test_what_is_acked_while_it_waits_to_be_redelivered_is_forgotten() -> None:
+    # covers ACK-1
+    _, client = filled(5)
+    client.open_consumer(subscription_type=SHARED, permits=5)
+    assert client.messages() == numbers(0, 5)
+    client.send(requests.redeliver(1, [Position(1, 1), Position(1, 3)]))
+    client.ack([Position(1, 1)])
     client.send(requests.flow(1, 10))
     assert client.messages() == ["3"]
 
