@@ -12,6 +12,7 @@ from spark_pulsar.broker.schemas.definitions import InvalidSchema
 from spark_pulsar.model.errors import IncompatibleSchema
 from spark_pulsar.model.schemas import Compatibility as C
 from spark_pulsar.model.schemas import Schema, SchemaType, join_key_and_value
+from tests.cases import cases
 from tests.unit.broker.schemas.records import B_REQUIRED, B_WITH_DEFAULT, A, native, record
 
 ALL = list(C)[1:]
@@ -176,3 +177,30 @@ def test_equal_schemas() -> None:
     assert not are_equal(avro(A), avro(A, B_WITH_DEFAULT))
     assert not are_equal(Schema(SchemaType.STRING), Schema(SchemaType.STRING, b"null"))
     assert not are_equal(Schema(SchemaType.JSON, b'{"id":"x"}'), Schema(SchemaType.JSON, b'{"id": "x"}'))
+
+
+@cases("strategy", ALL)
+@cases(
+    "new, fitting",
+    [
+        ((A, B_REQUIRED), {C.FORWARD, C.FORWARD_TRANSITIVE}),
+        ((A, B_WITH_DEFAULT), set(ALL)),
+        ((), {C.BACKWARD, C.BACKWARD_TRANSITIVE}),
+        (({"name": "a", "type": "long"},), {C.BACKWARD, C.BACKWARD_TRANSITIVE}),
+        (({"name": "a", "type": "string"},), set()),
+    ],
+)
+def test_the_parts_of_a_pair_follow_the_strategy(
+    new: tuple[dict[str, object], ...], fitting: set[C], strategy: C
+) -> None:
+    # covers SC-4
+    strict = strategy not in (C.ALWAYS_COMPATIBLE, C.ALWAYS_INCOMPATIBLE)
+    is_fitting = strategy in fitting if strict else strategy is C.ALWAYS_COMPATIBLE
+    assert fits([key_value(record(A))], key_value(record(*new)), strategy) == is_fitting
+
+
+@cases("strategy", ALL)
+def test_the_parts_of_a_pair_keep_their_types(strategy: C) -> None:
+    # covers SC-3
+    other = key_value(record(A), **{"key.schema.type": "INT32"})
+    assert not fits([key_value(record(A))], other, strategy)

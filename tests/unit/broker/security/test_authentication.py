@@ -9,7 +9,7 @@ from spark_pulsar.broker.turn.events import AuthenticationRefused, SessionAuthen
 from spark_pulsar.model.principals import Principal
 from spark_pulsar.wire.protocol import commands, requests
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, FeatureFlags, ServerError
-from tests.unit.broker.world import QUIET, START_MS, Client, World
+from tests.unit.broker.world import QUIET, START_MS, TOPIC, Client, World
 
 REFRESH = FeatureFlags(supports_auth_refresh=True)
 CHECK_MS = 2_000
@@ -150,3 +150,19 @@ def test_credentials_without_end_are_never_asked_for_again() -> None:
     client = _connected(world)
     world.advance(100 * CHECK_MS)
     assert not client.take_all()
+
+
+@pytest.mark.parametrize("second", [requests.lookup(1, TOPIC), requests.connect("again", "token", b"good")])
+def test_commands_before_the_role_is_known_end_the_connection(second: BaseCommand) -> None:
+    client = _world().open_socket()
+    client.send(requests.connect("test", "token", b"good"), second)
+    assert client.closed
+    order = client.take_all()[0]
+    _accept(client, order, "u")  # too late
+    assert not client.take_all()
+
+
+def test_response_without_credentials_ends_the_connection() -> None:
+    client = _connected(_world())
+    client.send(BaseCommand(type=BaseCommand.AUTH_RESPONSE, authResponse={}))
+    assert client.closed
