@@ -60,6 +60,17 @@ def test_who_closes_while_a_rival_is_checked_does_not_join() -> None:
     assert world.subscription().consumers == []
 
 
+def test_who_waits_for_a_silent_reader_gets_a_subscription_of_its_own() -> None:
+    # covers EX-1: that of the reader went with it
+    world = World(**QUIET)
+    world.connect_consumer(durable=False)
+    newcomer = world.connect()
+    newcomer.send(requests.subscribe(1, TOPIC, "s", 1, durable=False))
+    world.advance(10_000)
+    assert newcomer.expect(BaseCommand.SUCCESS).request_id == 1
+    assert len(world.subscription().consumers) == 1
+
+
 def test_who_is_closed_before_its_subscription_is_on_disk_is_not_told_that_it_is_there() -> None:
     # covers PR-17
     world = World(**QUIET)
