@@ -15,6 +15,7 @@ OF_OTHERS = {
     "ModuleNotFoundError: No module named 'spark_pulsar'",
     "UNSUPPORTED_DATA_SOURCE_SAVE_MODE",
     "certificate verify failed",
+    "sources in the checkpoint offsets and now there are",
 }
 """Texts of Spark, Python and OpenSSL."""
 

@@ -58,6 +58,8 @@ def test_named_sources_change_places_come_go_and_return(evolving: Flows) -> None
     assert drained(flows, united("ca"), checkpoint) == ["a4", "c4"]
     sent(5)
     assert drained(flows, united("abc"), checkpoint) == ["a5", "b4", "b5", "c5"]
+    topics["d"] = topics.pop("a")  # another name begins anew, and the others go on
+    assert drained(flows, united("cbd"), checkpoint) == ["a1", "a2", "a3", "a4", "a5"]
 
 
 def test_a_backfill_and_a_live_stream_meet(flows: Flows) -> None:
