@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, SupportsIndex
 
 from pyspark.sql.datasource import (
@@ -39,7 +40,7 @@ from spark_pulsar.connector.options.table import BATCH_READ, BATCH_WRITE, STREAM
 from spark_pulsar.connector.planning.ranges import TopicRange
 from spark_pulsar.connector.reading.projection import Projection, is_plain, projection_of, read_schema
 from spark_pulsar.connector.shipped_package import loader, shipped_archive
-from spark_pulsar.connector.spark_versions import StreamArrowWriter, StreamReader, is_nothing
+from spark_pulsar.connector.spark_versions import HAS_TIMES, StreamArrowWriter, StreamReader, is_nothing
 from spark_pulsar.connector.worker_python import check_own_packages
 from spark_pulsar.connector.writing.job import (
     TaskWrite,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from spark_pulsar.connector.micro_batches.offset_planner import OffsetPlanner
+    from spark_pulsar.connector.options.decode_mode import DecodeMode
     from spark_pulsar.connector.schemas.definition import Definition
     from spark_pulsar.connector.schemas.deriving.row_schema import RowSchema
     from spark_pulsar.model.positions.ids import TransactionId
@@ -109,8 +111,12 @@ class PulsarDataSource(DataSource):
         from pyspark.sql.types import StructType
 
         self._parsed.check_topics_to_read()
-        columns = read_schema(self._definition(), self._parsed.decode_mode, self._parsed.metadata_columns)
+        columns = read_schema(self._definition(), self._decode_mode, self._parsed.metadata_columns)
         return StructType.fromJson(columns)
+
+    @property
+    def _decode_mode(self) -> DecodeMode:
+        return replace(self._parsed.decode_mode, times_as_text=not HAS_TIMES)
 
     def _definition(self, wanted: Sequence[str] | None = None) -> Definition | None:
         """Returns the schema of the topics to read. It is requested once: what `schema` has seen travels with this
@@ -128,7 +134,7 @@ class PulsarDataSource(DataSource):
             if not is_plain(schema):
                 raise
             definition = None  # no column of it is requested
-        return projection_of(schema, definition, self._parsed.decode_mode, self._parsed.metadata_columns)
+        return projection_of(schema, definition, self._decode_mode, self._parsed.metadata_columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Returns a batch read."""

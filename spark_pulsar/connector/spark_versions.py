@@ -1,5 +1,5 @@
 """Versions of Spark: what each of them has; one older than 4.0 is refused by `registering` (READ-37). The rest of the
-connector knows none (SPARK-1 ... SPARK-5).
+connector knows none (SPARK-1 ... SPARK-6).
 
 | | 4.0 | 4.1 | 4.2 and newer |
 | --- | --- | --- | --- |
@@ -8,6 +8,7 @@ connector knows none (SPARK-1 ... SPARK-5).
 | reports the newest offset | no | no | yes |
 | Arrow for streaming writers | by the class of batch writers | yes | yes |
 | a batch read of nothing is | None | None | a partition of None |
+| times of a day | no type | yes | yes |
 
 A class is chosen by what PySpark has, not by its number: platforms have newer parts in older versions.
 
@@ -24,7 +25,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import pyspark
-from pyspark.sql import datasource
+from pyspark.sql import datasource, types
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamReader, DataSourceStreamWriter, InputPartition
 
 from spark_pulsar.connector.entry_points import entry_points
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     from spark_pulsar.connector.options.options import Options
 
 LOG: Final = logging.getLogger("spark_pulsar")
+
+HAS_TIMES: Final = hasattr(types, "TimeType")
+"""True where Spark has a type for times of a day (SPARK-6)."""
 
 NAMES_THE_START: Final = read_limits is not None
 """True where Spark hands `latestOffset` the start of the micro-batch and its limit."""

@@ -22,7 +22,9 @@ from spark_pulsar.model.schemas import Schema, SchemaType, join_key_and_value
 from spark_pulsar.wire import pulsar_api_pb2
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests.spark.flows import Flows
+from tests.spark.versions import SPARK
 
+TIME = "time(6)" if SPARK >= (4, 1) else "string"  # SPARK-6
 METADATA = ["__key", "__topic", "__messageId", "__publishTime", "__eventTime", "__messageProperties"]
 A: dict[str, Any] = {"name": "a", "type": "int"}
 TOLD = (Exception,)
@@ -100,11 +102,11 @@ def test_primitives(flows: Flows) -> None:
         (SchemaType.FLOAT, struct.pack(">f", 1.5), "float", 1.5),
         (SchemaType.DOUBLE, struct.pack(">d", -2.5), "double", -2.5),
         (SchemaType.DATE, struct.pack(">q", -1), "date", datetime.date(1969, 12, 31)),
-        (SchemaType.TIME, struct.pack(">q", 3_600_001), "time(6)", datetime.time(1, 0, 0, 1000)),
+        (SchemaType.TIME, struct.pack(">q", 3_600_001), TIME, datetime.time(1, 0, 0, 1000)),
         (SchemaType.TIMESTAMP, struct.pack(">q", 1_500), "timestamp", datetime.datetime(1970, 1, 1, 0, 0, 1, 500_000)),
         (SchemaType.INSTANT, struct.pack(">qi", 2, 3_000), "timestamp", datetime.datetime(1970, 1, 1, 0, 0, 2, 3)),
         (SchemaType.LOCAL_DATE, struct.pack(">q", 1), "date", datetime.date(1970, 1, 2)),
-        (SchemaType.LOCAL_TIME, struct.pack(">q", 5_000), "time(6)", datetime.time(0, 0, 0, 5)),
+        (SchemaType.LOCAL_TIME, struct.pack(">q", 5_000), TIME, datetime.time(0, 0, 0, 5)),
         (
             SchemaType.LOCAL_DATE_TIME,
             struct.pack(">qq", 1, 1_000),

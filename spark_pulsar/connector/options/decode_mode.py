@@ -55,6 +55,8 @@ class DecodeMode:
     """Way of fields that the schema of the read does not have (SCHEMA-20)."""
     rescued_data: str | None = None
     """Column of what the schema of the read does not have; None: it is left out."""
+    times_as_text: bool = False
+    """Whether times of a day are text, for a Spark that has no type for them (SPARK-6)."""
 
     @property
     def minds_new_fields(self) -> bool:

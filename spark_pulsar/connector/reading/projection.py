@@ -50,6 +50,8 @@ class Projection:
     not_null: frozenset[str] = frozenset()
     decoding: Decoding | None = None
     """Columns that are decoded by the topic's schema; None when none is."""
+    times_as_text: bool = False
+    """Whether there are times of a day, which are wanted as text."""
 
     @property
     def read_names(self) -> tuple[str, ...]:
@@ -61,7 +63,7 @@ class Projection:
 
         Raises SchemaError for text that is no UTF-8 and for a null where the user's schema allows none.
         """
-        if not self.as_string and not self.not_null:
+        if not self.as_string and not self.not_null and not self.times_as_text:
             return batch
         import pyarrow as pa
 
@@ -75,11 +77,25 @@ class Projection:
                     raise SchemaError(
                         f"column {name} was requested as string but holds bytes that are no UTF-8; read it as binary"
                     ) from error
+            if self.times_as_text:
+                array = _with_times_as_text(array)
             if name in self.not_null and array.null_count:
                 raise SchemaError(f"column {name} was declared NOT NULL, but a message without it was read")
             fields.append(pa.field(name, array.type, name not in self.not_null))
             arrays.append(array)
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _with_times_as_text(array: pa.Array) -> pa.Array:
+    """Returns an array with text, `03:24:00.123456`, in place of times of a day, in its fields and items, too."""
+    import pyarrow as pa
+
+    from spark_pulsar.connector.schemas.types.arrow_types import with_times_as
+
+    text = with_times_as(array.type, pa.string())
+    if text == array.type:
+        return array
+    return array.cast(with_times_as(array.type, pa.time64("us")), safe=False).cast(text)
 
 
 def projection_of(
@@ -145,7 +161,7 @@ def _decoded_projection(schema: Any, definition: Definition | None, mode: Decode
     and the topic's schema has no such column."""
     import pyarrow as pa
 
-    from spark_pulsar.connector.schemas.types.arrow_types import with_odd_as
+    from spark_pulsar.connector.schemas.types.arrow_types import with_odd_as, with_times_as
     from spark_pulsar.connector.schemas.types.spark_types import requested_type
 
     there = _columns_there(schema, definition, mode)
@@ -165,7 +181,8 @@ def _decoded_projection(schema: Any, definition: Definition | None, mode: Decode
             if kind == "string" and name in ("value", "__key"):
                 as_string.append(name)
         elif name != "value" or kind != "binary" or there[name] == pa.binary():
-            wanted.append((name, requested_type(field.dataType, there[name], name)))
+            kind = requested_type(field.dataType, there[name], name, times_as_text=mode.times_as_text)
+            wanted.append((name, kind))
     if not wanted and (mode.mode != FAILING.mode or mode.minds_new_fields):
         # which rows decode, and what they have besides, decides about the others
         wanted = [(name, with_odd_as(kind, pa.string())) for name, kind in there.items()]
@@ -174,6 +191,7 @@ def _decoded_projection(schema: Any, definition: Definition | None, mode: Decode
         as_string=frozenset(as_string),
         not_null=frozenset(field.name for field in schema.fields if not field.nullable),
         decoding=Decoding(definition, tuple(wanted), mode),
+        times_as_text=mode.times_as_text and any(with_times_as(kind, pa.string()) != kind for _, kind in wanted),
     )
 
 
@@ -229,8 +247,18 @@ def read_schema(
                 f"the topic's schema has a field {name}, which is a column of the connector; set useTopicSchema to "
                 "false to read value as bytes"
             )
+    if mode.times_as_text:
+        there = _with_text_types(there)
     columns = [json_field(column.name, column.type) for column in there] + [json_field(*column) for column in added]
     return {"type": "struct", "fields": columns}
+
+
+def _with_text_types(columns: pa.Schema) -> pa.Schema:
+    import pyarrow as pa
+
+    from spark_pulsar.connector.schemas.types.arrow_types import with_times_as
+
+    return pa.schema([column.with_type(with_times_as(column.type, pa.string())) for column in columns])
 
 
 def _without_odd(columns: pa.Schema, unsupported_fields: str) -> pa.Schema:

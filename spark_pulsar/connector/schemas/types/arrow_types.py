@@ -6,6 +6,7 @@ nulls where the definition has none.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -111,13 +112,22 @@ def odd_type(path: str, reason: str) -> OddType:
 
 def with_odd_as(kind: Any, plain: Any) -> Any:
     """Returns a type with `plain` in place of each type that Spark lacks."""
-    if isinstance(kind, OddType):
+    return _replaced(kind, lambda part: isinstance(part, OddType), plain)
+
+
+def with_times_as(kind: Any, plain: Any) -> Any:
+    """Returns a type with `plain` in place of each time of a day."""
+    return _replaced(kind, lambda part: bool(part == TIME), plain)
+
+
+def _replaced(kind: Any, is_one: Callable[[Any], bool], plain: Any) -> Any:
+    if is_one(kind):
         return plain
     if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(with_odd_as(field.type, plain)) for field in kind])
+        return pa.struct([field.with_type(_replaced(field.type, is_one, plain)) for field in kind])
     if pa.types.is_map(kind):
-        return pa.map_(kind.key_type, with_odd_as(kind.item_type, plain))
-    return pa.list_(with_odd_as(kind.value_type, plain)) if pa.types.is_list(kind) else kind
+        return pa.map_(kind.key_type, _replaced(kind.item_type, is_one, plain))
+    return pa.list_(_replaced(kind.value_type, is_one, plain)) if pa.types.is_list(kind) else kind
 
 
 def branches_of(union: AvroType) -> list[AvroType]:

@@ -6,13 +6,14 @@ pyspark.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
 
 from spark_pulsar.connector.columns import MAP_TYPE
 from spark_pulsar.connector.errors import SchemaError
-from spark_pulsar.connector.schemas.types.arrow_types import OddType
+from spark_pulsar.connector.schemas.types.arrow_types import OddType, with_times_as
 
 _NAMES: Final[dict[Any, str]] = {
     pa.null(): "void",
@@ -83,8 +84,9 @@ def _json_type(kind: Any) -> Any:
     return JSON_NAMES.get(name, name)
 
 
-def requested_type(spark_type: Any, kind: Any, path: str) -> Any:
+def requested_type(spark_type: Any, kind: Any, path: str, *, times_as_text: bool = False) -> Any:
     """Returns the part of an Arrow type that a Spark type requests: of structs the fields that it names, in its order.
+    With `times_as_text` a string requests a time of a day (SPARK-6).
 
     Raises SchemaError for a field that is not there, for another type, and for a nested field declared NOT NULL.
     """
@@ -93,6 +95,7 @@ def requested_type(spark_type: Any, kind: Any, path: str) -> Any:
         if name not in ("string", "binary"):
             raise SchemaError(kind.reason)
         return pa.string() if name == "string" else pa.binary()
+    requested = partial(requested_type, times_as_text=times_as_text)
     if pa.types.is_struct(kind) and hasattr(spark_type, "fields"):
         there = {field.name: field.type for field in kind}
         wanted = []
@@ -100,20 +103,19 @@ def requested_type(spark_type: Any, kind: Any, path: str) -> Any:
             if field.name not in there:
                 raise SchemaError(f"there is no field {path}.{field.name} to read; there are {', '.join(there)}")
             _nullable(field.nullable, f"{path}.{field.name}")
-            wanted.append(
-                pa.field(field.name, requested_type(field.dataType, there[field.name], f"{path}.{field.name}"))
-            )
+            wanted.append(pa.field(field.name, requested(field.dataType, there[field.name], f"{path}.{field.name}")))
         return pa.struct(wanted)
     if pa.types.is_list(kind) and hasattr(spark_type, "elementType"):
         _nullable(spark_type.containsNull, f"elements of {path}")
-        return pa.list_(requested_type(spark_type.elementType, kind.value_type, f"{path}[]"))
+        return pa.list_(requested(spark_type.elementType, kind.value_type, f"{path}[]"))
     if pa.types.is_map(kind) and hasattr(spark_type, "valueType"):
         _nullable(spark_type.valueContainsNull, f"values of {path}")
         if spark_type.keyType.simpleString() == "string":
-            return pa.map_(pa.string(), requested_type(spark_type.valueType, kind.item_type, f"{path}[]"))
-    if spark_type.simpleString() != spark_name(kind):
+            return pa.map_(pa.string(), requested(spark_type.valueType, kind.item_type, f"{path}[]"))
+    name = spark_name(with_times_as(kind, pa.string()) if times_as_text else kind)
+    if spark_type.simpleString() != name:
         raise SchemaError(
-            f"column {path} is {spark_name(kind)}, it cannot be read as {spark_type.simpleString()}; cast it afterwards"
+            f"column {path} is {name}, it cannot be read as {spark_type.simpleString()}; cast it afterwards"
         )
     return kind
 

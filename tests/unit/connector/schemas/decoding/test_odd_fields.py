@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import datetime
 import decimal
 import io
 import json
@@ -20,6 +21,7 @@ from pyspark.sql.types import StructType
 from spark_pulsar.connector.errors import SchemaError
 from spark_pulsar.connector.options.decode_mode import BINARY, JSON, PERMISSIVE, DecodeMode
 from spark_pulsar.connector.reading.projection import projection_of, read_schema
+from spark_pulsar.connector.schemas.decoding.avro.decoder import plain_definition
 from spark_pulsar.connector.schemas.decoding.messages import MessageDecoder
 from spark_pulsar.connector.schemas.definition import Definition
 from spark_pulsar.connector.schemas.types.columns import value_columns
@@ -127,6 +129,46 @@ def test_such_fields_are_bytes_by_an_option(kind: SchemaType) -> None:
     assert int.from_bytes(row["lines"][0]["amount"], "big") == int(AMOUNT.scaleb(2, decimal.Context(prec=60)))
     inner = fastavro.schemaless_reader(io.BytesIO(row["next"]), fastavro.parse_schema(TREE), None)
     assert inner["lines"] == [{"amount": AMOUNT}]
+
+
+def test_times_of_a_day_are_text_where_spark_has_no_type_for_them() -> None:
+    # covers SPARK-6
+    time = {"type": "long", "logicalType": "time-micros"}
+    stop = {"type": "record", "name": "Stop", "fields": [{"name": "at", "type": ["null", time]}]}
+    fields = [
+        {"name": "begins", "type": {"type": "int", "logicalType": "time-millis"}},
+        {"name": "stops", "type": {"type": "array", "items": stop}},
+        {"name": "zones", "type": {"type": "map", "values": time}},
+        {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+    ]
+    journey = {"type": "record", "name": "Journey", "fields": fields}
+    reader, mode = Definition(Schema(SchemaType.AVRO, json.dumps(journey).encode())), DecodeMode(times_as_text=True)
+    schema = StructType.fromJson(read_schema(reader, mode))
+    columns = StructType([field for field in schema.fields if not field.name.startswith("__")])
+    assert columns.simpleString() == (
+        "struct<begins:string,stops:array<struct<at:string>>,zones:map<string,string>,day:date>"
+    )
+    projection = projection_of(columns, reader, mode)
+    assert projection.decoding is not None
+    wanted = pa.schema([pa.field(name, kind) for name, kind in projection.decoding.wanted])
+    out = io.BytesIO()
+    row = {"begins": 3_600_001, "stops": [{"at": None}, {"at": 5}], "zones": {"UTC": 86_399_999_999}, "day": 0}
+    fastavro.schemaless_writer(out, fastavro.parse_schema(plain_definition(journey)), row)
+    payloads = pa.array([out.getvalue(), None], pa.binary())
+    decoded = MessageDecoder(reader, wanted, lambda version: None).decode(payloads, None, pa.array([-1, -1]))
+    batch = projection.fit(pa.RecordBatch.from_pydict(decoded.columns))
+    assert batch.to_pylist() == [
+        {
+            "begins": "01:00:00.001000",
+            "stops": [{"at": None}, {"at": "00:00:00.000005"}],
+            "zones": [("UTC", "23:59:59.999999")],
+            "day": datetime.date(1970, 1, 1),
+        },
+        dict.fromkeys(row),
+    ]
+    assert not projection_of(StructType([schema["day"]]), reader, mode).times_as_text
+    with pytest.raises(SchemaError, match="column begins is string, it cannot be read as int"):
+        projection_of(ddl(begins="integer"), reader, mode)
 
 
 def test_a_record_that_is_text_is_one_still() -> None:
