@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
@@ -165,14 +165,32 @@ class Flows(AbstractContextManager["Flows"]):
         return batches
 
     def run(self, writer: DataStreamWriter, checkpoint: str) -> None:
-        """Run with Trigger.AvailableNow until nothing is left to read: on a Spark that runs one micro-batch each time
-        (SPARK-2), as often as there is one more."""
-        writer = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True)
-        planned = -1
-        while planned < (planned := len(list(Path(checkpoint).glob("[co]*s/[0-9]*")))):  # of commits and offsets
-            assert self.start(writer).awaitTermination(180)
-            if SPARK >= (4, 2):
-                break
+        """Run with Trigger.AvailableNow until nothing is left to read, see `run_to_end`."""
+        run_to_end(writer, checkpoint, self.start)
+
+    def follow(self, writer: DataStreamWriter, checkpoint: str) -> StreamingQuery:
+        """Run one query, by a trigger without end, until nothing is left to read: several micro-batches of one run on
+        any Spark. Returns the query, which is stopped."""
+        query = self.start(writer.option("checkpointLocation", checkpoint).trigger(processingTime="0 seconds"))
+        query.processAllAvailable()
+        query.stop()
+        return query
+
+
+def run_to_end(
+    writer: DataStreamWriter,
+    checkpoint: str,
+    start: Callable[[DataStreamWriter], StreamingQuery] = DataStreamWriter.start,
+    timeout_s: int = 180,
+) -> None:
+    """Runs a query with Trigger.AvailableNow until nothing is left to read: on a Spark that runs one micro-batch each
+    time (SPARK-2), as often as there is one more."""
+    writer = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+    planned = -1
+    while planned < (planned := len(list(Path(checkpoint).glob("[co]*s/[0-9]*")))):  # of commits and offsets
+        assert start(writer).awaitTermination(timeout_s)
+        if SPARK >= (4, 2):
+            break
 
 
 def values(rows: Iterable[Row]) -> list[str]:

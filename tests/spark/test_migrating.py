@@ -22,7 +22,7 @@ from tests.apache_pulsar.start import free_ports
 from tests.conftest import started
 from tests.security.certificates import Authority
 from tests.security.key_stores import PASSWORD, key_store, trust_store
-from tests.spark.flows import BATCHED, Flows, texts, values
+from tests.spark.flows import BATCHED, Collected, Flows, texts, values
 
 JAVA = "org.apache.pulsar.client.impl.auth."
 WITHOUT_EFFECT = [setting.name for setting in JAVA_SETTINGS if not setting.option]
@@ -83,9 +83,8 @@ def test_settings_without_effect_are_named_once(flows: Flows, log: Log) -> None:
 
     streamed = flows.stream(topic, maxMessagesPerTrigger=4).select("value").writeStream.format("pulsar")
     streamed = streamed.options(**{"service.url": flows.broker.service_url, "topic": copy}, **settings)
-    query = flows.start(streamed.option("checkpointLocation", flows.checkpoint()).trigger(availableNow=True))
-    assert query.awaitTermination(120)
-    assert len(query.recentProgress) >= 3
+    query = flows.follow(streamed, flows.checkpoint())
+    assert sum(progress["numInputRows"] > 0 for progress in query.recentProgress) == 3
     assert names_in(log.line_of(copy), WITHOUT_EFFECT) == WITHOUT_EFFECT
     assert len(flows.receive(copy)) == 13
 
@@ -256,9 +255,10 @@ def test_all_options_of_the_page_of_databricks(databricks: Databricks, kind: str
     flows.send(other, texts(10, 50))
     reader = flows.spark.readStream.format("pulsar")
     frame = reader.options(**databricks.options(kind, topics=f"{topic},{other}")).load()
-    batches = [values(batch) for batch in flows.drain(frame, flows.checkpoint())]
-    assert sorted(row for batch in batches for row in batch) == sorted([*texts(20), *texts(10, 50)])
-    assert len(batches) > 2
+    sink = Collected()
+    flows.follow(frame.writeStream.foreachBatch(sink), flows.checkpoint())
+    assert sorted(sink.all) == sorted([*texts(20), *texts(10, 50)])
+    assert len(sink.batches) > 2
     subscriptions = flows.subscriptions(topic)  # readers come and go
     assert f"tracked-{kind}" in subscriptions
     assert all(name.startswith("spark-") for name in subscriptions - {f"tracked-{kind}"})

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.access.roles import ADMIN, CONFIGURATION, TOKENS, Rest, token
 from tests.brokers import Broker
 from tests.conftest import started
+from tests.spark.flows import run_to_end
 
 _PLUGIN = "org.apache.pulsar.client.impl.auth.AuthenticationToken"
 _numbers = itertools.count()
@@ -61,9 +62,8 @@ class Team:
 
     def copy(self, frame: DataFrame, **more: object) -> None:
         """Writes what a stream has now, as the role."""
-        writer = frame.writeStream.format("pulsar").options(**self.options(**more)).trigger(availableNow=True)
-        query = writer.option("checkpointLocation", str(self._directory / str(next(_numbers)))).start()
-        assert query.awaitTermination(120)
+        writer = frame.writeStream.format("pulsar").options(**self.options(**more))
+        run_to_end(writer, str(self._directory / str(next(_numbers))))
 
 
 @pytest.fixture(scope="module")

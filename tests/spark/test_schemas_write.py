@@ -369,10 +369,10 @@ def test_a_stream_with_a_schema_and_its_replay(flows: Flows) -> None:
             failures.append(batch_id)
             raise RuntimeError("after writing")
 
-    writer = rows.writeStream.foreachBatch(write_then_fail).option("checkpointLocation", checkpoint)
+    writer = rows.writeStream.foreachBatch(write_then_fail)
     with pytest.raises(StreamingQueryException, match="after writing"):
-        flows.start(writer.trigger(availableNow=True)).awaitTermination(120)
-    assert flows.start(writer.trigger(availableNow=True)).awaitTermination(120)
+        flows.run(writer, checkpoint)
+    flows.run(writer, checkpoint)
     assert of_schema(flows, target)["version"] == 0
     values = avro_rows(flows.receive(target), json.loads(of_schema(flows, target)["data"]))
     assert [each["number"] for each in values] == [*range(10), *range(5, 12)]  # at least once
@@ -385,8 +385,7 @@ def test_a_streaming_sink_with_a_schema(flows: Flows) -> None:
 
     def run(frame: DataFrame) -> None:
         writer = frame.writeStream.format("pulsar").option("service.url", flows.broker.service_url)
-        writer = writer.option("topic", target).option("schemaType", "JSON").option("checkpointLocation", checkpoint)
-        assert flows.start(writer.trigger(availableNow=True)).awaitTermination(120)
+        flows.run(writer.option("topic", target).option("schemaType", "JSON"), checkpoint)
 
     run(rows)
     assert [json.loads(message.data()) for message in flows.receive(target)] == [{"number": n} for n in range(12)]

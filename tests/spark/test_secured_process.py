@@ -20,7 +20,8 @@ def test_spark_and_the_official_client_share_a_secured_broker(spark: SparkSessio
         client.create_producer("numbers").send(b"last")
         client.close()
         values = spark.read.format("pulsar").options(**broker.spark_options, topic="numbers").load().select("value")
-        assert {row.value for row in values.collect()} == {f"n{number}".encode() for number in range(10)} | {b"last"}
+        expected = {f"n{number}".encode() for number in range(10)} | {b"last"}
+        assert {bytes(row.value) for row in values.collect()} == expected
 
         open_options = {"service.url": broker.service_url, "topic": "numbers"}
         with pytest.raises(Exception, match=r"certificate of 127\.0\.0\.1"):

@@ -133,8 +133,7 @@ def test_a_query_can_be_stopped_while_the_broker_is_down(
         assert time.monotonic() - began < 60
         own_broker.restart()
         flows.send(topic, texts(2, 3))
-        again = flows.start(writer.option("checkpointLocation", checkpoint).trigger(availableNow=True))
-        assert again.awaitTermination(120)
+        flows.run(writer, checkpoint)
         assert sink.all == texts(5)
 
 

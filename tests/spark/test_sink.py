@@ -359,14 +359,12 @@ def test_killed_workers_lose_no_row(flows: Flows, tmp_path: Path) -> None:
     flows.spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "100")
     try:
         killed = rows.mapInArrow(_kill_workers_once(tmp_path / "killed"), "value binary")
-        writer = killed.writeStream.format("pulsar").option("checkpointLocation", checkpoint)
-        writer = (
-            writer.option("service.url", flows.broker.service_url).option("topic", target).trigger(availableNow=True)
-        )
+        writer = killed.writeStream.format("pulsar").option("topic", target)
+        writer = writer.option("service.url", flows.broker.service_url)
         with pytest.raises(PySparkException):
-            flows.start(writer).awaitTermination(120)
+            flows.run(writer, checkpoint)
         assert (tmp_path / "killed").exists()
-        assert flows.start(writer).awaitTermination(120)
+        flows.run(writer, checkpoint)
     finally:
         flows.spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
     assert set(received(flows, target)) == set(texts(5000))
@@ -386,8 +384,8 @@ def test_a_batch_that_failed_after_writing_is_written_again(flows: Flows) -> Non
             raise RuntimeError("after writing")
 
     frame = flows.stream(source, maxMessagesPerTrigger=8)
-    writer = frame.writeStream.foreachBatch(write_then_fail).option("checkpointLocation", checkpoint)
+    writer = frame.writeStream.foreachBatch(write_then_fail)
     with pytest.raises(StreamingQueryException, match="after writing"):
-        flows.start(writer.trigger(availableNow=True)).awaitTermination(120)
-    assert flows.start(writer.trigger(availableNow=True)).awaitTermination(120)
+        flows.run(writer, checkpoint)
+    flows.run(writer, checkpoint)
     assert Counter(received(flows, target)) == Counter(texts(20) + texts(8, 8))

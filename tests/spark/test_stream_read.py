@@ -230,7 +230,6 @@ def test_no_partition_gets_less_than_one_message(flows: Flows) -> None:
     assert [sum(column) for column in zip(*shares, strict=True)] == [40, 10, 1]
 
 
-@needs_spark("4.2", "SPARK-2")
 @pytest.mark.spark_alone
 def test_partitions_stay_together_whatever_the_sizes_of_their_batches(flows: Flows) -> None:
     # One of two equal partitions begins with small entries, as a producer's that starts slowly.
@@ -246,9 +245,7 @@ def test_partitions_stay_together_whatever_the_sizes_of_their_batches(flows: Flo
 
     frame = flows.stream(topic, maxMessagesPerTrigger=500).withWatermark("__eventTime", "1 minute")
     writer = frame.groupBy(F.window("__eventTime", "1 minute")).count().writeStream.outputMode("update")
-    writer = writer.foreachBatch(update).option("checkpointLocation", flows.checkpoint())
-    query = flows.start(writer.trigger(availableNow=True))
-    assert query.awaitTermination(180)
+    query = flows.follow(writer.foreachBatch(update), flows.checkpoint())
     operators = [operator for progress in query.recentProgress for operator in progress["stateOperators"]]
     assert sum(operator["numRowsDroppedByWatermark"] for operator in operators) == 0
     assert sorted(counts.values()) == [200] * 24

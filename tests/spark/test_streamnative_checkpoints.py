@@ -19,6 +19,7 @@ from pyspark.sql import Row, SparkSession
 
 import spark_pulsar
 from spark_pulsar.wire.pulsar_api_pb2 import MessageIdData
+from tests.brokers import Broker
 from tests.spark.flows import BATCHED, Flows, texts, values
 
 RECORDED = Path(__file__).parent / "streamnative"
@@ -31,9 +32,8 @@ ALL_ROWS = [*BATCHED_ROWS, *PLAIN_ROWS, *SPREAD_ROWS]
 class Stopped:
     """The recorded topics on a broker of their own, and the recorded checkpoints."""
 
-    def __init__(self, spark: SparkSession, service_url: str, checkpoints: Path) -> None:
-        self._spark = spark
-        self._service_url = service_url
+    def __init__(self, flows: Flows, checkpoints: Path) -> None:
+        self._flows = flows
         self._checkpoints = checkpoints
 
     def checkpoint(self, name: str) -> str:
@@ -47,10 +47,7 @@ class Stopped:
         def keep(batch: Any, number: int) -> None:
             read[number] = sorted(values(batch.collect()))
 
-        base = {"service.url": self._service_url, "startingOffsets": "earliest"}
-        frame = self._spark.readStream.format("pulsar").options(**base | options).load()
-        writer = frame.writeStream.foreachBatch(keep).option("checkpointLocation", checkpoint)
-        assert writer.trigger(availableNow=True).start().awaitTermination(180)
+        self._flows.run(self._flows.stream(**options).writeStream.foreachBatch(keep), checkpoint)
         return read
 
 
@@ -59,8 +56,11 @@ def stopped(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
     directory = tmp_path_factory.mktemp("streamnative")
     with tarfile.open(RECORDED / "recorded.tar.xz") as archive:
         archive.extractall(directory)
-    with spark_pulsar.broker_process(directory / "data") as broker:
-        yield Stopped(spark, broker.service_url, directory)
+    with spark_pulsar.broker_process(directory / "data") as process:
+        broker = Broker("ours", process.service_url, process.admin_url)
+        with Flows(spark, broker, directory) as flows:
+            yield Stopped(flows, directory)
+        broker.close_since(0)
 
 
 @pytest.mark.ours_only("OFFSET-24")
@@ -174,8 +174,7 @@ def _random_stop(flows: Flows, chosen: random.Random, ids: dict[str, list[pulsar
     topics = ",".join(ids)
     frame = flows.stream(topics=topics, maxMessagesPerTrigger=chosen.choice([7, 1_000]))
     writer = frame.writeStream.foreachBatch(lambda batch, at: read.update({at: batch.collect()}))
-    query = flows.start(writer.option("checkpointLocation", str(stop.directory)).trigger(availableNow=True))
-    assert query.awaitTermination(180)
+    flows.run(writer, str(stop.directory))
 
     def rows(starts: Mapping[str, int], ends: Mapping[str, int]) -> list[str]:
         return sorted(f"{topic}#{n}" for topic in ids for n in range(starts.get(topic, 0), ends.get(topic, 0)))

@@ -8,8 +8,9 @@ from pyspark.sql import Row, SparkSession
 
 from tests.eventually import eventually
 from tests.spark.flows import Flows, texts
+from tests.spark.versions import needs_spark
 
-pytestmark = pytest.mark.spark_alone
+pytestmark = [pytest.mark.spark_alone, needs_spark("4.1", "READ-33")]
 
 KEPT = "spark.sql.pyspark.worker.logging.enabled"
 

@@ -15,6 +15,8 @@ from typing import Any
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
+from tests.spark.crashes.application import COPY_TIMEOUT_S
+from tests.spark.flows import run_to_end
 from tests.spark.versions import FILE_MANAGER
 
 ATTEMPTS = 4
@@ -42,7 +44,7 @@ def copy(spark: SparkSession, order: dict[str, Any]) -> str:
     frame = spark.readStream.format("pulsar").options(**order["read"]).load()
     writer = frame.selectExpr(*order["columns"]).writeStream.format("pulsar").options(**order["write"])
     try:
-        writer.option("checkpointLocation", order["checkpoint"]).trigger(availableNow=True).start().awaitTermination()
+        run_to_end(writer, order["checkpoint"], timeout_s=COPY_TIMEOUT_S)
     except StreamingQueryException as error:
         return f"@failed {json.dumps(str(error))}"
     return "@done"
