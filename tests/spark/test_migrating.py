@@ -71,8 +71,9 @@ def test_settings_without_effect_are_named_once(flows: Flows, log: Log) -> None:
     expected = [*WITHOUT_EFFECT, *written, "maxBytesPerTrigger"]
     assert names_in(line, expected) == expected
 
-    frame = flows.stream(topic, endingTime=5, **settings, **read)
-    assert [len(batch) for batch in flows.drain(frame, flows.checkpoint()) if batch] == [12]
+    frame, sink = flows.stream(topic, endingTime=5, **settings, **read), Collected()
+    flows.follow(frame.writeStream.foreachBatch(sink), flows.checkpoint())
+    assert sink.all == texts(12)
     expected = [*WITHOUT_EFFECT, *read, "endingTime"]
     assert names_in(log.line_of(topic), expected) == expected
 

@@ -56,7 +56,7 @@ class DecodeMode:
     rescued_data: str | None = None
     """Column of what the schema of the read does not have; None: it is left out."""
     times_as_text: bool = False
-    """Whether times of a day are text, for a Spark that has no type for them (SPARK-6)."""
+    """True for a Spark that has no type for times of a day: they are text (SPARK-6)."""
 
     @property
     def minds_new_fields(self) -> bool:

@@ -51,7 +51,7 @@ class Projection:
     decoding: Decoding | None = None
     """Columns that are decoded by the topic's schema; None when none is."""
     times_as_text: bool = False
-    """Whether there are times of a day, which are wanted as text."""
+    """True where columns have times of a day, which are wanted as text."""
 
     @property
     def read_names(self) -> tuple[str, ...]:
