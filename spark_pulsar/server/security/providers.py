@@ -1,5 +1,6 @@
 """The providers of a broker, chosen by the method that a client names (AU-1, AU-11, SEC-1). Credentials that expire are
-requested anew by the core (AU-3: `broker.security.authentication`)."""
+requested anew by the core (AU-3: `broker.security.authentication`). What a role may do is no provider's work: the
+configuration refuses another `authorizationProvider` than Pulsar's own (SEC-62)."""
 
 from __future__ import annotations
 
