@@ -15,7 +15,6 @@ from tests.raw import Frame, RawConnection, batch_payload
 EARLIEST_ID = {"ledgerId": -1, "entryId": -1}
 MINUS_ONE = 2**64 - 1
 # A client that is cut off doubles its pauses: after a restart that took long, its next attempt is as far off again.
-AFTER_RESTART_S = 120
 
 
 def deduplicating(broker: Broker) -> str:

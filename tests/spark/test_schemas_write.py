@@ -21,8 +21,6 @@ from spark_pulsar import copy_schemas
 from tests.conformance.schemas import fresh_namespace, of_topic, record, set_policy, topic_in
 from tests.spark.flows import Flows
 
-STRATEGIES = ("FULL", "BACKWARD", "FORWARD", "FULL_TRANSITIVE", "ALWAYS_INCOMPATIBLE")
-
 
 class Flight(Record):
     """A record as a user of the official client declares it."""
