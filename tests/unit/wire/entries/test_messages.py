@@ -32,6 +32,7 @@ LOW, NEAR, FAR = (
 IDS = (
     st.lists(LOW | NEAR | FAR, min_size=1, unique=True)
     | st.lists(NEAR | st.integers(128, 2**30), min_size=1, unique=True)
+    | st.builds(lambda first, count: list(range(first, first + count)), NEAR | LOW, st.integers(1, 40))
 ).map(sorted)
 
 
