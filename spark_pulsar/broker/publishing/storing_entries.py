@@ -1,5 +1,5 @@
-"""Stores runs of SENDs as entries and sends their receipts (A2, PR-9). A batch is one entry: the messages inside are not
-read (BAT-2)."""
+"""Stores runs of SENDs as entries and sends their receipts (A2, PR-9). A batch is one entry: the messages inside are
+not read (BAT-2)."""
 
 from __future__ import annotations
 

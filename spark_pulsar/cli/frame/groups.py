@@ -58,8 +58,8 @@ class OneLineErrors(TyperGroup):
                 raise
             sys.stderr.write(f"spark-pulsar: {installation}\n")
             sys.exit(1)
-        except (LostOutput, BrokenPipeError) as error:
-            if isinstance(error, LostOutput):
+        except LostOutput as error:
+            if error.strerror:
                 sys.stderr.write(f"spark-pulsar: standard output takes no more: {error.strerror}\n")
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for the flush at the interpreter's end
             sys.exit(1)

@@ -28,7 +28,7 @@ class Printer:
         """A pipe gets the payloads' text as it is, with its control characters."""
 
     def print(self, message: pulsar.Message) -> None:
-        """Prints a message. Raises BrokenPipeError when the reader of the pipe has ended."""
+        """Prints a message. Raises LostOutput."""
         try:
             line = self._line(message)
         except UnicodeDecodeError:

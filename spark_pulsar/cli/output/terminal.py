@@ -22,15 +22,16 @@ if TYPE_CHECKING:
 
 
 class LostOutput(OSError):
-    """Standard output takes no more: it is closed, or its disk is full."""
+    """Standard output takes no more: it is closed, its disk is full, or, without a reason, its reader has gone."""
 
 
 @contextlib.contextmanager
 def _losing() -> Iterator[None]:
     try:
         yield
-    except BrokenPipeError:  # a reader that went away
-        raise
+    except BrokenPipeError as error:
+        # Without its number: click would end the process itself, and leave bytes for the flush at its end.
+        raise LostOutput from error
     except OSError as error:
         raise LostOutput(error.errno, error.strerror) from error
 

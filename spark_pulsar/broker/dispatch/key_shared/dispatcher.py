@@ -4,8 +4,8 @@ Consumers of another mode are refused before, in `subscribing` (SUB-2).
 A selector assigns each sticky hash to a consumer (`selectors`). An entry that its consumer cannot have now waits in a
 replay queue (`replay_queues`): the consumer's when it is not ready, the sticky hash's own when that has no consumer, or
 while it drains because it moved and its old consumer still holds entries of it (KS-10, X10; the rule before that is in
-`classic`, KS-9). Entries whose delay is over do the same (DEL-13). Replay queues go out before anything newer, in order. So a slow consumer holds up its own keys only,
-until too much waits.
+`classic`, KS-9). Entries whose delay is over do the same (DEL-13). Replay queues go out before anything newer, in
+order. So a slow consumer holds up its own keys only, until too much waits.
 """
 
 from __future__ import annotations
