@@ -56,6 +56,7 @@ class Row:
 
 _OLDEST = ("numpy==1.26.*", "pyarrow==15.0.*", "protobuf==4.25.*", "pandas==2.*")
 _SPARK_SUITE = ("tests/spark", "tests/security", "-m", "not long", "-n", "2", "--dist", "loadfile")
+_PULSAR_SUITE = ("tests/conformance", *_SPARK_SUITE)
 _SHORT = ("tests/spark", "-m", "versions")
 
 ROWS = (
@@ -70,8 +71,10 @@ ROWS = (
     Row("spark-4.2", "3.11", "all", ("pyspark==4.2.*",), _SPARK_SUITE),
     Row("spark-4.3", "3.11", "all", ("pyspark==4.3.*",), _SPARK_SUITE),
     *(
-        Row(f"pulsar-{version}", "3.11", "all", ("pyspark==4.3.*",), _SPARK_SUITE, version)
+        # A milestone is judged by Spark's suites alone.
+        Row(f"pulsar-{version}", "3.11", "all", ("pyspark==4.3.*",), suite, version)
         for version in APACHE_PULSARS
+        for suite in [_SPARK_SUITE if "-M" in version else _PULSAR_SUITE]
     ),
     Row("spark-4.0-short", "3.11", "all", ("pyspark==4.0.*", *_OLDEST), _SHORT),
     Row("spark-4.1-short", "3.11", "all", ("pyspark==4.1.*", *_OLDEST), _SHORT),
