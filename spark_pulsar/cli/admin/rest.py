@@ -32,6 +32,16 @@ class Admin:
         """Sends GET and returns the parsed answer; None when it is empty."""
         return self._answer("GET", path, query=query).value
 
+    def get_or_refusal(self, path: str, **query: object) -> tuple[Any, RestError | None]:
+        """Sends GET and returns the parsed answer, or else the refusal; the end of a command that reads much need not
+        be one of its parts."""
+        try:
+            return self._sent("GET", path, query=query, accept=_JSON).value, None
+        except RestError as error:
+            if not error.status:
+                raise self._failed(error) from error
+            return None, error
+
     def put(self, path: str, body: object = NO_BODY, **query: object) -> Any:
         """Sends PUT with an optional JSON body."""
         return self._answer("PUT", path, body, query).value
@@ -78,13 +88,18 @@ class Admin:
 
     def _failed(self, error: RestError) -> typer.Exit:
         if error.status:
-            text = error.reason or f"HTTP status {error.status}" + (f": {error.text}" if error.text else "")
+            text = refusal_text(error)
             # With 401 Apache Pulsar also refuses a known role that is no super user.
             is_unknown = error.status == HTTPStatus.UNAUTHORIZED and "uthenticat" in text
             return _failed(text + (f"; {self._access.hint}" if is_unknown else ""))
         cause = error.cause
         said = repr(cause) if isinstance(cause, HTTPException) else cause
         return _failed(f"no answer from {self._access.url}: {said}{_hint(cause)}")
+
+
+def refusal_text(error: RestError) -> str:
+    """Returns the reason of a refusal, or else its status."""
+    return error.reason or f"HTTP status {error.status}" + (f": {error.text}" if error.text else "")
 
 
 def _print_warnings(warnings: Sequence[str]) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
-from spark_pulsar.cli.admin.rest import Admin
+from spark_pulsar.cli.admin.rest import Admin, refusal_text
 from spark_pulsar.cli.output.formats import Format, show
 from spark_pulsar.cli.output.progress import Progress
 from spark_pulsar.cli.values import namespace_path, topic_path
 from spark_pulsar.model.names import TopicName
+from spark_pulsar.model.printable import one_line
 
 _SYSTEM: Final = ("pulsar/system",)
 
@@ -65,7 +67,7 @@ def tree_of(admin: Admin, scope: str, *, with_system: bool) -> list[dict[str, An
             {
                 "tenant": tenant,
                 "namespaces": [
-                    {"namespace": name, "topics": [_topic(admin, topic, progress) for topic in topics]}
+                    {"namespace": name, "topics": list(_topics(admin, topics, progress))}
                     for name, topics in namespaces.items()
                 ],
             }
@@ -73,14 +75,23 @@ def tree_of(admin: Admin, scope: str, *, with_system: bool) -> list[dict[str, An
         ]
 
 
-def _topic(admin: Admin, topic: Topic, progress: Progress) -> dict[str, Any]:
-    path = topic_path(topic.name)
-    if topic.partitions:
-        statistics = admin.get(f"{path}/partitioned-stats", perPartition=False, getPreciseBacklog=True)
-    else:
-        statistics = admin.get(f"{path}/stats", getPreciseBacklog=True)
-    progress.advance()
-    subscriptions = [
+def _topics(admin: Admin, topics: list[Topic], progress: Progress) -> Iterator[dict[str, Any]]:
+    """Yields the values of topics, but of those that are deleted meanwhile."""
+    for topic in topics:
+        path = topic_path(topic.name)
+        kind = {"perPartition": False} if topic.partitions else {}
+        path += "/partitioned-stats" if topic.partitions else "/stats"
+        statistics, refusal = admin.get_or_refusal(path, **kind, getPreciseBacklog=True)
+        progress.advance()
+        values = {"topic": topic.name, "partitions": topic.partitions}
+        if refusal is None:
+            yield values | {"subscriptions": _subscriptions(statistics)}
+        elif refusal.status != HTTPStatus.NOT_FOUND:
+            yield values | {"subscriptions": [], "error": refusal_text(refusal)}
+
+
+def _subscriptions(statistics: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
         {
             "subscription": name,
             "type": subscription.get("type") or "",
@@ -89,7 +100,6 @@ def _topic(admin: Admin, topic: Topic, progress: Progress) -> dict[str, Any]:
         }
         for name, subscription in sorted((statistics.get("subscriptions") or {}).items())
     ]
-    return {"topic": topic.name, "partitions": topic.partitions, "subscriptions": subscriptions}
 
 
 def print_tree(admin: Admin, scope: str, output: Format | None, *, with_system: bool) -> None:
@@ -117,7 +127,8 @@ def _topic_branch(topic: dict[str, Any]) -> tuple[str, list[Any]]:
     name = rest.split("/", 2)[2]
     parts = [f"{topic['partitions']} partitions"] if topic["partitions"] else []
     parts += [domain] if domain != "persistent" else []
-    return name + (f" ({', '.join(parts)})" if parts else ""), [
+    reason = f": {one_line(topic['error'])}" if "error" in topic else ""
+    return name + (f" ({', '.join(parts)})" if parts else "") + reason, [
         (_subscription_line(subscription), []) for subscription in topic["subscriptions"]
     ]
 

@@ -1,4 +1,4 @@
-"""An HTTP server that gives each call the same answer, and remembers what it was asked."""
+"""An HTTP server whose answers are given beforehand, and which remembers what it was asked."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Any
 
 
 class AnsweringServer(ThreadingHTTPServer):
-    """Its `answer` is a status and a body; `sent_headers` go with it."""
+    """Its `answer` is a status and a body, for all paths but those of `answers`; `sent_headers` go with it."""
 
     def __init__(self, context: ssl.SSLContext | None = None) -> None:
         super().__init__(("127.0.0.1", 0), Answering)
         self.url = f"http://127.0.0.1:{self.server_port}"
         self.answer, self.sent_headers = (200, '["public"]'), dict[str, str]()
+        self.answers: dict[str, tuple[int, str]] = {}
         self.asked: list[dict[str, str]] = []
         self.certificates: list[Any] = []
         if context is not None:
@@ -47,7 +48,8 @@ class Answering(BaseHTTPRequestHandler):
         is_tls = isinstance(self.connection, ssl.SSLSocket)
         self.server.certificates.append(self.connection.getpeercert() if is_tls else None)  # type: ignore[union-attr]
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        status, body = self.server.answer[0], self.server.answer[1].encode()
+        status, text = self.server.answers.get(self.path.partition("?")[0], self.server.answer)
+        body = text.encode()
         self.send_response(status)
         for name, value in (self.server.sent_headers | {"Content-Length": str(len(body))}).items():
             self.send_header(name, value)
