@@ -70,16 +70,20 @@ LOG: Final = logging.getLogger("spark_pulsar")
 
 
 def register_sources(spark: SparkSession) -> None:
-    """Registers both data sources; see `register`."""
+    """Registers both data sources; see `register`. Spark 4.0 refuses names whose sources it has discovered by itself:
+    both names then, and only the first where a JVM source has that."""
     from pyspark.errors import AnalysisException
 
+    refused = []
     for source in (PulsarDataSource, PulsarPyDataSource):
         try:
             spark.dataSource.register(source)
         except AnalysisException as error:
-            if source is not PulsarDataSource or "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
+            if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
                 raise
-            LOG.warning('a JVM data source named "pulsar" exists; use format("pulsar-py")')
+            refused.append(source)
+    if refused == [PulsarDataSource]:
+        LOG.warning('a JVM data source named "pulsar" exists; use format("pulsar-py")')
 
 
 @entry_points

@@ -17,6 +17,7 @@ import spark_pulsar
 from tests.brokers import Broker
 from tests.eventually import eventually
 from tests.spark.flows import Collected, Flows, texts, values
+from tests.spark.versions import SPARK
 
 
 @pytest.mark.spark_alone
@@ -52,8 +53,8 @@ def test_sql_views(flows: Flows) -> None:
         assert flows.spark.sql("SELECT * FROM flights_view").count() == 3
         flows.spark.sql("INSERT INTO narrow_view VALUES ('new', 'k')")
         assert [tuple(row) for row in flows.spark.table("narrow_view").collect()][3:] == [("new", "k")]
-        # Spark plans a view's scan once: a view that was read before shows what was there then.
-        assert flows.spark.sql("SELECT * FROM flights_view").count() == 3
+        # Spark plans a view's scan once, but for 4.0: a view that was read before shows what was there then.
+        assert flows.spark.sql("SELECT * FROM flights_view").count() == (3 if SPARK >= (4, 1) else 4)
     finally:
         flows.spark.sql("DROP VIEW flights_view")
         flows.spark.sql("DROP VIEW narrow_view")
