@@ -17,7 +17,7 @@ ratios are between neighbours; the figure is the median of the rounds after the 
     source value      only the column `value`                                      rows/s
     prebuilt          the same rows as Arrow batches made beforehand, into `noop`  rows/s (what Spark itself can take)
     sink batch        `spark.range` → value and key → a topic                      rows/s
-    sink stream       the same rows from `rate-micro-batch`, as one micro-batch      rows/s
+    sink stream       the same rows from `rate-micro-batch`, as one micro-batch    rows/s
     sink avro         the same with a record of six columns, `schemaType` AVRO     rows/s
     sink json         the same with `schemaType` JSON                              rows/s
     sink to_avro      the same record by Spark's `to_avro`, written as bytes       rows/s (with --spark-avro)
@@ -193,7 +193,7 @@ class Bench:
         return self._run_once(frame.writeStream.format("noop"))
 
     def _run_once(self, writer: DataStreamWriter) -> float:
-        """Rows a second of a query that ends after `rows` rows: of its micro-batches alone, not of its start."""
+        """Runs a query that ends after `rows` rows; returns rows a second of its micro-batches, without its start."""
         checkpoint = str(self.directory / f"checkpoint-{next(_numbers)}")
         query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
         query.awaitTermination()

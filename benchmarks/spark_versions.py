@@ -49,18 +49,8 @@ def run(version: str, args: argparse.Namespace) -> dict[str, float]:
     """Runs `spark.py` once on this version; returns rows a second of each workload."""
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
         command = [str(environment(version)), str(Path(__file__).with_name("spark.py")), "--json", file.name]
-        command += [
-            "--warm-ups",
-            str(args.warm_ups),
-            "--rounds",
-            "1",
-            "--rows",
-            str(args.rows),
-            "--data",
-            str(args.data),
-            "--only",
-            *WORKLOADS,
-        ]
+        command += ["--warm-ups", str(args.warm_ups), "--rounds", "1", "--rows", str(args.rows)]
+        command += ["--data", str(args.data), "--only", *WORKLOADS]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)  # 1: a target is missed
         answer = Path(file.name).read_text()
         if not answer:
