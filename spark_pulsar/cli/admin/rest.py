@@ -33,8 +33,8 @@ class Admin:
         return self._answer("GET", path, query=query).value
 
     def get_or_refusal(self, path: str, **query: object) -> tuple[Any, RestError | None]:
-        """Sends GET and returns the parsed answer, or else the refusal; the end of a command that reads much need not
-        be one of its parts."""
+        """Sends GET and returns the parsed answer, or else the refusal: for commands that go on without it. Ends the
+        command when there is no answer."""
         try:
             return self._sent("GET", path, query=query, accept=_JSON).value, None
         except RestError as error:
