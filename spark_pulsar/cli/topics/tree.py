@@ -76,7 +76,7 @@ def tree_of(admin: Admin, scope: str, *, with_system: bool) -> list[dict[str, An
 
 
 def _topics(admin: Admin, topics: list[Topic], progress: Progress) -> Iterator[dict[str, Any]]:
-    """Yields the values of topics, but of those that are deleted meanwhile."""
+    """Yields the values of each topic, and leaves out those that are deleted meanwhile."""
     for topic in topics:
         path = topic_path(topic.name)
         kind = {"perPartition": False} if topic.partitions else {}
