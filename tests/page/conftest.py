@@ -13,7 +13,7 @@ from .browser import chromium, launched
 Open = Callable[..., Page]
 
 
-@pytest.fixture(scope="module")  # while it is open, its event loop runs in this process: no other test may
+@pytest.fixture(scope="package")  # while it is open, its event loop runs in this process: no other test may
 def browser() -> Iterator[Browser]:
     if chromium() is None:
         pytest.skip("no Chromium here: .ci/setup browser installs it")
@@ -21,7 +21,7 @@ def browser() -> Iterator[Browser]:
         yield found
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def page_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """A broker of ours, whichever one the suite is run with: Apache Pulsar has no such page."""
     with started("ours", tmp_path_factory.mktemp("page-broker")) as broker:

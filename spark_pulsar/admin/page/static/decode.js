@@ -3,6 +3,7 @@
 const text = new TextDecoder("utf-8", { fatal: true });
 const loose = new TextDecoder();
 const SHOWN_BYTES = 1 << 16;
+const LINE_CHARACTERS = 100;
 
 /** Reads bytes from front to back; throws RangeError past the end. */
 class Reader {
@@ -322,6 +323,16 @@ function untyped(data) {
   return { kind: "text", value: found };
 }
 
+/** JSON of a value, in a line if it is short. */
+function inLines(value) {
+  const lines = JSON.stringify(value, plainNumbers, 2);
+  const line = lines.length < 2 * LINE_CHARACTERS ? lines.replaceAll(/\n\s*/g, " ") : lines;
+  return line.length <= LINE_CHARACTERS ? line : lines;
+}
+
+/** For JSON.stringify: numbers that JSON has none of become texts. */
+export const plainNumbers = (_, value) => (typeof value === "bigint" ? String(value) : value);
+
 /** Lines of 16 bytes, as hexadecimal digits and as characters. */
 function dump(data) {
   const lines = [];
@@ -334,8 +345,9 @@ function dump(data) {
 }
 
 /**
- * Decodes a payload by a schema, or by what it looks like without one: { kind, text, problem }. `key` are the bytes of
- * the message's key, or null. A payload that does not fit its schema is shown as it is, with the problem.
+ * Decodes a payload by a schema, or by what it looks like without one: { kind, text, problem, value }. `key` are the
+ * bytes of the message's key, or null. A payload that does not fit its schema is shown as it is, with the problem; its
+ * value is its text, undefined for bytes that are none.
  */
 export function decoded(data, schema, key) {
   let [kind, value, problem] = ["", null, null];
@@ -347,7 +359,8 @@ export function decoded(data, schema, key) {
       problem = `Does not fit its schema (${schema.type}): ${error.message}`;
     }
   }
+  const read = kind === "" ? (textOrNull(data) ?? undefined) : value;
   if (kind === "") ({ kind, value } = untyped(data));
-  const whole = typeof value === "string" ? value : JSON.stringify(value, (_, each) => (typeof each === "bigint" ? String(each) : each), 2);
-  return { kind, text: whole.length > SHOWN_BYTES ? `${whole.slice(0, SHOWN_BYTES)}\n… cut` : whole, problem };
+  const text = typeof value === "string" ? value : inLines(value);
+  return { kind, text: text.length > SHOWN_BYTES ? `${text.slice(0, SHOWN_BYTES)}\n… cut` : text, problem, value: read };
 }

@@ -21,24 +21,29 @@ export function partitionOf(topic) {
 export const fullName = (place) => `${place.domain}://${place.tenant}/${place.namespace}/${place.topic}`;
 export const topicPath = (place, ...more) => path(place.domain, place.tenant, place.namespace, place.topic, ...more);
 
-export function address(place) {
+/** Address of a place; `query` are settings of its view, by name. */
+export function address(place, query = {}) {
   const parts = [];
   for (const name of ["tenant", "namespace", "domain", "topic", "subscription"]) {
     if (place[name] === undefined) break;
     parts.push(encodeURIComponent(place[name]));
   }
-  return `#/${parts.join("/")}${place.tab ? `?${place.tab}` : ""}`;
+  const settings = Object.entries(query).filter(([, value]) => value !== "" && value !== undefined);
+  const words = [place.tab, ...settings.map((pair) => pair.map(encodeURIComponent).join("="))].filter(Boolean);
+  return `#/${parts.join("/")}${words.length ? `?${words.join("&")}` : ""}`;
 }
 
 /** The place that an address names; null for one that names none. */
 export function placeOf(hash) {
-  const [where, tab] = hash.replace(/^#\/?/, "").split("?");
+  const [where, words = ""] = hash.replace(/^#\/?/, "").split("?");
   const parts = where.split("/").filter((part) => part !== "");
   if (parts.length > 5) return null;
   try {
     const [tenant, namespace, domain, topic, subscription] = parts.map(decodeURIComponent);
     if (parts.length === 3 || (domain !== undefined && domain !== "persistent" && domain !== "non-persistent")) return null;
-    return { tenant, namespace, domain, topic, subscription, tab };
+    const tab = words.split("&").find((word) => word !== "" && !word.includes("="));
+    const query = Object.fromEntries([...new URLSearchParams(words)].filter(([name]) => name !== tab));
+    return { tenant, namespace, domain, topic, subscription, tab, query };
   } catch {
     return null;
   }
