@@ -10,6 +10,7 @@ from spark_pulsar import __version__
 from spark_pulsar.broker.configuration.keys import keys_of
 from spark_pulsar.cli.doctor.command import doctor
 from spark_pulsar.cli.frame.groups import HELP_NAMES, OneLineErrors, loaded_from
+from spark_pulsar.cli.frame.help import Commands, examples
 from spark_pulsar.cli.messages import commands as messages
 from spark_pulsar.cli.output.formats import Output, show
 from spark_pulsar.cli.topics import commands as topics
@@ -24,9 +25,9 @@ def _instead_of(name: str, **kind: Any) -> Any:
     return typer.Option(help=_KEYS[name].meaning, show_default=_KEYS[name].default, **kind)
 
 
-app = typer.Typer(
+app = Commands(
     name="spark-pulsar",
-    no_args_is_help=True,
+    epilog=examples("produce orders -m hello -k customer-7", "read orders --from -2h --follow"),
     pretty_exceptions_enable=False,
     cls=OneLineErrors,
     context_settings={"help_option_names": HELP_NAMES},
@@ -48,7 +49,7 @@ def _everything(
     """A lightweight broker for Apache Pulsar's clients, and tools to try it."""
 
 
-@app.command()
+@app.command(epilog=examples("broker --data-dir ~/pulsar", "broker --conf broker.conf --port 6650 --http-port 8080"))
 def broker(
     conf: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, help="Configuration file with Pulsar's key names.")
@@ -78,14 +79,23 @@ def config() -> None:
     """The configuration of a broker: of its file, and while it runs."""
 
 
-app.command()(messages.produce)
-app.command()(messages.consume)
-app.command()(messages.read)
-app.command()(topics.top)
-app.command()(doctor)
+app.command(
+    epilog=examples(
+        "produce orders -m hello -k customer-7 -p source=shell",
+        "read orders --format json | spark-pulsar produce copy --json-lines",
+    )
+)(messages.produce)
+app.command(
+    epilog=examples(
+        "consume orders -s billing", "consume orders -s billing -n 10 --initial-position earliest --timeout 30"
+    )
+)(messages.consume)
+app.command(epilog=examples("read orders --from -2h --follow", "read orders --format json -n 100"))(messages.read)
+app.command(epilog=examples("top", "top public/default --sort backlog --interval 5"))(topics.top)
+app.command(epilog=examples("doctor", "doctor --service-url pulsar+ssl://pulsar.example.com:6651 -o json"))(doctor)
 
 
-@app.command()
+@app.command(epilog=examples("offsets /data/checkpoints/orders", "offsets s3://bucket/checkpoints/orders"))
 def offsets(
     checkpoint: Annotated[str, typer.Argument(help="Directory of a stopped query, or an fsspec address.")],
 ) -> None:
@@ -98,7 +108,7 @@ def offsets(
         raise typer.BadParameter(str(error)) from error
 
 
-@app.command()
+@app.command(epilog=examples("check ~/pulsar", "check ~/pulsar --repair"))
 def check(
     directory: Annotated[Path, typer.Argument(exists=True, file_okay=False)],
     repair: Annotated[
@@ -141,7 +151,7 @@ def tokens() -> None:
     """Keys and tokens, as `pulsar tokens` makes them."""
 
 
-@app.command()
+@app.command(epilog=examples("version", "version -o json"))
 def version(output: Output = None) -> None:
     """Print the version."""
     show(__version__, output)

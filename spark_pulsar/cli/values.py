@@ -4,7 +4,7 @@ import json
 import re
 import sys
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
 import typer
@@ -25,6 +25,8 @@ class LogLevel(StrEnum):
 _SIZE_FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _TIME_FACTORS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365 * 86_400}
 NO_LIMIT = -1
+ACCESS_PANEL: Final = "Access"
+"""Group of the options of access in the help of a command, which ends with it."""
 MIB = 1 << 20
 
 

@@ -58,15 +58,12 @@ class RestApi:
         tls: ssl.SSLContext | None = None,
         *,
         timeout_s: float = 60.0,
-        get_timeout_s: float | None = None,
         uses_proxies: bool = True,
     ) -> None:
-        """`headers`: those of every call, such as credentials; `get_timeout_s`: of a GET, which waits for nothing to be
-        done; `uses_proxies`: those that the environment names."""
+        """`headers`: those of every call, such as credentials; `uses_proxies`: those that the environment names."""
         self.url = url.rstrip("/")
         self._headers = dict(headers or {})
         self._timeout_s = timeout_s
-        self._get_timeout_s = timeout_s if get_timeout_s is None else get_timeout_s
         handlers: list[urllib.request.BaseHandler] = [_Redirects()]
         if tls is not None:
             handlers.append(urllib.request.HTTPSHandler(context=tls))
@@ -92,8 +89,7 @@ class RestApi:
         _LOG.debug("%s %s", method, url)
         try:
             request = urllib.request.Request(url, data, headers, method=method)
-            timeout_s = self._get_timeout_s if method == "GET" else self._timeout_s
-            with self._opener.open(request, timeout=timeout_s) as answer:
+            with self._opener.open(request, timeout=self._timeout_s) as answer:
                 _LOG.debug("status %d", answer.status)
                 return Answer(answer.headers.items(), answer.read())
         except urllib.error.HTTPError as error:

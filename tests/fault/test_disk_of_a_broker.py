@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -116,6 +117,21 @@ def survive_a_full_disk(process: BrokerProcess, begin: Callable[[], None], end: 
 def test_producers_wait_while_the_disk_takes_no_more(process: BrokerProcess, faults: Path, fault: str) -> None:
     # covers DUR-10
     survive_a_full_disk(process, lambda: _write(faults, fault), lambda: _write(faults, ""))
+
+
+@pytest.mark.long
+def test_produce_says_why_the_broker_takes_no_messages(process: BrokerProcess, faults: Path) -> None:
+    # covers DUR-10
+    def produce(count: int) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "spark_pulsar", "produce", TOPIC, "-u", process.service_url]
+        return subprocess.run([*command, "-m", "." * 20_000, "-n", str(count)], capture_output=True, text=True)
+
+    assert produce(20).returncode == 0
+    _write(faults, "full")
+    for _ in range(2):  # while messages are under way, and from the start
+        done = produce(300)
+        assert done.returncode == 1
+        assert "The broker takes no messages: [Errno 28] No space left on device" in done.stderr
 
 
 def start_without_space(process: BrokerProcess, begin: Callable[[], None], end: Callable[[], None]) -> None:

@@ -21,7 +21,7 @@ import typer
 
 from spark_pulsar.cli.access import options as of_access
 from spark_pulsar.cli.access.options import AccessOptions
-from spark_pulsar.cli.values import LogLevel
+from spark_pulsar.cli.values import ACCESS_PANEL, LogLevel
 
 _SERVICE_URL: Final = Annotated[
     str | None,
@@ -31,7 +31,7 @@ _SERVICE_URL: Final = Annotated[
         "-u",
         help="Broker to talk to: pulsar:// or pulsar+ssl://; $PULSAR_SERVICE_URL.",
         show_default=of_access.DEFAULT_SERVICE_URL,
-        rich_help_panel=of_access.PANEL,
+        rich_help_panel=ACCESS_PANEL,
     ),
 ]
 _ADMIN_URL: Final = Annotated[
@@ -40,7 +40,7 @@ _ADMIN_URL: Final = Annotated[
         "--admin-url",
         help="Address of the admin REST API: http:// or https://; $PULSAR_ADMIN_URL.",
         show_default=of_access.DEFAULT_ADMIN_URL,
-        rich_help_panel=of_access.PANEL,
+        rich_help_panel=ACCESS_PANEL,
     ),
 ]
 
@@ -57,7 +57,7 @@ _PROFILE: Final = Annotated[
         "--profile",
         help="Profile with the rest, see spark-pulsar profile; $SPARK_PULSAR_PROFILE, or the one in use.",
         autocompletion=_names_of_profiles,
-        rich_help_panel=of_access.PANEL,
+        rich_help_panel=ACCESS_PANEL,
     ),
 ]
 _CREDENTIALS: Final = {

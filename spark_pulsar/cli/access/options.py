@@ -9,18 +9,16 @@ from typing import Annotated, Final
 
 import typer
 
-from spark_pulsar.cli.values import LogLevel
+from spark_pulsar.cli.values import ACCESS_PANEL, LogLevel
 
 DEFAULT_ADMIN_URL: Final = "http://127.0.0.1:8080"
 DEFAULT_SERVICE_URL: Final = "pulsar://127.0.0.1:6650"
-PANEL: Final = "Access"
-"""Group of these options in the help of a command."""
 AuthPlugin = Annotated[
     str | None,
     typer.Option(
         "--auth-plugin",
         help="Authentication: token, basic, tls, oauth2, or the class of a Java plugin.",
-        rich_help_panel=PANEL,
+        rich_help_panel=ACCESS_PANEL,
     ),
 ]
 AuthParams = Annotated[
@@ -28,7 +26,7 @@ AuthParams = Annotated[
     typer.Option(
         "--auth-params",
         help="Its parameters: token:TEXT, file:///PATH, env:NAME, JSON, or name:value,name:value.",
-        rich_help_panel=PANEL,
+        rich_help_panel=ACCESS_PANEL,
     ),
 ]
 TrustCerts = Annotated[
@@ -38,7 +36,7 @@ TrustCerts = Annotated[
         "--tlsTrustCertsFilePath",
         dir_okay=False,
         help="Certificates of the authorities to trust (PEM); those of the system if not given.",
-        rich_help_panel=PANEL,
+        rich_help_panel=ACCESS_PANEL,
     ),
 ]
 AllowInsecure = Annotated[
@@ -47,7 +45,7 @@ AllowInsecure = Annotated[
         "--tls-allow-insecure/--no-tls-allow-insecure",
         help="Accept any certificate.",
         show_default=False,
-        rich_help_panel=PANEL,
+        rich_help_panel=ACCESS_PANEL,
     ),
 ]
 VerifyHostname = Annotated[
@@ -56,7 +54,7 @@ VerifyHostname = Annotated[
         "--tls-enable-hostname-verification/--no-tls-enable-hostname-verification",
         help="The certificate must name the host; yes if not given.",
         show_default=False,
-        rich_help_panel=PANEL,
+        rich_help_panel=ACCESS_PANEL,
     ),
 ]
 ClientConf = Annotated[
@@ -66,7 +64,7 @@ ClientConf = Annotated[
         exists=True,
         dir_okay=False,
         help="File with the rest, as Pulsar's client.conf; $PULSAR_CLIENT_CONF, or conf/client.conf if it is there.",
-        rich_help_panel=PANEL,
+        rich_help_panel=ACCESS_PANEL,
     ),
 ]
 Log = Annotated[
@@ -76,13 +74,15 @@ Log = Annotated[
         help="Print the client's log on standard error, from this severity on.",
         case_sensitive=False,
         show_default=False,
-        rich_help_panel=PANEL,
+        rich_help_panel=ACCESS_PANEL,
     ),
 ]
 ListenerName = Annotated[
     str | None,
     typer.Option(
-        "--listener-name", help="Advertised listener of the broker whose addresses to use.", rich_help_panel=PANEL
+        "--listener-name",
+        help="Advertised listener of the broker whose addresses to use.",
+        rich_help_panel=ACCESS_PANEL,
     ),
 ]
 

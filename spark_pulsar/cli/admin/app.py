@@ -9,11 +9,12 @@ from spark_pulsar.cli.access.options import AccessOptions
 from spark_pulsar.cli.admin.command import add_commands
 from spark_pulsar.cli.admin.rest import Admin
 from spark_pulsar.cli.admin.table import COMMANDS, GROUPS
+from spark_pulsar.cli.frame.help import Commands, examples
 
-app = typer.Typer(
+app = Commands(
+    epilog=examples("admin topics list public/default", "admin --profile prod tenants list"),
     name="spark-pulsar admin",
     help="Clusters, tenants, namespaces, topics and their policies, as pulsar-admin has them.",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
 )
@@ -26,7 +27,7 @@ def connect(ctx: typer.Context, *, access: AccessOptions) -> None:
     ctx.obj = Admin(admin_access(access))
 
 
-_GROUPS = {name: typer.Typer(help=text, no_args_is_help=True) for name, text in GROUPS.items()}
+_GROUPS = {name: Commands(help=text) for name, text in GROUPS.items()}
 add_commands(_GROUPS, COMMANDS)
 for _name, _group in _GROUPS.items():
     app.add_typer(_group, name=_name)

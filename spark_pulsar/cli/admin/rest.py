@@ -3,9 +3,11 @@
 
 import re
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from http import HTTPStatus
 from http.client import BadStatusLine, HTTPException
+from threading import Thread
 from typing import Any, Final
 
 import typer
@@ -17,8 +19,34 @@ from spark_pulsar.model.errors import PulsarError
 
 _JSON: Final = "application/json"
 _PORTS: Final = "is it the admin API's port, and one without TLS? It is usually 8080, for https:// 8443"
-_GET_TIMEOUT_S: Final = 15.0
-"""A peer that says nothing is most likely none; other calls, such as a deletion, may wait for work to be done."""
+_SILENCE_S: Final = 3.0
+"""Time after which a peer that has not answered must answer the simplest request, or is taken for something else."""
+_SIMPLEST: Final = "/admin/v2/brokers/version"
+"""A request that every role may make."""
+
+
+class _Call(Thread):
+    """A call in a thread of its own, which the end of the command does not wait for."""
+
+    def __init__(self, call: Callable[[], Answer]) -> None:
+        super().__init__(daemon=True)
+        self._call = call
+        self._answer: Answer | None = None
+        self._error: BaseException | None = None
+
+    def run(self) -> None:
+        """Makes the call."""
+        try:
+            self._answer = self._call()
+        except BaseException as error:  # noqa: BLE001 raised by answer()
+            self._error = error
+
+    def answer(self) -> Answer:
+        """Returns the answer, or raises the error of the call."""
+        if self._error is not None:
+            raise self._error
+        assert self._answer is not None
+        return self._answer
 
 
 class Admin:
@@ -77,14 +105,29 @@ class Admin:
         try:
             if self._api is None:
                 access = self._access
-                self._api = RestApi(access.url, access.headers(), access.tls_context(), get_timeout_s=_GET_TIMEOUT_S)
+                self._api = RestApi(access.url, access.headers(), access.tls_context())
         except CredentialsError as error:
             raise _failed(credentials_failure(error)) from error
         except PulsarError as error:  # certificates that cannot be read
             raise _failed(str(error)) from error
-        answer = self._api.call(method, path, body, query, accept)
+        answer = self._answered(_Call(partial(self._api.call, method, path, body, query, accept)))
         _print_warnings([value for name, value in answer.headers if name.lower() == "warning"])
         return answer
+
+    def _answered(self, call: _Call) -> Answer:
+        """Waits for an answer: a deletion may take long, but a peer that is silent altogether is most likely none."""
+        call.start()
+        call.join(_SILENCE_S)
+        if call.is_alive():
+            access = self._access
+            probe = RestApi(access.url, access.headers(), access.tls_context(), timeout_s=_SILENCE_S)
+            try:
+                probe.call("GET", _SIMPLEST)
+            except RestError as error:
+                if not error.status and call.is_alive():
+                    raise
+            call.join()
+        return call.answer()
 
     def _failed(self, error: RestError) -> typer.Exit:
         if error.status:

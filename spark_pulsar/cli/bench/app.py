@@ -7,13 +7,14 @@ import typer
 from spark_pulsar.cli.access.decorator import with_broker_access
 from spark_pulsar.cli.access.options import AccessOptions
 from spark_pulsar.cli.access.topics import Topic
+from spark_pulsar.cli.frame.help import Commands, examples
 from spark_pulsar.cli.output.formats import Output
 from spark_pulsar.cli.values import size_bytes, time_s
 
-app = typer.Typer(
+app = Commands(
+    epilog=examples("bench produce orders --rate 5000 --time 30s", "bench consume orders"),
     name="bench",
     help="Rates and latencies, measured by the official client for Python: its limits are in the figures, too.",
-    no_args_is_help=True,
 )
 Messages = Annotated[
     int, typer.Option("--messages", "-n", min=0, help="End after this many messages; 0 = at Ctrl-C or after --time.")
@@ -22,7 +23,12 @@ Time = Annotated[str | None, typer.Option("--time", metavar="TIME", help="End af
 Queue = Annotated[int, typer.Option("--queue", "-q", min=1, help="Messages that a receiver requests ahead.")]
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "bench produce orders --rate 5000 --size 512 --time 30s",
+        "bench produce orders -n 1000000 --compression lz4 -o json",
+    )
+)
 @with_broker_access
 def produce(
     topic: Topic,
@@ -61,7 +67,7 @@ def produce(
     bench_produce(access, topic, load, Length(messages, _seconds(time)), output)
 
 
-@app.command()
+@app.command(epilog=examples("bench consume orders", "bench consume orders --type Shared --consumers 4 --time 1m"))
 @with_broker_access
 def consume(
     topic: Topic,
@@ -93,7 +99,7 @@ def consume(
     bench_consume(access, topic, wanted, Length(messages, _seconds(time)), output)
 
 
-@app.command()
+@app.command(epilog=examples("bench read orders", "bench read orders --from latest --time 30s -o json"))
 @with_broker_access
 def read(
     topic: Topic,

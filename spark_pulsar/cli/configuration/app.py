@@ -11,15 +11,19 @@ from spark_pulsar.cli.access.decorator import with_admin_access
 from spark_pulsar.cli.access.options import AccessOptions
 from spark_pulsar.cli.admin.rest import Admin
 from spark_pulsar.cli.configuration.printing import print_configuration
+from spark_pulsar.cli.frame.help import Commands, examples
 from spark_pulsar.cli.output.formats import Format, Output, show
 from spark_pulsar.cli.values import segment
 
-app = typer.Typer(help="The configuration of a broker.", no_args_is_help=True)
+app = Commands(
+    help="The configuration of a broker.",
+    epilog=examples("config show --conf broker.conf", "config set dispatchThrottlingRatePerTopicInMsg 1000"),
+)
 _PATH: Final = "/admin/v2/brokers/configuration"
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Pulsar's name of the key.")]
 
 
-@app.command("show")
+@app.command("show", epilog=examples("config show", "config show --conf broker.conf -o json"))
 def show_configuration(
     conf: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, help="Configuration file with Pulsar's key names.")
@@ -33,7 +37,7 @@ def show_configuration(
     print_configuration(conf, output)
 
 
-@app.command("list")
+@app.command("list", epilog=examples("config list", "config list -o json"))
 @with_admin_access
 def list_keys(*, access: AccessOptions, output: Output = None) -> None:
     """List the keys that change in the running broker, with their values, and whether they were set there."""
@@ -43,7 +47,13 @@ def list_keys(*, access: AccessOptions, output: Output = None) -> None:
     show([{"name": name, "value": values.get(name, ""), "set": name in changed} for name in names], output)
 
 
-@app.command("get")
+@app.command(
+    "get",
+    epilog=examples(
+        "config get dispatchThrottlingRatePerTopicInMsg",
+        "config get dispatchThrottlingRatePerTopicInMsg --profile prod",
+    ),
+)
 @with_admin_access
 def get(name: Name, *, access: AccessOptions, output: Output = None) -> None:
     """Print the value that a key has in the running broker."""
@@ -56,7 +66,13 @@ def get(name: Name, *, access: AccessOptions, output: Output = None) -> None:
     show(values[name], output)
 
 
-@app.command("set")
+@app.command(
+    "set",
+    epilog=examples(
+        "config set dispatchThrottlingRatePerTopicInMsg 1000",
+        "config set dispatchThrottlingRatePerTopicInMsg 0 --profile prod",
+    ),
+)
 @with_admin_access
 def set_(
     name: Name,
@@ -70,7 +86,13 @@ def set_(
     Admin(admin_access(access)).post(f"{_PATH}/{segment(name)}/{segment(value)}")
 
 
-@app.command("delete")
+@app.command(
+    "delete",
+    epilog=examples(
+        "config delete dispatchThrottlingRatePerTopicInMsg",
+        "config delete dispatchThrottlingRatePerTopicInMsg --profile prod",
+    ),
+)
 @with_admin_access
 def delete(name: Name, *, access: AccessOptions) -> None:
     """Remove the dynamic value of a key: the broker's file applies again."""

@@ -9,8 +9,9 @@ from importlib import import_module
 from typing import Any, Final, NoReturn
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 
+from spark_pulsar.cli.frame.help import HelpfulGroup
 from spark_pulsar.cli.output.terminal import LostOutput, printable_streams
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.extras import installation_of
@@ -22,7 +23,7 @@ _UsageError: Final[Any] = typer.BadParameter.__base__
 _ClickError: Final[Any] = _UsageError.__base__
 
 
-class OneLineErrors(TyperGroup):
+class OneLineErrors(HelpfulGroup):
     """A group whose mistakes are one line on standard error: the mistake, and where its help is."""
 
     def main(

@@ -90,7 +90,7 @@ def queries(options: AccessOptions) -> Iterator[PulsarClient]:
     """Opens this package's own client, which requests ends, times and schemas of topics. It connects on first use."""
     access = broker_access(options)
     try:
-        client = PulsarClient(_config(access))
+        client = PulsarClient(config_of(access))
     except (PulsarError, ValueError) as error:
         raise failed(str(error)) from error
     try:
@@ -104,8 +104,8 @@ def queries(options: AccessOptions) -> Iterator[PulsarClient]:
         raise failed(f"{access.url}: {error}") from error
 
 
-def _config(access: Access) -> ClientConfig:
-    timeout_ms = OPERATION_TIMEOUT_S * 1000
+def config_of(access: Access, timeout_ms: int = OPERATION_TIMEOUT_S * 1000) -> ClientConfig:
+    """Returns the configuration of this package's own client. Raises ServiceUrlError."""
     return ClientConfig(
         access.url,
         connect_timeout_ms=timeout_ms,
@@ -122,7 +122,7 @@ def _check_listening(access: Access) -> None:
     if not access.url.startswith(("pulsar://", "pulsar+ssl://")):
         return  # lookup over HTTP, or no URL: the client knows
     try:
-        config = _config(access)
+        config = config_of(access)
         if len(config.addresses) == 1:  # of several any may be the one that answers
             deadline = Deadline(OPERATION_TIMEOUT_S * 1000, "connecting", access.url)
             Connection.open(config.addresses[0], "", config, deadline).close()

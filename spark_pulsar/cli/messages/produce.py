@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import time
 from collections import Counter, deque
 from collections.abc import Iterable
@@ -11,24 +13,34 @@ from typing import Any, Final
 
 import typer
 
+from spark_pulsar.cli.access.access import broker_access
 from spark_pulsar.cli.access.options import AccessOptions
-from spark_pulsar.cli.messages.connecting import connected, failed, official_client, queries
+from spark_pulsar.cli.messages.connecting import config_of, connected, failed, official_client, queries
 from spark_pulsar.cli.messages.consume import chosen
 from spark_pulsar.cli.messages.encoding import Encoder
 from spark_pulsar.cli.messages.records import Outgoing
 from spark_pulsar.cli.messages.sources import Sources
 from spark_pulsar.cli.output.progress import Progress
+from spark_pulsar.client.client import PulsarClient
+from spark_pulsar.client.errors import OperationTimeout
+from spark_pulsar.model.errors import PulsarError
 
 COMPRESSIONS: Final = {"none": "NONE", "lz4": "LZ4", "zlib": "ZLib", "zstd": "ZSTD", "snappy": "SNAPPY"}
 _PENDING_BYTES: Final = 64 << 20
 """Bytes of messages that wait for their receipts; one larger message may always be on its way."""
 _PENDING_MESSAGES: Final = 20_000
+"""Messages that wait for their receipts: the client never has to block, so that Ctrl-C is noticed at once."""
+_INTERRUPTED_S: Final = 3.0
+"""Time for the receipts of what is under way at Ctrl-C."""
+_REFUSAL_TIMEOUT_MS: Final = 2_000
+_NO_RECEIPT: Final = "NoReceipt"
 _SETTLED_AT_ONCE: Final = 100
 _STEP_S: Final = 0.001
 _SENT_A_STEP: Final = 1000
 """Messages between two steps of the progress."""
 _ADVICE: Final = {
     "MessageTooBig": "larger than the broker takes: maxMessageSize",
+    _NO_RECEIPT: "no receipt had come when Ctrl-C ended it",
     "Timeout": "no receipt came in 30 s",
     "TopicTerminated": "the topic was terminated and takes no more",
     "ProducerBlockedQuotaExceededException": "the backlog quota of the topic is used up",
@@ -69,19 +81,27 @@ class Receipts:
     def wait_for_room(self, size: int) -> bool:
         """Waits until a message of this size may be sent; False when one could not be stored. Each message has an
         outcome when the client's time-out is over at the latest, so there is always an end."""
-        if len(self._arrived) >= _SETTLED_AT_ONCE or self._pending_bytes + size > _PENDING_BYTES:
+        if len(self._arrived) >= _SETTLED_AT_ONCE or not self._has_room(size):
             self.settle()
-        while self._pending_bytes and self._pending_bytes + size > _PENDING_BYTES:
+        while not self._has_room(size):
             time.sleep(_STEP_S)
             self.settle()
         return self.outcomes.keys() <= {"Ok"}
 
-    def wait_for_all(self) -> None:
+    def _has_room(self, size: int) -> bool:
+        if self._pending >= _PENDING_MESSAGES:
+            return False
+        return not self._pending_bytes or self._pending_bytes + size <= _PENDING_BYTES
+
+    def wait_for_all(self, timeout_s: float = math.inf) -> None:
         """Waits until each message has its outcome, as it has when the client's time-out is over at the latest."""
+        end_s = time.monotonic() + timeout_s
         self.settle()
-        while self._pending:
+        while self._pending and time.monotonic() < end_s:
             time.sleep(_STEP_S)
             self.settle()
+        if self._pending:
+            self.outcomes[_NO_RECEIPT] += self._pending
 
 
 def produce(access: AccessOptions, topic: str, sources: Sources, *, count: int, compression: str = "none") -> None:
@@ -93,14 +113,19 @@ def produce(access: AccessOptions, topic: str, sources: Sources, *, count: int, 
     with connected(access) as client:
         encoder = _encoder(access, topic) if sources.is_encoded else None
         schema = {} if encoder is None else {"schema": encoder.of_producer()}
-        producer = client.create_producer(
-            topic,
-            **schema,
-            block_if_queue_full=True,
-            max_pending_messages=_PENDING_MESSAGES,
-            batching_enabled=True,
-            compression_type=getattr(pulsar.CompressionType, compressed),
-        )
+        try:
+            producer = client.create_producer(
+                topic,
+                **schema,
+                block_if_queue_full=True,
+                max_pending_messages=_PENDING_MESSAGES,
+                batching_enabled=True,
+                compression_type=getattr(pulsar.CompressionType, compressed),
+            )
+        except pulsar.Timeout:
+            if reason := _refusal(access, topic):
+                raise failed(reason) from None
+            raise
         since_s = time.monotonic()
         is_interrupted = False
         given = len(sources.texts) + len(sources.files)
@@ -110,8 +135,7 @@ def produce(access: AccessOptions, topic: str, sources: Sources, *, count: int, 
             except KeyboardInterrupt:
                 is_interrupted = True
             finally:
-                _flush(producer)
-                receipts.wait_for_all()
+                receipts.wait_for_all(_INTERRUPTED_S if is_interrupted else math.inf)  # batches go by themselves
         _say(topic, receipts.outcomes["Ok"], time.monotonic() - since_s)
     refused = {name: number for name, number in receipts.outcomes.items() if name != "Ok"}
     if refused:
@@ -119,7 +143,8 @@ def produce(access: AccessOptions, topic: str, sources: Sources, *, count: int, 
             f"{number} ({name}: {_ADVICE[name]})" if name in _ADVICE else f"{number} ({name})"
             for name, number in refused.items()
         ]
-        raise failed(f"not sent: {', '.join(numbers)}")
+        reason = _refusal(access, topic) if "Timeout" in refused else ""
+        raise failed(f"not sent: {', '.join(numbers)}{reason and f': {reason}'}")
     if is_interrupted:
         raise typer.Exit(130)
 
@@ -158,14 +183,17 @@ def _arguments(message: Outgoing) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value}
 
 
-def _flush(producer: Any) -> None:
-    """Has the last batch sent. The client ends the wait at the first message that fails, while earlier ones still wait
-    for their receipts."""
-    pulsar = official_client()
-    try:
-        producer.flush()
-    except pulsar.PulsarException:
-        return
+def _refusal(access: AccessOptions, topic: str) -> str:
+    """Returns why the broker takes no messages for now, such as a full disk; empty if it takes them again. The official
+    client tries again until its time is up, and keeps the reason to itself."""
+    with contextlib.closing(PulsarClient(config_of(broker_access(access), _REFUSAL_TIMEOUT_MS))) as client:
+        try:
+            client.publisher(client.partitions_of(topic)[0]).close()
+        except OperationTimeout as error:
+            return error.cause
+        except PulsarError as error:
+            return str(error)
+    return ""
 
 
 def _say(topic: str, stored: int, took_s: float) -> None:

@@ -53,6 +53,27 @@ class _Bytes:
             self._stream.flush()
 
 
+class _LosingStream:
+    """A text stream of rich's."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Writes text. Raises LostOutput."""
+        with _losing():
+            written: int = self._stream.write(text)
+        return written
+
+    def flush(self) -> None:
+        """Flushes the stream. Raises LostOutput."""
+        with _losing():
+            self._stream.flush()
+
+
 class PrintableStream(io.TextIOBase):
     """A text stream that escapes control characters. Bytes go to `buffer`, unchanged: keys, and payloads in a pipe."""
 
@@ -157,4 +178,5 @@ def console(*, stderr: bool = False) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     while isinstance(stream, PrintableStream):
         stream = stream.rich_proxied_file
-    return PrintableConsole(file=stream, highlight=False)
+    lossy: Any = _LosingStream(stream)
+    return PrintableConsole(file=lossy, highlight=False)

@@ -16,11 +16,15 @@ from spark_pulsar.cli.access.profiles import (
     read_profiles,
     write_profiles,
 )
+from spark_pulsar.cli.frame.help import Commands, examples
 from spark_pulsar.cli.output.formats import Output, show
 from spark_pulsar.client.authentication.plugins import Authentication
 from spark_pulsar.client.errors import NotSupportedByClient
 
-app = typer.Typer(help="Addresses and credentials of a Pulsar under a name.", no_args_is_help=True)
+app = Commands(
+    help="Addresses and credentials of a Pulsar under a name.",
+    epilog=examples("profile add local --service-url pulsar://127.0.0.1:6650", "profile use local"),
+)
 Name = Annotated[str, typer.Argument(metavar="NAME", autocompletion=lambda: sorted(read_profiles().profiles))]
 _COLUMNS: Final = ("name", "current", "service_url", "admin_url", "auth_plugin")
 
@@ -29,7 +33,13 @@ def _absolute(path: Path | None) -> str | None:
     return None if path is None else str(path.absolute())
 
 
-@app.command("add")
+@app.command(
+    "add",
+    epilog=examples(
+        "profile add local --service-url pulsar://127.0.0.1:6650",
+        "profile add prod -u pulsar+ssl://pulsar.example.com:6651 --token-file prod.token",
+    ),
+)
 def add(
     name: Annotated[str, typer.Argument(metavar="NAME")],
     service_url: Annotated[str | None, typer.Option("--service-url", "--url", "-u", help="pulsar://HOST:PORT.")] = None,
@@ -94,7 +104,7 @@ def add(
     write_profiles(Profiles({**profiles.profiles, check_name(name): made}, current))
 
 
-@app.command("list")
+@app.command("list", epilog=examples("profile list", "profile list -o json"))
 def list_profiles(output: Output = None) -> None:
     """List the profiles; `current` is the one in use."""
     profiles = read_profiles()
@@ -105,7 +115,7 @@ def list_profiles(output: Output = None) -> None:
     show(rows, output, columns=_COLUMNS)
 
 
-@app.command("show")
+@app.command("show", epilog=examples("profile show", "profile show prod -o json"))
 def show_profile(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The one in use if not given.")] = None,
     output: Output = None,
@@ -117,7 +127,7 @@ def show_profile(
     show(profiles.named(name or profiles.current, "profile show").settings(), output)
 
 
-@app.command("use")
+@app.command("use", epilog=examples("profile use prod", "profile use --none"))
 def use(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]")] = None,
     none: Annotated[bool, typer.Option("--none", help="Use none.")] = False,
@@ -131,7 +141,7 @@ def use(
     write_profiles(replace(profiles, current=name or ""))
 
 
-@app.command("remove")
+@app.command("remove", epilog=examples("profile remove prod", "profile remove staging"))
 def remove(name: Name) -> None:
     """Remove a profile."""
     profiles = read_profiles()

@@ -15,16 +15,17 @@ from typing import Annotated, Any, Final, ParamSpec
 
 import typer
 
+from spark_pulsar.cli.frame.help import Commands, examples
 from spark_pulsar.cli.output.formats import Output
 from spark_pulsar.cli.output.formats import show as show_value
 from spark_pulsar.cli.tokens import keys as tokens_keys
 from spark_pulsar.cli.tokens.keys import CannotUseKey
 from spark_pulsar.cli.values import pairs, time_s
 
-app = typer.Typer(
+app = Commands(
+    epilog=examples("tokens create-secret-key -o secret.key", "tokens create -sk secret.key -s orders-service"),
     name="spark-pulsar tokens",
     help="Keys and tokens, as `pulsar tokens` makes them.",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
 )
@@ -36,6 +37,7 @@ PublicKey = Annotated[str | None, typer.Option("--public-key", "-pk", help=f"Pub
 TokenArgument = Annotated[str | None, typer.Argument(metavar="TOKEN", envvar="TOKEN", show_envvar=False)]
 Stdin = Annotated[bool, typer.Option("--stdin", "-i", help="Read the token from standard input.")]
 TokenFile = Annotated[Path | None, typer.Option("--token-file", "-f", help="Read the token from a file.")]
+_PAIR: Final = "--output-private-key private.key --output-public-key public.key"
 MAX_TOKEN_BYTES: Final = 64 * 1024
 _RESERVED_HEADERS: Final = ("alg", "b64", "crit")
 P = ParamSpec("P")
@@ -67,11 +69,11 @@ def _one_line() -> Iterator[None]:
         raise typer.Exit(1) from error
 
 
-def _command(name: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """Makes a command whose errors are one line on standard error, with status 1."""
+def _command(name: str, *lines: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
+    """Makes a command with these examples, whose errors are one line on standard error, with status 1."""
 
     def decorated(work: Callable[P, None]) -> Callable[P, None]:
-        @app.command(name)
+        @app.command(name, epilog=examples(*(f"tokens {name} {line}".rstrip() for line in lines)))
         @wraps(work)
         def run(*args: P.args, **kwargs: P.kwargs) -> None:
             with _one_line():
@@ -82,7 +84,7 @@ def _command(name: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
     return decorated
 
 
-@_command("create-secret-key")
+@_command("create-secret-key", "-o secret.key", "-a HS512 -b")
 def create_secret_key(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the key to a new file instead of standard output.")
@@ -100,7 +102,7 @@ def create_secret_key(
         sys.stdout.flush()
 
 
-@_command("create-key-pair")
+@_command("create-key-pair", _PAIR, f"{_PAIR} -a ES256")
 def create_key_pair(
     private: Annotated[Path, typer.Option("--output-private-key", help="New file of the private key.")],
     public: Annotated[Path, typer.Option("--output-public-key", help="New file of the public key.")],
@@ -113,7 +115,7 @@ def create_key_pair(
     tokens_keys.write_public_file(public, public_key)
 
 
-@_command("create")
+@_command("create", "-sk secret.key -s orders-service -e 30d", "-pk private.key -a RS256 -s orders-service")
 def create(
     subject: Annotated[str, typer.Option("--subject", "-s", help="Role of the token's bearer.")],
     secret_key: SecretKey = None,
@@ -158,7 +160,7 @@ def _lifetime_s(text: str) -> int:
     return lifetime_s
 
 
-@_command("validate")
+@_command("validate", "-sk secret.key -f orders.token", "-pk public.key -a RS256 -f orders.token")
 def validate(
     token: TokenArgument = None,
     secret_key: SecretKey = None,
@@ -199,7 +201,7 @@ def _validated(text: str, key: Any, algorithms: list[str]) -> dict[str, Any]:
         raise CannotUseKey(f"the token is not valid: {error}") from error
 
 
-@_command("show")
+@_command("show", "-f orders.token", "-f orders.token -o json")
 def show(
     token: TokenArgument = None, stdin: Stdin = False, token_file: TokenFile = None, output: Output = None
 ) -> None:

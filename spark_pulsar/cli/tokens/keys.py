@@ -21,6 +21,9 @@ SECRET_KEY_BYTES: Final = {"HS256": 32, "HS384": 48, "HS512": 64}
 RSA_KEY_BITS: Final = {"RS256": 2048, "RS384": 3072, "RS512": 4096, "PS256": 2048, "PS384": 3072, "PS512": 4096}
 CURVES: Final = {"ES256": "secp256r1", "ES384": "secp384r1", "ES512": "secp521r1"}
 KEY_PAIR_ALGORITHMS: Final = (*RSA_KEY_BITS, *CURVES)
+_LEAST_KEY_BYTES: Final = min(SECRET_KEY_BYTES.values())
+"""A text of fewer bytes is the path of a file that is not there, rather than a key."""
+_KEY_URLS: Final = ("data:", "file:")
 _ONLY_OWNER: Final = stat.S_IRUSR | stat.S_IWUSR
 _ALL_MAY_READ: Final = _ONLY_OWNER | stat.S_IRGRP | stat.S_IROTH
 
@@ -72,19 +75,19 @@ def read_key(text: str, option: str) -> bytes:
     with needing_security():
         from spark_pulsar.server.security import token
     try:
-        return token.read_key(text, option)
+        key = token.read_key(text, option)
     except InvalidConfiguration as error:
         raise CannotUseKey(str(error)) from None
+    if len(key) < _LEAST_KEY_BYTES and not text.startswith(_KEY_URLS) and not Path(text).exists():
+        raise CannotUseKey(f"{option}: there is no such file, and as a key in base64 it has only {len(key) * 8} bits")
+    return key
 
 
 def algorithm_of_secret(key: bytes, option: str) -> str:
     """Chooses the strongest algorithm that a secret key is long enough for (SEC-81)."""
     fitting = [name for name, length in SECRET_KEY_BYTES.items() if len(key) >= length]
     if not fitting:
-        raise CannotUseKey(
-            f"{option}: the key has {len(key) * 8} bits; 256 or more are needed. "
-            "A file with a key is named by its path: file:///PATH"
-        )
+        raise CannotUseKey(f"{option}: the key has {len(key) * 8} bits; 256 or more are needed")
     return fitting[-1]
 
 
