@@ -22,12 +22,11 @@ from spark_pulsar.connector.refusals import with_cure
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.extras import MissingLibrary
 
-_EXPECTED: Final[tuple[type[Exception], ...]] = (*CONNECTOR_ERRORS, PulsarError, MissingLibrary)
+EXPECTED_ERRORS: Final[tuple[type[Exception], ...]] = (*CONNECTOR_ERRORS, PulsarError, MissingLibrary)
+"""Errors that a user, or an administrator, can mend."""
 _HIDE: Final = "SPARK_HIDE_TRACEBACK"
 _KEEP: Final = "SPARK_TRACEBACK_WITH_LOCALS"
 _SPECIAL: Final = ("__init__", "__getstate__")
-_COVERED: Final = ("streamReader",)
-"""Methods whose errors Spark's runner covers with one of its own, so that only the whole text has the reason."""
 
 Class = TypeVar("Class", bound=type)
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -37,36 +36,35 @@ def entry_points(decorated: Class) -> Class:
     """Decorates the public methods of a class, its constructor and its pickling; see the module."""
     for name, method in list(vars(decorated).items()):
         if inspect.isfunction(method) and (name in _SPECIAL or not name.startswith("_")):
-            is_pickling, hides = name == "__getstate__", name not in _COVERED
-            setattr(decorated, name, entry_point(method, is_pickling=is_pickling, hides=hides))
+            setattr(decorated, name, entry_point(method, is_pickling=name == "__getstate__"))
     return decorated
 
 
-def entry_point(function: Function, *, is_pickling: bool = False, hides: bool = True) -> Function:
+def entry_point(function: Function, *, is_pickling: bool = False) -> Function:
     """Decorates one function, or generator, that Spark runs; see the module. With `is_pickling` its errors are of the
-    kind that Spark passes on, in place of "Could not serialize object"; without `hides` Spark shows the traceback."""
+    kind that Spark passes on, in place of "Could not serialize object"."""
 
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
-        except _EXPECTED as error:
-            raise _shown(error, is_pickling, hides).with_traceback(None) from error.__cause__
+        except EXPECTED_ERRORS as error:
+            raise _shown(error, is_pickling).with_traceback(None) from error.__cause__
 
     @functools.wraps(function)
     def generating(*args: Any, **kwargs: Any) -> Iterator[Any]:
         try:
             yield from function(*args, **kwargs)
-        except _EXPECTED as error:
-            raise _shown(error, is_pickling, hides).with_traceback(None) from error.__cause__
+        except EXPECTED_ERRORS as error:
+            raise _shown(error, is_pickling).with_traceback(None) from error.__cause__
 
     return generating if inspect.isgeneratorfunction(function) else called  # type: ignore[return-value]
 
 
-def _shown(error: Exception, is_pickling: bool, hides: bool) -> Exception:
-    """Returns the error as users see it, and has Spark's process send it alone if `hides`."""
+def _shown(error: Exception, is_pickling: bool) -> Exception:
+    """Returns the error as users see it, and has Spark's process send it alone."""
     cured = with_cure(error)
-    if hides and _is_process_of_spark() and _KEEP not in os.environ:
+    if _is_process_of_spark() and _KEEP not in os.environ:
         os.environ[_HIDE] = "1"
     return _pickling_kind(type(cured))(*cured.args) if is_pickling else cured
 

@@ -31,7 +31,7 @@ from pyspark.sql.datasource import (
 )
 
 from spark_pulsar.connector.effectively_once.sequence_ids import SEQUENCE_ID
-from spark_pulsar.connector.entry_points import entry_point, entry_points
+from spark_pulsar.connector.entry_points import EXPECTED_ERRORS, entry_point, entry_points
 from spark_pulsar.connector.errors import OptionError, SchemaError
 from spark_pulsar.connector.offsets.source_offset import SourceOffset
 from spark_pulsar.connector.options.options import Options
@@ -145,8 +145,11 @@ class PulsarDataSource(DataSource):
         return PulsarReader(self._parsed.for_read(BATCH_READ), self._projection(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Returns a streaming read."""
-        return PulsarStreamReader(self._parsed.for_read(STREAM_READ), self._projection(schema))
+        """Returns a streaming read; one that refuses to be planned where the options or columns are wrong."""
+        try:
+            return PulsarStreamReader(self._parsed.for_read(STREAM_READ), self._projection(schema))
+        except EXPECTED_ERRORS as error:
+            return RefusedStreamReader(self._parsed, error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Returns a batch write; append only."""
@@ -290,6 +293,22 @@ class PulsarStreamReader(StreamReader):
         """Spark 4.3 never calls this; connections end with the process."""
         if self._planner is not None:
             self._planner.close()
+
+
+@entry_points
+class RefusedStreamReader(PulsarStreamReader):
+    """A streaming read that raises its error when Spark plans it (READ-42). Spark's runner covers an error of
+    `streamReader` itself with one of its own, so that the reason would stand last in two tracebacks."""
+
+    def __init__(self, options: Options, error: Exception) -> None:
+        self._options = options
+        self._error = error
+
+    def _planning(self) -> OffsetPlanner:
+        raise self._error
+
+    def stop(self) -> None:
+        """Has nothing to close."""
 
 
 class Written(WriterCommitMessage):
