@@ -1,6 +1,6 @@
 # Every target does its own set-up: `make setup` is quick when nothing has changed.
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-long check coverage test-clients test-apache-pulsar test-cluster test-matrix crash-test crash-spark power-cuts simulate soak fuzz bench screenshots docs tables proto format clean
+.PHONY: help setup java demo test test-long check coverage test-clients test-apache-pulsar test-cluster test-matrix crash-test crash-spark power-cuts simulate soak fuzz bench screenshots dist docs tables proto format clean
 BIN := .venv/bin
 # Where Python is told not to write bytecode, each process of a suite compiles every test anew.
 export PYTHONDONTWRITEBYTECODE :=
@@ -103,6 +103,9 @@ bench: setup  ## all benchmarks; against a real Apache Pulsar where one takes pa
 screenshots: setup  ## pictures of the page for docs/images, in five minutes
 	@.ci/setup browser
 	$(BIN)/python -m tests.page.screenshots
+
+dist: setup  ## what a tag publishes: the wheel, checked, in dist/; where Docker runs the broker's image, too
+	@.ci/dist
 
 docs: setup  ## the documentation site, strictly: build/site/index.html
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict -q -f .ci/mkdocs.yml

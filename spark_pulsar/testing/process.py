@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from spark_pulsar.testing.clients import close_client, open_admin, open_client
 from spark_pulsar.testing.security import ADMIN_ROLE, ProcessSecurity, RoleAccess
@@ -148,6 +148,7 @@ class BrokerProcess:
 
         The broker is running, or was.
         """
+        self._check_open()
         if not self.service_url:
             raise RuntimeError("the broker was not started yet")
         return self.security.access(role, self.service_url, self.admin_url)
@@ -179,11 +180,16 @@ class BrokerProcess:
         """The broker's log (standard error) so far, all starts together."""
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
 
-    def start(self, timeout_s: float = READY_TIMEOUT_S) -> None:
-        """Starts the broker and waits until it accepts connections.
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise RuntimeError("the broker is closed, and its files are removed: make another one")
+
+    def start(self, timeout_s: float = READY_TIMEOUT_S) -> Self:
+        """Starts the broker, waits until it accepts connections, and returns this object.
 
         Raises BrokerDidNotStart after `timeout_s` seconds, or at once when the process ends before.
         """
+        self._check_open()
         if self.is_running:
             raise RuntimeError("the broker is running")
         self.kill()  # one that ended by itself still has its pipe open
@@ -210,6 +216,7 @@ class BrokerProcess:
         self.service_url = urls.get("pulsar", self.service_url_tls)
         self.admin_url = urls.get("http", self.admin_url_tls)
         self._ports = {option: urls[scheme].rpartition(":")[2] for option, scheme in _PORTS.items() if scheme in urls}
+        return self
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
         """Ends the broker cleanly (SIGTERM) and returns its exit status, 0 when none was running.
@@ -235,10 +242,11 @@ class BrokerProcess:
         if process.stdin is not None:
             process.stdin.close()
 
-    def restart(self, timeout_s: float = READY_TIMEOUT_S) -> None:
-        """Stops the broker if it runs, and starts it again on the same data directory and the same ports."""
+    def restart(self, timeout_s: float = READY_TIMEOUT_S) -> Self:
+        """Stops the broker if it runs, starts it again on the same data directory and the same ports, and returns this
+        object."""
         self.stop()
-        self.start(timeout_s)
+        return self.start(timeout_s)
 
     def close(self) -> None:
         """Stops the broker and removes the files of this object: its log, and the data directory unless it was
@@ -258,7 +266,7 @@ class BrokerProcess:
             if client is not None:
                 close_client(client)
 
-    def __enter__(self) -> BrokerProcess:
+    def __enter__(self) -> Self:
         if self._process is None:
             try:
                 self.start()

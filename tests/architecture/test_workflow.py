@@ -13,14 +13,16 @@ import yaml
 from tests.apache_pulsar.start import VERSIONS
 from tests.architecture.sources import ROOT
 
-WORKFLOW: dict[str, Any] = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
+WORKFLOW, RELEASE = (
+    yaml.safe_load((ROOT / ".github" / "workflows" / name).read_text()) for name in ("ci.yml", "release.yml")
+)
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PINNED = re.compile(r"actions/[a-z-]+@[0-9a-f]{40}")
 
 
-def commands() -> Iterator[str]:
+def commands(workflow: dict[str, Any] = WORKFLOW) -> Iterator[str]:
     """Every command, with each value of its job's matrix."""
-    for job in WORKFLOW["jobs"].values():
+    for job in workflow["jobs"].values():
         for step in job["steps"]:
             run = step.get("run", "")
             suites = job.get("strategy", {}).get("matrix", {}).get("suite", [""])
@@ -63,7 +65,22 @@ def test_every_python_that_the_package_runs_on_is_tested() -> None:
 
 
 def test_actions_are_pinned_and_jobs_end() -> None:
-    used = [step["uses"] for job in WORKFLOW["jobs"].values() for step in job["steps"] if "uses" in step]
-    assert [each for each in used if not PINNED.fullmatch(each)] == []
-    assert all(job["timeout-minutes"] <= 90 for job in WORKFLOW["jobs"].values())
-    assert WORKFLOW["permissions"] == {"contents": "read"}
+    for workflow in (WORKFLOW, RELEASE):
+        used = [step["uses"] for job in workflow["jobs"].values() for step in job["steps"] if "uses" in step]
+        assert [action for action in used if not PINNED.fullmatch(action)] == []
+        assert all(job["timeout-minutes"] <= 90 for job in workflow["jobs"].values())
+        assert workflow["permissions"] == {"contents": "read"}
+
+
+def test_a_tag_publishes_what_make_dist_builds_once_it_is_approved() -> None:
+    assert RELEASE[True] == {"push": {"tags": ["v*"]}}  # YAML's `on`
+    build, publish = RELEASE["jobs"]["build"], RELEASE["jobs"]["publish"]
+    steps = [step["run"] for step in build["steps"] if "run" in step]
+    assert "make dist" in steps
+    assert "permissions" not in build  # what builds may publish nothing
+    assert (publish["needs"], publish["environment"]) == ("build", "release")
+    [test] = [word for step in steps for word in step.split() if word.startswith("tests/")]
+    assert (ROOT / test).is_file()
+    version = re.search(r'^__version__ = "(.+)"$', (ROOT / "spark_pulsar" / "__init__.py").read_text(), re.MULTILINE)
+    assert version is not None
+    assert version[1] == PROJECT["version"]

@@ -1,6 +1,7 @@
 """The wheel, as the build back end makes it: everything is in it that an installation needs, and it runs."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -20,13 +21,19 @@ FOUND_BY_NAME = {
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, as `make dist` builds it."""
+    (path,) = WheelBuilder(str(ROOT)).build(directory=str(tmp_path_factory.mktemp("dist")), versions=["standard"])
+    return Path(path)
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with the content of the wheel, as pip leaves it among the other packages."""
-    place = tmp_path_factory.mktemp("wheel")
-    (wheel,) = WheelBuilder(str(ROOT)).build(directory=str(place / "dist"), versions=["standard"])
+    place = tmp_path_factory.mktemp("installed")
     with ZipFile(wheel) as content:
-        content.extractall(place / "installed")
-    return place / "installed"
+        content.extractall(place)
+    return place
 
 
 def test_every_file_of_the_package_is_in_it(installed: Path) -> None:
@@ -73,3 +80,45 @@ def test_spark_finds_both_formats_in_it(installed: Path, tmp_path: Path) -> None
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
     modules = [str(installed / module) for module in ("pyspark_pulsar.py", "pyspark_pulsar_py.py")]
     assert done.stdout.split() == [*modules, "pulsar", "pulsar-py", "False", "False"]
+
+
+def test_the_package_index_takes_it_and_its_links_lead_to_the_tag(wheel: Path, installed: Path) -> None:
+    checked = [sys.executable, "-m", "twine", "check", "--strict", str(wheel)]
+    subprocess.run(checked, check=True, capture_output=True)
+    (metadata,) = installed.glob("*.dist-info/METADATA")
+    text = metadata.read_text()
+    assert "\nLicense-Expression: Apache-2.0\n" in text
+    _, _, readme = text.partition("\n\n")
+    targets = re.findall(r"\]\(([^)\s]+)\)", readme)
+    assert "https://github.com/spark-pulsar/spark-pulsar/blob/v0.1.0/docs/quickstart.md" in targets
+    assert "https://raw.githubusercontent.com/spark-pulsar/spark-pulsar/v0.1.0/docs/images/demo.svg" in targets
+    assert [target for target in targets if not target.startswith("https://")] == []
+
+
+READ = """
+from spark_pulsar import broker_process, read_table, send_table
+import pyarrow
+
+with broker_process() as broker:
+    sent = send_table(broker.service_url, "orders", pyarrow.table({"value": ["two apples"]}))
+    print(sent, read_table(broker.service_url, "orders").to_pylist()[0]["value"])
+"""
+
+
+@pytest.mark.long
+def test_it_reads_in_an_empty_environment_and_pip_adds_the_extra_that_an_error_names(
+    wheel: Path, tmp_path: Path
+) -> None:
+    def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
+        env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        return subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+
+    assert run(sys.executable, "-m", "venv", "new").returncode == 0
+    python = tmp_path / "new" / "bin" / "python"
+    assert run(python, "-m", "pip", "install", "-q", f"{wheel}[broker]").returncode == 0
+    lacking = run(python, "-c", READ)
+    cure = re.search(r"pip install '(spark-pulsar\[\w+\])'", lacking.stderr)
+    assert cure is not None, lacking.stderr
+    added = run(python, "-m", "pip", "install", "-q", cure[1])
+    assert added.returncode == 0, added.stderr
+    assert run(python, "-c", READ).stdout == "1 b'two apples'\n"

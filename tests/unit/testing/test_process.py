@@ -177,6 +177,15 @@ def test_the_broker_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
     eventually(lambda: not is_alive(pid))
 
 
+def test_a_closed_broker_says_so() -> None:
+    broker = BrokerProcess().start()
+    assert broker.is_running
+    broker.close()
+    for call in (broker.client, broker.admin, broker.start, lambda: broker.spark_options):
+        with pytest.raises(RuntimeError, match="the broker is closed, and its files are removed: make another one"):
+            call()
+
+
 def test_close_without_start_leaves_nothing() -> None:
     broker = BrokerProcess()
     scratch = broker.data_dir.parent
