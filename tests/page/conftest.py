@@ -1,16 +1,20 @@
 """A browser and brokers for the tests of the page: one of each, and a page for each test."""
 
+import base64
 from collections.abc import Callable, Iterator
 
+import bcrypt
 import pytest
 from playwright.sync_api import Browser, Page, Request
 
+from tests.access.roles import CONFIGURATION, Rest, set_up
 from tests.brokers import Broker
 from tests.conftest import started
 
 from .browser import chromium, launched
 
 Open = Callable[..., Page]
+_HASH = bcrypt.hashpw(b"hunter2", bcrypt.gensalt(4)).decode()
 
 
 @pytest.fixture(scope="package")  # while it is open, its event loop runs in this process: no other test may
@@ -27,6 +31,20 @@ def page_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     with started("ours", tmp_path_factory.mktemp("page-broker")) as broker:
         yield broker
         broker.close_since(0)
+
+
+@pytest.fixture(scope="package")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker for tokens, and for the user `admin` with a password."""
+    conf = CONFIGURATION | {
+        "authenticationProviders": "token,basic",
+        "basicAuthConf": "data:;base64," + base64.b64encode(f"admin:{_HASH}\n".encode()).decode(),
+    }
+    with started("ours", tmp_path_factory.mktemp("page-secured"), conf) as broker:
+        rest = Rest(broker.admin_url)
+        set_up(rest)
+        rest.close()
+        yield broker
 
 
 @pytest.fixture

@@ -78,7 +78,7 @@ def test_from_the_cluster_to_a_subscription(page_broker: Broker, visit: Open) ->
     page = visit(page_broker)
     expect(page.get_by_role("heading", level=1)).to_have_text("standalone")
     expect(page.get_by_text("healthy")).to_be_visible()
-    expect(page.locator(".badges")).to_contain_text(re.compile(r"up \d+ s.*memory [\d.]+ MiB"))
+    expect(page.locator(".badges")).to_contain_text(re.compile(r"up \d+ (s|min).*memory [\d.]+ MiB"))
     expect(tile(page, "Disk")).to_have_text(re.compile(r"[\d.]+ .iB"))
     page.get_by_label("Tenants and namespaces").get_by_role("link", name="default").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("public/default")

@@ -1,34 +1,15 @@
 """The page on a broker with authentication and authorization: what each role sees, and what it is told."""
 
-import base64
 import re
-from collections.abc import Iterator
 
-import bcrypt
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.access.roles import CONFIGURATION, NAMESPACE, SUBSCRIPTION, TOKENS, TOPIC, Rest, set_up
+from tests.access.roles import NAMESPACE, SUBSCRIPTION, TOKENS, TOPIC
 from tests.brokers import Broker
 from tests.conftest import started
 
 from .conftest import Open
-
-_HASH = bcrypt.hashpw(b"hunter2", bcrypt.gensalt(4)).decode()
-
-
-@pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A broker for tokens, and for the user `admin` with a password."""
-    conf = CONFIGURATION | {
-        "authenticationProviders": "token,basic",
-        "basicAuthConf": "data:;base64," + base64.b64encode(f"admin:{_HASH}\n".encode()).decode(),
-    }
-    with started("ours", tmp_path_factory.mktemp("page-secured"), conf) as broker:
-        rest = Rest(broker.admin_url)
-        set_up(rest)
-        rest.close()
-        yield broker
 
 
 def sign_in(page: Page, token: str) -> None:

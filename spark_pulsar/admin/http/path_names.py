@@ -28,6 +28,11 @@ OLD_PATHS: Final = {
 """Old path → path of today, which has the same answer to GET. Names with a cluster in them are not served (TN-3)."""
 
 
+DOTS: Final = {".;": ".", "..;": ".."}
+"""Names of dots as a browser can send them: it takes `.` and `..` for steps in the path, escaped or not, but not with
+a parameter of the segment, which is empty here. A semicolon that belongs to a name is sent as `%3B`."""
+
+
 def parts_of(pattern: Sequence[str], segments: Sequence[str], raw_segments: Sequence[str]) -> dict[str, str]:
     """Returns the named parts of a path that fits a pattern. Java's library writes a space in a topic's name as +."""
     wanted = zip(pattern, segments, raw_segments, strict=True)
@@ -51,4 +56,5 @@ def topic_name(domain: str, tenant: str, namespace: str, local: str) -> TopicNam
 def segments_of(raw_path: str) -> tuple[list[str], list[str]]:
     """Returns the segments of a path as they are escaped, and decoded once (T-8). Slashes at the end mean nothing."""
     raw = raw_path.partition("?")[0].removeprefix("/").rstrip("/").split("/")
+    raw = [DOTS.get(segment, segment) for segment in raw]
     return raw, [unquote(segment) for segment in raw]

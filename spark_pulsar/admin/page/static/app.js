@@ -13,6 +13,8 @@ import { Topic } from "./topic.js";
 const ROUND_MS = 2000;
 /** A round takes at most this share of the time, however long the broker needs for its answer. */
 const MOST_SHARE = 0.1;
+/** A broker that takes longer than this counts as gone, until it answers. */
+const SLOW_MS = 6000;
 const TREE_MS = 15_000;
 const MOST_OPEN = 12;
 const THEMES = ["system", "light", "dark"];
@@ -40,6 +42,7 @@ class App {
     element("theme").addEventListener("click", () => this.nextTheme());
     element("help").addEventListener("click", () => showKeys());
     element("go").addEventListener("click", () => this.goTo());
+    element("places").addEventListener("click", () => this.showTree(!document.body.classList.contains("with-tree")));
     element("sign").addEventListener("click", () => this.sign());
     onStranger((reason) => this.stranger(reason));
     addEventListener("hashchange", () => this.route());
@@ -62,6 +65,7 @@ class App {
       this.go("#/");
       return;
     }
+    this.showTree(false);
     const same = this.place && ["tenant", "namespace", "domain", "topic", "subscription"].every((name) => this.place[name] === place[name]);
     this.place = place;
     if (same && this.view?.show) this.view.show(place);
@@ -119,6 +123,12 @@ class App {
 
   // ---- the tree ---------------------------------------------------------------------------------------------------
 
+  /** On a narrow screen the tree is shown when it is wanted. */
+  showTree(isShown) {
+    document.body.classList.toggle("with-tree", isShown);
+    element("places").setAttribute("aria-expanded", String(isShown));
+  }
+
   async lookAtTree(signal) {
     if (Date.now() - this.treeLooked < TREE_MS) return;
     this.treeLooked = Date.now();
@@ -132,7 +142,13 @@ class App {
       this.cluster = (await quiet(get(path("clusters"), signal), []))[0] ?? "";
       this.version = await quiet(getText(path("brokers", "version"), signal), "");
     }
-    const tenants = await quiet(get(path("tenants"), signal), own === undefined ? [] : [own]);
+    this.treeRefusal = null;
+    const refused = (error) => {
+      if (!error.isRefusal || error.isStranger) throw error;
+      this.treeRefusal = error;
+      return own === undefined ? [] : [own];
+    };
+    const tenants = await quiet(get(path("tenants"), signal).catch(refused), own === undefined ? [] : [own]);
     this.tenants = tenants;
     const wanted = tenants.filter((tenant, index) => index < MOST_OPEN || this.opened.has(tenant) || tenant === own);
     await Promise.all(wanted.map(async (tenant) => this.namespaces.set(tenant, await quiet(get(path("namespaces", tenant), signal), this.namespaces.get(tenant) ?? []))));
@@ -142,7 +158,8 @@ class App {
   }
 
   drawTree() {
-    const drawn = JSON.stringify([this.tenants, [...this.namespaces], this.place, [...this.opened]]);
+    const reason = this.treeRefusal ? problemText(this.treeRefusal) : "";
+    const drawn = JSON.stringify([this.tenants, [...this.namespaces], this.place, [...this.opened], reason]);
     if (drawn === this.drawnTree) return;
     this.drawnTree = drawn;
     const focused = document.activeElement?.closest("#tree") ? document.activeElement.getAttribute("href") : null;
@@ -159,6 +176,10 @@ class App {
     });
     const overview = h("a", { class: "tenant", href: "#/", "aria-current": current(own === undefined) }, "Overview");
     element("tree").replaceChildren(h("ul", {}, h("li", {}, overview)), h("h2", {}, "Tenants"), h("ul", {}, items));
+    if (reason) {
+      const goTo = h("button", { type: "button", onclick: () => this.goTo() }, "Go to …");
+      element("tree").append(h("p", { class: "hint" }, "The list of tenants is for super users: open a tenant, namespace or topic of yours by name. ", h("span", { class: "reason" }, reason)), goTo);
+    }
     if (focused) [...element("tree").querySelectorAll("a")].find((each) => each.getAttribute("href") === focused)?.focus();
   }
 
@@ -178,20 +199,32 @@ class App {
 
   async round(signal) {
     const begin = performance.now();
+    const slow = setTimeout(() => signal.aborted || this.gone("The broker does not answer"), SLOW_MS);
     try {
       await Promise.all([this.view.refresh(signal), this.lookAtTree(signal)]);
       if (signal.aborted) return;
       this.pulse("live", "good");
     } catch (error) {
       if (signal.aborted || this.isStranger) return;
-      this.pulse(error.status === 0 ? "no answer" : "trouble", "bad", problemText(error));
+      if (error.status === 0) this.gone(problemText(error));
+      else this.pulse("trouble", "bad", problemText(error));
+    } finally {
+      clearTimeout(slow);
     }
     if (this.isStranger) return;
     const wait = Math.max(ROUND_MS, (performance.now() - begin) / MOST_SHARE);
     this.timer = setTimeout(() => this.round(signal), wait);
   }
 
+  /** Says that there is no broker, and greys what was told by it. */
+  gone(reason) {
+    this.pulse("no answer", "bad", reason);
+    document.body.dataset.link = "gone";
+    this.view.gone?.("no answer");
+  }
+
   pulse(text, kind, title = "") {
+    document.body.dataset.link = kind === "good" ? "live" : "";
     const pulse = element("pulse");
     setText(pulse, text);
     pulse.className = `pulse ${kind}`;

@@ -2,6 +2,10 @@
 // minute as a rule; counters tell what happened since the last look.
 
 export const SAMPLES = 150;
+const COUNTERS = [
+  ["in", "bytesIn"],
+  ["out", "bytesOut"],
+];
 
 /** The last numbers of some series, oldest first; NaN where nothing is known. */
 export class History {
@@ -17,10 +21,11 @@ export class History {
     if (before && time <= before.time) return;
     const seconds = before ? (time - before.time) / 1000 : 0;
     this.times.push(time);
-    for (const name of ["in", "out", "bytesIn", "bytesOut"]) {
-      const grown = before ? sample[name] - before[name] : NaN;
-      // Counters begin anew with the broker, and with a topic that is loaded again.
-      this.series[name].push(grown >= 0 ? grown / seconds : NaN);
+    for (const names of COUNTERS) {
+      const grown = names.map((name) => (before ? sample[name] - before[name] : NaN));
+      // Counters begin anew with the broker, and with a topic that is loaded again: messages and bytes at once.
+      const isKnown = grown.every((number) => number >= 0);
+      names.forEach((name, index) => this.series[name].push(isKnown ? grown[index] / seconds : NaN));
     }
     this.series.backlog.push(sample.backlog);
     this.series.storage.push(sample.storage);

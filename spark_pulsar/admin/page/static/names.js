@@ -33,6 +33,12 @@ export function address(place, query = {}) {
   return `#/${parts.join("/")}${words.length ? `?${words.join("&")}` : ""}`;
 }
 
+/** Keeps a setting of a view in the address, without a step of the browser's history. */
+export function keep(place, name, value) {
+  place.query = { ...place.query, [name]: value };
+  history.replaceState(null, "", address(place, place.query));
+}
+
 /** The place that an address names; null for one that names none. */
 export function placeOf(hash) {
   const [where, words = ""] = hash.replace(/^#\/?/, "").split("?");

@@ -36,7 +36,7 @@ export class Namespace {
 
   topicsTab() {
     const plots = [ratePlot(), backlogPlot()];
-    const topics = topicTable(this.app.broker, "Topics", false);
+    const topics = topicTable(this.app.broker, "Topics", false, this.place);
     const row = h("div", { class: "plots" }, plots.map((each) => each.element));
     return {
       element: h("div", {}, row, topics.table.element),

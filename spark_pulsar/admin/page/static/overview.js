@@ -27,8 +27,8 @@ function rateColumns(broker, nameOf, mostBacklog) {
   ];
 }
 
-/** The table of topics, of one namespace or of all. */
-export function topicTable(broker, caption, isOfAll) {
+/** The table of topics, of one namespace or of all; its order is kept in the address of `place`. */
+export function topicTable(broker, caption, isOfAll, place) {
   let most = 1;
   const table = new Table({
     caption,
@@ -47,8 +47,8 @@ export function topicTable(broker, caption, isOfAll) {
     ],
     keyOf: (row) => row.full,
     filterOf: (row) => row.full,
-    order: 0,
-    isDescending: false,
+    order: "In /s",
+    kept: place,
     empty: "No topics yet: they appear with their first producer or consumer.",
   });
   return {
@@ -86,8 +86,8 @@ function namespaceTable(broker, caption) {
 
 function totals(made, sum, history, more = {}) {
   made.set({
-    in: [`${rate(history.now("in", sum.rateIn))} /s`, bytes(history.now("bytesIn", 0)) + "/s"],
-    out: [`${rate(history.now("out", sum.rateOut))} /s`, bytes(history.now("bytesOut", 0)) + "/s"],
+    in: [`${rate(history.now("in", sum.rateIn))} /s`, `${bytes(history.now("bytesIn", sum.bytesRateIn))}/s`],
+    out: [`${rate(history.now("out", sum.rateOut))} /s`, `${bytes(history.now("bytesOut", sum.bytesRateOut))}/s`],
     backlog: [brief(sum.backlog), `${brief(sum.unacked)} with consumers`],
     storage: [bytes(sum.storage), plural(sum.topics, "topic")],
     clients: [count(sum.producers + sum.consumers), `${count(sum.producers)} producing, ${count(sum.consumers)} consuming`],
@@ -110,7 +110,7 @@ export class Overview {
     this.head = head("Cluster", app.cluster || "Cluster");
     this.tiles = tiles([...TILES, ["Disk", "disk"]]);
     this.plots = [ratePlot(), throughputPlot(), backlogPlot()];
-    this.topics = topicTable(app.broker, "Topics", true);
+    this.topics = topicTable(app.broker, "Topics", true, place);
     this.problem = problemPanel();
     const told = h("div", { class: "told" }, this.tiles.element, h("div", { class: "plots" }, this.plots.map((each) => each.element)), this.topics.table.element);
     this.told = told;
@@ -121,13 +121,25 @@ export class Overview {
     this.load = null;
   }
 
+  /** Says that the broker is gone: what is shown is of before. */
+  gone(text) {
+    this.health = [text, "bad"];
+    this.load = null;
+    this.looked = 0;
+    this.setBadges();
+  }
+
+  setBadges() {
+    const { version } = this.app;
+    setBadges(this.head.badges, [this.health, version ? [`version ${version}`, ""] : null, ...this.loadBadges()]);
+  }
+
   async refresh(signal) {
     const { broker } = this.app;
     await Promise.all([broker.refresh(signal), this.look(signal)]);
     this.told.hidden = broker.refusal !== null;
     this.problem.show(broker.refusal, "statistics of all topics. Open a tenant or namespace of yours with “Go to”");
-    const { version } = this.app;
-    setBadges(this.head.badges, [this.health, version ? [`version ${version}`, ""] : null, ...this.loadBadges()]);
+    this.setBadges();
     if (!broker.sum) return;
     totals(this.tiles, broker.sum, broker.total, this.diskTile());
     for (const each of this.plots) each.draw(broker.total);
@@ -153,7 +165,7 @@ export class Overview {
   /** Asks for health and disk, now and then. */
   async look(signal) {
     if (Date.now() - this.looked < HEALTH_MS) return;
-    this.looked = Date.now();
+    const begin = Date.now();
     const quiet = (call) =>
       call.catch((error) => {
         if (signal.aborted) throw error;
@@ -166,6 +178,8 @@ export class Overview {
     ]);
     this.disk = disk instanceof Error ? null : disk;
     this.load = load instanceof Error ? null : load;
+    if (health.status === 0) throw health;
+    this.looked = begin;
     if (typeof health === "string") this.health = ["healthy", "good"];
     else this.health = health.isRefusal ? null : [health.message, "bad"];
   }

@@ -60,8 +60,11 @@ export function signedInAs() {
   }
 }
 
+/** A name as a segment of a path: a browser takes dots for steps in it, unless a parameter, empty here, follows. */
+const segment = (name) => (name === "." || name === ".." ? `${name};` : encodeURIComponent(name));
+
 /** Path of a name's segments below /admin/v2. */
-export const path = (...segments) => `/admin/v2/${segments.map(encodeURIComponent).join("/")}`;
+export const path = (...segments) => `/admin/v2/${segments.map(segment).join("/")}`;
 
 async function fetched(method, url, body, signal) {
   const known = method === "GET" ? refused.get(url) : undefined;

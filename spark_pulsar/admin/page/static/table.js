@@ -1,6 +1,7 @@
 // Tables of any length: only rows in view are elements. Filter, order by column, arrows from row to row.
 
 import { h, newId, setAttribute, setText, svg } from "./dom.js";
+import { keep } from "./names.js";
 
 const ROW_PX = 38;
 const MARGIN_ROWS = 6;
@@ -11,10 +12,12 @@ const classOf = (column) => [column.isNumber ? "number" : "", column.kind ?? ""]
 export class Table {
   /**
    * `columns`: [{ title, text(row), value(row), isNumber, make() -> { element, draw(row) }, link(row), hint, kind }]; `value`
-   * orders by the column, `make` draws a cell of its own, `link` makes it the row's link.
+   * orders by the column, `make` draws a cell of its own, `link` makes it the row's link. `order` is a column's number or
+   * title; the order is kept in the address of the place `kept`, as `sort=In /s` or, the smallest first, `sort=-In /s`.
    */
-  constructor({ caption, columns, keyOf, filterOf, order, isDescending = true, empty = "Nothing here yet", limit = 0 }) {
-    Object.assign(this, { columns, keyOf, filterOf, order, isDescending, empty, limit });
+  constructor({ caption, columns, keyOf, filterOf, order, isDescending = true, empty = "Nothing here yet", limit = 0, kept = null }) {
+    Object.assign(this, { columns, keyOf, filterOf, order, isDescending, empty, limit, kept });
+    if (typeof order === "string") this.orderBy(kept?.query?.sort, order);
     this.rows = [];
     this.shown = [];
     this.made = new Map();
@@ -62,13 +65,21 @@ export class Table {
     return h("header", { class: "table-head" }, this.heading, this.tally, h("div", { class: "filter-box" }, this.input, h("kbd", { "aria-hidden": "true" }, "/")));
   }
 
+  orderBy(wanted = "", otherwise) {
+    const title = wanted.replace(/^-/, "");
+    const index = this.columns.findIndex((column) => column.value && column.title === title);
+    this.order = index < 0 ? this.columns.findIndex((column) => column.title === otherwise) : index;
+    this.isDescending = index < 0 || !wanted.startsWith("-");
+  }
+
   head(column, index) {
     const attributes = { scope: "col", class: classOf(column), title: column.hint };
     if (!column.value) return h("th", attributes, column.title);
     const click = () => {
       this.isDescending = this.order === index ? !this.isDescending : Boolean(column.isNumber);
       this.order = index;
-      this.arrange();
+      if (this.kept) keep(this.kept, "sort", `${this.isDescending ? "" : "-"}${column.title}`);
+      this.arrange(true);
     };
     return h("th", attributes, h("button", { type: "button", class: "order", onclick: click }, column.title));
   }
@@ -79,7 +90,12 @@ export class Table {
     this.arrange();
   }
 
-  arrange() {
+  /** Whether the rows may not change their places: the pointer or the focus is among them. */
+  get isHeld() {
+    return this.body.matches(":hover") || this.body.contains(document.activeElement);
+  }
+
+  arrange(isAsked = false) {
     const wanted = this.filter.split(/\s+/).filter(Boolean);
     let shown = this.rows;
     if (wanted.length) shown = shown.filter((row) => wanted.every((word) => this.filterOf(row).toLowerCase().includes(word)));
@@ -87,7 +103,10 @@ export class Table {
     if (column && column.value) {
       const sign = this.isDescending ? -1 : 1;
       const keyed = shown.map((row) => [column.value(row), this.keyOf(row), row]);
+      const before = isAsked || !this.isHeld ? null : new Map(this.shown.map((row, index) => [this.keyOf(row), index]));
       keyed.sort((one, other) => {
+        const places = before && [before.get(one[1]), before.get(other[1])];
+        if (places && places.every((at) => at !== undefined)) return places[0] - places[1];
         const [a, b] = [one[0], other[0]];
         if (a !== b) return sign * (a < b || a === undefined ? -1 : 1);
         return one[1] < other[1] ? -1 : 1;
