@@ -14,9 +14,9 @@ from spark_pulsar.admin.http.answers import text_map, whole_number
 from spark_pulsar.admin.http.path_names import topic_name
 from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.admin.http.slices import at_once
+from spark_pulsar.admin.topics.non_persistent_refusals import check_persistent, check_stored
 from spark_pulsar.admin.topics.topic_lifecycle import (
     check_namespace,
-    check_stored,
     existing,
     partitions_in_steps,
     subscription_not_found,
@@ -173,8 +173,7 @@ def _in(topic: Topic, subscription: str) -> Subscription:
 
 def create_in_steps(core: Core, name: TopicName, subscription: str, place: Place | None, answer: Answer) -> Steps[None]:
     """Creates a durable subscription at a place, by default the end; on all partitions of a partitioned topic."""
-    if not name.is_persistent:
-        raise Refused(400, "Create subscription on non-persistent topic can only be done through client")
+    check_persistent(name, 400, "Create subscription on non-persistent topic can only be done through client")
     check_namespace(core, name)
     _check_name(subscription)
     place = (place or Place(LATEST))._replace(excluded=False)  # as Apache Pulsar: it means something to a reset only

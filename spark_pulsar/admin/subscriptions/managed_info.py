@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 from spark_pulsar.admin.http import access
 from spark_pulsar.admin.http.calls import TOPIC_PATH, reads, routes, shows_later
 from spark_pulsar.admin.topics.internal_stats import MAX_RANGES
+from spark_pulsar.admin.topics.non_persistent_refusals import check_stored
 from spark_pulsar.admin.topics.topic_lifecycle import (
     check_namespace,
-    check_stored,
     existing,
     is_known,
     partitions_in_steps,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from spark_pulsar.admin.http import access
 from spark_pulsar.admin.http.calls import TOPIC_PATH, changes, reads, routes
 from spark_pulsar.admin.http.refusals import Refused
+from spark_pulsar.admin.topics.non_persistent_refusals import check_persistent
 from spark_pulsar.admin.topics.topic_lifecycle import partitions_in_steps
 from spark_pulsar.model.policies.json_values import truth
 
@@ -32,8 +33,7 @@ def _set(core: Core, call: Call) -> Steps[None]:
 def _names(core: Core, call: Call, verb: str) -> Steps[list[str]]:
     """Returns the names of a topic, or its partitions, which all have the subscription."""
     name, subscription = call.topic, call.parts["subscription"]
-    if not name.is_persistent:
-        raise Refused(405, f"Cannot {verb} replicated subscriptions on non-persistent topics")
+    check_persistent(name, 405, f"Cannot {verb} replicated subscriptions on non-persistent topics")
     names: list[str] = []
     for topic in (yield from partitions_in_steps(core, name)):
         if subscription not in topic.subscriptions:

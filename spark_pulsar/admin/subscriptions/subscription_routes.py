@@ -12,7 +12,7 @@ from spark_pulsar.admin.http.answers import text_map
 from spark_pulsar.admin.http.calls import TOPIC_PATH, changes, reads, routes, whole_number_in_path
 from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.admin.http.slices import run_in_slices
-from spark_pulsar.admin.topics.topic_lifecycle import check_stored
+from spark_pulsar.admin.topics.non_persistent_refusals import check_stored
 
 from . import cursors
 

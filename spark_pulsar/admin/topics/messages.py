@@ -28,6 +28,7 @@ from spark_pulsar.wire.entries.entry_bytes import Entry, parse_entry, text_of
 from spark_pulsar.wire.pulsar_api_pb2 import CompressionType
 
 from .internal_stats import last_confirmed
+from .non_persistent_refusals import check_stored
 from .topic_lifecycle import check_namespace, existing, subscription_not_found
 
 if TYPE_CHECKING:
@@ -53,8 +54,7 @@ StoredAnswer = Callable[["Stored | PulsarError"], None]
 def stored_topic(core: Core, call: Call, what: str, hint: str = "") -> Topic:
     """Returns the topic of a call; 405 for a partitioned parent and for a non-persistent topic."""
     name = call.topic
-    if not name.is_persistent:
-        raise Refused(405, f"{what} on a non-persistent topic is not allowed")
+    check_stored(name, what)
     check_namespace(core, name)
     if registry.partition_count(core, name) is not None:
         raise Refused(405, f"{what} on a partitioned topic is not allowed{hint}")
@@ -237,8 +237,7 @@ async def _id_at_time(call: Call) -> Response:
 
 def _last_id(core: Core, call: Call, answer: Callable[[dict[str, Any] | PulsarError], None]) -> None:
     name = call.topic
-    if not name.is_persistent:
-        raise Refused(405, "GetLastMessageId on a non-persistent topic is not allowed")
+    check_stored(name, "GetLastMessageId")
     topic = existing(core, name)
     last = last_confirmed(topic)
 

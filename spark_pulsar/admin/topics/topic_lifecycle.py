@@ -35,12 +35,6 @@ def check_namespace(core: Core, name: TopicName) -> None:
         raise Refused(404, "Namespace not found") from error
 
 
-def check_stored(name: TopicName, what: str) -> None:
-    """Refuses an operation on a topic that stores nothing: 405."""
-    if not name.is_persistent:
-        raise Refused(405, f"{what} on a non-persistent topic is not allowed")
-
-
 def subscription_not_found(subscription: str, full_name: str) -> Refused:
     """Returns the refusal of a subscription that does not exist."""
     return Refused(404, f"Subscription {subscription} not found for topic {full_name}")

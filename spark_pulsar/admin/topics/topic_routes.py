@@ -18,6 +18,7 @@ from spark_pulsar.broker.topics import lifecycle
 
 from . import internal_stats, partitioned_stats, topic_lifecycle, topic_stats
 from .messages import id_json
+from .non_persistent_refusals import check_persistent, check_stored
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -135,7 +136,7 @@ def _delete_property(core: Core, call: Call) -> None:
 def _terminate(core: Core, call: Call) -> dict[str, Any]:
     """Terminates a topic; 200 with the id of its last message, a second time too."""
     name = call.topic
-    _check_persistent(name)
+    _check_terminable(name)
     if registry.partition_count(core, name) is not None:
         raise Refused(405, "Termination of a partitioned topic is not allowed")
     return _end(core, topic_lifecycle.existing(core, name))
@@ -144,7 +145,7 @@ def _terminate(core: Core, call: Call) -> dict[str, Any]:
 def _terminate_partitions(core: Core, call: Call) -> Steps[dict[str, Any]]:
     """Terminates all partitions; 200 with the id of the last message of each, by its number."""
     name = call.topic
-    _check_persistent(name)
+    _check_terminable(name)
     topic_lifecycle.check_namespace(core, name)
     if registry.partition_count(core, name) is None:
         raise Refused(
@@ -176,12 +177,11 @@ def _of_each(action: Callable[[Core, Topic], object], check: Callable[[TopicName
 
 
 def _check_truncatable(name: TopicName) -> None:
-    if not name.is_persistent:
-        raise Refused(412, "unsupport truncate")
+    check_persistent(name, 412, "unsupport truncate")
 
 
 def _check_compactable(name: TopicName) -> None:
-    topic_lifecycle.check_stored(name, "Compaction")
+    check_stored(name, "Compaction")
 
 
 def _trim(core: Core, topic: Topic) -> None:
@@ -210,9 +210,8 @@ def _end(core: Core, topic: Topic) -> dict[str, Any]:
     return id_json(termination.terminate(core, topic), topic.partition)
 
 
-def _check_persistent(name: TopicName) -> None:
-    if not name.is_persistent:
-        raise Refused(406, "Need to provide a persistent topic name")
+def _check_terminable(name: TopicName) -> None:
+    check_persistent(name, 406, "Need to provide a persistent topic name")
 
 
 _DOMAIN: Final = "admin/v2/{domain}/{tenant}/{namespace}"
