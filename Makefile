@@ -1,6 +1,6 @@
 # Every target does its own set-up: `make setup` is quick when nothing has changed.
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-long check coverage test-clients test-apache-pulsar test-cluster test-matrix crash-test crash-spark power-cuts simulate soak fuzz bench screenshots dist docs tables proto format clean
+.PHONY: help setup java demo test test-long check types style compiled-tests coverage test-clients test-apache-pulsar test-cluster test-matrix crash-test crash-spark power-cuts simulate soak fuzz bench screenshots dist docs tables proto format clean
 BIN := .venv/bin
 # Where Python is told not to write bytecode, each process of a suite compiles every test anew.
 export PYTHONDONTWRITEBYTECODE :=
@@ -27,16 +27,26 @@ demo:  ## real flights through the broker and Spark, in two minutes with its own
 	@$(BIN)/python jobs/demo.py
 
 check: setup  ## style, types, import contracts
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	@$(MAKE) --no-print-directory -j 2 types style
+
+types:
 	$(BIN)/mypy
 	MYPYPATH=jobs $(BIN)/mypy jobs/*.py
 	MYPYPATH=.ci $(BIN)/mypy -p docs_tables
 	MYPYPATH=benchmarks $(BIN)/mypy benchmarks/broker.py benchmarks/canary.py benchmarks/cursor.py benchmarks/delayed.py benchmarks/storage.py benchmarks/transactions.py benchmarks/load
+
+style:
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/python .ci/import-contracts
 
-test: $(if $(RULE),setup,check)  ## the suite on our broker but its long forms; the tests of one rule: make test RULE=TTL-4
+# In a fresh clone each process of a suite would compile all tests; here one does, while mypy keeps the other core busy.
+compiled-tests:
+	@ls tests/__pycache__/conftest*pytest* >/dev/null 2>&1 || $(BIN)/python -m pytest --collect-only -q $(TESTS) >/dev/null || true
+
+test: setup  ## the suite on our broker but its long forms; the tests of one rule: make test RULE=TTL-4
 	@$(if $(RULE),:,.ci/setup java browser)
+	@$(if $(RULE),:,$(MAKE) --no-print-directory -j 2 types style compiled-tests)
 	$(BIN)/python -m pytest $(if $(RULE),--rule=$(RULE),-m "not long" $(WORKERS)) $(TESTS)
 
 test-long: java  ## the long forms: every job by spark-submit, long simulations, power cuts, crash runs

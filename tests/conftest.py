@@ -9,6 +9,7 @@ version that it reports.
 
 from __future__ import annotations
 
+import gc
 import os
 import urllib.request
 from collections.abc import Generator, Iterator, Mapping
@@ -206,6 +207,16 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--broker") == "apache-pulsar" and getattr(config.option, "reruns", None) is None:
         config.option.reruns = 1
         config.option.rerun_show_tracebacks = True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keeps the collector of garbage away from thousands of tests and modules, all of which stay to the end."""
+    gc.disable()
+    outcome = yield
+    gc.freeze()
+    gc.enable()
+    return outcome
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -57,7 +57,7 @@ def crashing(tmp_path: Path) -> Iterator[Broker]:
         yield Broker("ours", process.service_url, process.admin_url, process)
 
 
-@kills(short=3, long=20)
+@kills(short=3, long=10)
 def test_no_receipt_and_no_ack_is_lost(crashing: Broker, tmp_path: Path, kills: int) -> None:
     # covers ACK-4, CUR-3, CUR-4, CUR-6, PR-9, A5
     choices = random.Random(SEED)

@@ -146,7 +146,7 @@ def _lives(kind: type[BrokerProcess], data_dir: Path) -> Iterator[_Lives]:
             broker.close_since(0)
 
 
-@kills(short=2, long=10)
+@kills(short=2, long=5)
 def test_each_transaction_is_there_as_a_whole_or_not_at_all(tmp_path: Path, kills: int) -> None:
     # covers TX-3, TX-6, TX-7, TX-9, TX-11, TX-12, TX-13, TX-14, TX-15, TX-17, TX-18
     with _lives(BrokerProcess, tmp_path / "data") as lives:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from spark_pulsar.testing.process import BrokerProcess
 from tests.raw import PROTOCOL_VERSION, RawConnection, command_bytes, entry_bytes, frame_bytes
 
-WARM_UP, SESSIONS = 600, 1_500
+WARM_UP, SESSIONS = 400, 900
 MOST_GROWN_BYTES = 600
 """Growth of resident memory for each session, where malloc's own is 100. A session that is kept takes 3,000, an HTTP
 connection that waits for the collector of cycles, for each fifth one, 1,500."""

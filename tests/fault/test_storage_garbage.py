@@ -17,7 +17,7 @@ from tests.contract.histories import History, picture
 from tests.contract.storages import SMALL_SEGMENT_BYTES, FileWorld
 
 SOME = settings(
-    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 
 

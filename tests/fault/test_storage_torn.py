@@ -24,7 +24,7 @@ from tests.contract.storages import SMALL_SEGMENT_BYTES, FileWorld
 from tests.entry_runs import run_of
 
 FEW = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=24, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 
 

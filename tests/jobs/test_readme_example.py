@@ -30,6 +30,7 @@ def examples(page: str) -> list[str]:
     return [part.partition("```\n")[0] for part in (ROOT / page).read_text().split("```python\n")[1:]]
 
 
+@pytest.mark.long
 def test_the_example_runs(tmp_path: Path) -> None:
     first, stream = examples("README.md")
     example = first + stream

@@ -392,21 +392,21 @@ def test_names_and_messages_stay_text(page_broker: Broker, visit: Open) -> None:
     assert page.locator("main img, main script").count() == 0
 
 
-def test_two_thousand_topics_stay_responsive(page_broker: Broker, visit: Open) -> None:
+def test_a_thousand_topics_stay_responsive(page_broker: Broker, visit: Open) -> None:
     assert page_broker.rest("PUT", "/admin/v2/namespaces/public/many", {})[0] == 204
-    make_topics(page_broker, "public/many", 2000)
+    make_topics(page_broker, "public/many", 1000)
     page = visit(page_broker, "#/public/many")
-    expect(page.locator(".tally").first).to_have_text("2000")
+    expect(page.locator(".tally").first).to_have_text("1000")
     assert page.locator("tbody tr:has(a)").count() < 60, "rows in view alone are elements"
     begin = time.monotonic()
     page.keyboard.press("/")
-    page.keyboard.type("1999")
+    page.keyboard.type("0999")
     expect(page.locator("tbody tr:has(a)")).to_have_count(1)
-    expect(page.get_by_role("link", name="many-1999")).to_be_visible()
+    expect(page.get_by_role("link", name="many-0999")).to_be_visible()
     page.get_by_role("searchbox").fill("")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("End")
-    expect(page.get_by_role("link", name="many-1999")).to_be_focused()
+    expect(page.get_by_role("link", name="many-0999")).to_be_focused()
     assert time.monotonic() - begin < 15, "a second on a quiet machine"
 
 

@@ -1,4 +1,4 @@
-"""Histories of the whole broker: 300 of them, and 2,000 in the long form.
+"""Histories of the whole broker: 200 of them, and 1,200 in the long form.
 
 `SIMULATION_SEEDS=1..20000` (or `make simulate SEEDS=…`) runs others, or more.
 """
@@ -13,10 +13,10 @@ import pytest
 
 from .seeds import COUNTED, numbers_of, run_many
 
-SEEDS = os.environ.get("SIMULATION_SEEDS", "1..300")
+SEEDS = os.environ.get("SIMULATION_SEEDS", "1..200")
 """Chosen to take a few seconds on two cores."""
-MORE_SEEDS = "301..2000"
-ENOUGH_TO_COUNT = 300
+MORE_SEEDS = "201..1200"
+ENOUGH_TO_COUNT = 200
 """So many histories have a bit of everything."""
 
 

@@ -26,7 +26,7 @@ from tests.spark.flows import Flows, texts
 
 KILLS = 1
 PATIENCE_MS = 120_000
-ROWS = 10_000
+ROWS = 4_000
 """Files of each micro-batch: writing them takes some tenths of a second."""
 
 

@@ -97,6 +97,7 @@ spark.stop()
 """
 
 
+@pytest.mark.long
 @pytest.mark.spark_alone
 def test_register_helps_where_a_broken_module_hides_all_sources(flows: Flows, tmp_path: Path) -> None:
     topic = flows.broker.topic("hidden")

@@ -244,6 +244,7 @@ def test_nothing_is_imported_before_it_is_used_and_what_is_missing_is_named(tmp_
     assert "During handling" not in said
 
 
+@pytest.mark.long
 def test_the_examples_of_the_docs_run_as_they_stand(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "testing.md").read_text()
     tests, conftest, *programs = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)

@@ -154,15 +154,3 @@ def test_the_last_ledger_does_not_roll_over_any_more() -> None:
     end(world)
     world.advance(10_000)
     assert world.core.topics[TOPIC].ledger.ledger_ids() == [1]
-
-
-def test_a_topic_that_has_ended_keeps_its_last_ledger_and_an_empty_one_is_left_alone() -> None:
-    # covers REST 1.4 (truncate), TN-13
-    world, client = producing(**QUIET)
-    topic = world.core.topics[TOPIC]
-    world.ask(lambda core: cursor_moves.truncate(core, topic))
-    assert topic.ledger.ledger_ids() == [1]
-    client.publish(1, entry("a"))
-    world.ask(lambda core: termination.terminate(core, topic))
-    world.ask(lambda core: cursor_moves.truncate(core, topic))
-    assert topic.ledger.ledger_ids() == [1]

@@ -144,7 +144,7 @@ print(inflate_kernels.__file__, kernel.py_func.__code__.co_filename)
 
 
 @COMPILED
-@pytest.mark.parametrize("unpacked", [False, True])
+@pytest.mark.parametrize("unpacked", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_what_an_application_brought_is_compiled_once_for_all(tmp_path: Path, unpacked: bool) -> None:
     kept: set[Path] = set()
     for application in ("first", "second"):
