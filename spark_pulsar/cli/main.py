@@ -15,6 +15,7 @@ from spark_pulsar.cli.messages import commands as messages
 from spark_pulsar.cli.output.formats import Output, show
 from spark_pulsar.cli.topics import commands as topics
 from spark_pulsar.cli.values import LogLevel
+from spark_pulsar.cli.why.command import why
 from spark_pulsar.server.configuration.server_config import ServerConfig
 
 _KEYS = {name: key for name, (_, key) in keys_of(ServerConfig).items()}
@@ -93,6 +94,7 @@ app.command(
 app.command(epilog=examples("read orders --from -2h --follow", "read orders --format json -n 100"))(messages.read)
 app.command(epilog=examples("top", "top public/default --sort backlog --interval 5"))(topics.top)
 app.command(epilog=examples("doctor", "doctor --service-url pulsar+ssl://pulsar.example.com:6651 -o json"))(doctor)
+app.command(epilog=examples("why orders", "why orders billing --profile production -o json"))(why)
 
 
 @app.command(epilog=examples("offsets /data/checkpoints/orders", "offsets s3://bucket/checkpoints/orders"))

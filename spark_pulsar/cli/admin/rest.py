@@ -63,12 +63,26 @@ class Admin:
     def get_or_refusal(self, path: str, **query: object) -> tuple[Any, RestError | None]:
         """Sends GET and returns the parsed answer, or else the refusal: for commands that go on without it. Ends the
         command when there is no answer."""
+        answer = self.answer_or_error(path, query)
+        if isinstance(answer, RestError):
+            self.check_answered(answer)
+            return None, answer
+        return answer.value, None
+
+    def answer_or_error(
+        self, path: str, query: dict[str, object] | None = None, accept: str = _JSON
+    ) -> Answer | RestError:
+        """Sends GET and returns the answer, or else the error, that of no answer too. Several threads may call it once
+        a call has been answered."""
         try:
-            return self._sent("GET", path, query=query, accept=_JSON).value, None
+            return self._sent("GET", path, query=query, accept=accept)
         except RestError as error:
-            if not error.status:
-                raise self._failed(error) from error
-            return None, error
+            return error
+
+    def check_answered(self, error: RestError) -> None:
+        """Ends the command where an error is that of no answer."""
+        if not error.status:
+            raise self._failed(error) from error
 
     def put(self, path: str, body: object = NO_BODY, **query: object) -> Any:
         """Sends PUT with an optional JSON body."""
