@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 FOLDER: Final = Path(__file__).with_name("static")
 INDEX: Final = "index.html"
 POLICY_LIST: Final = "policies.json"
+CONNECT: Final = "connect.json"
+"""Addresses that the server of the page was given: none here, where the cluster's document names them."""
 _MEDIA_TYPES: Final = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -59,7 +61,7 @@ def _file(content: bytes, name: str) -> _File:
 def _files() -> dict[str, _File]:
     """Reads all files, once."""
     files = {path.name: _file(path.read_bytes(), path.name) for path in FOLDER.iterdir() if path.suffix in _MEDIA_TYPES}
-    return {**files, POLICY_LIST: _file(policy_list(), POLICY_LIST)}
+    return {**files, POLICY_LIST: _file(policy_list(), POLICY_LIST), CONNECT: _file(b"{}", CONNECT)}
 
 
 def _answer(call: Call, name: str) -> Response:

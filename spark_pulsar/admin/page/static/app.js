@@ -1,6 +1,7 @@
 // The page: places, the tree beside them, the round of questions to the broker, keys, signing in, light and dark.
 
 import { Broker } from "./broker.js";
+import { showConnect } from "./connect.js";
 import { askCredentials, askPlace, note, problemText, showKeys } from "./dialogs.js";
 import { h, setText } from "./dom.js";
 import { address, placeNamed, placeOf } from "./names.js";
@@ -42,6 +43,7 @@ class App {
     element("theme").addEventListener("click", () => this.nextTheme());
     element("help").addEventListener("click", () => showKeys());
     element("go").addEventListener("click", () => this.goTo());
+    element("connect").addEventListener("click", () => showConnect(this.place));
     element("places").addEventListener("click", () => this.showTree(!document.body.classList.contains("with-tree")));
     element("sign").addEventListener("click", () => this.sign());
     onStranger((reason) => this.stranger(reason));
@@ -289,6 +291,7 @@ class App {
       "/": () => this.view.filterable?.focusFilter?.(),
       "?": () => showKeys(),
       g: () => this.goTo(),
+      c: () => showConnect(this.place),
       t: () => this.nextTheme(),
       p: () => this.pause(),
       ArrowDown: () => this.firstRow(event),

@@ -4,7 +4,7 @@ import { Histories, History } from "./history.js";
 import { parsed, partitionOf } from "./names.js";
 import { get, path } from "./rest.js";
 
-const ZERO = { in: 0, out: 0, bytesIn: 0, bytesOut: 0, backlog: 0, storage: 0, topics: 0, subscriptions: 0, producers: 0, consumers: 0, unacked: 0, rateIn: 0, rateOut: 0, bytesRateIn: 0, bytesRateOut: 0 };
+export const ZERO = { in: 0, out: 0, bytesIn: 0, bytesOut: 0, backlog: 0, storage: 0, topics: 0, subscriptions: 0, producers: 0, consumers: 0, unacked: 0, rateIn: 0, rateOut: 0, bytesRateIn: 0, bytesRateOut: 0 };
 const SUMMED = Object.keys(ZERO);
 
 const add = (total, row) => {

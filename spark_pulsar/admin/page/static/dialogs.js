@@ -44,7 +44,9 @@ function field(each, values, changed) {
   const id = newId("field");
   const attributes = { id, name: each.name, autocomplete: "off", spellcheck: "false", required: each.isRequired };
   let input;
-  if (each.options) {
+  if (each.lines) {
+    input = h("textarea", { ...attributes, rows: each.lines, value: each.value ?? "", placeholder: each.placeholder });
+  } else if (each.options) {
     input = h("select", attributes, each.options.map(([value, text]) => h("option", { value }, text)));
     input.value = each.value ?? each.options[0][0];
   } else {
@@ -61,16 +63,19 @@ function field(each, values, changed) {
 
 /**
  * Asks before an action, and does it. `typed` is a name that the user must type; `fields` are its options; `run(values)`
- * does it, and its error is shown in the dialog. Resolves to true when it was done.
+ * does it, and its error is shown in the dialog; `command(values)` is the command that does the same. Resolves to true
+ * when it was done.
  */
-export function ask({ title, text, fields = [], typed, verb, isDangerous = false, run, done }) {
+export function ask({ title, text, fields = [], typed, verb, isDangerous = false, run, done, command }) {
   return showDialog(title, (close) => {
     const values = {};
     const problem = h("p", { class: "problem", role: "alert", hidden: true });
     const button = h("button", { type: "submit", class: isDangerous ? "danger" : "primary" }, verb);
     const made = [];
     const explanation = h("p", { class: "explanation" });
+    const same = command ? h("code", { class: "command whole" }) : null;
     const changed = () => {
+      if (same) setText(same, command(values));
       for (const each of made) each.show();
       setText(explanation, typeof text === "function" ? text(values) : text);
       button.disabled = typed !== undefined && values.typed !== typed;
@@ -97,7 +102,7 @@ export function ask({ title, text, fields = [], typed, verb, isDangerous = false
       close(true);
     };
     const cancel = h("button", { type: "button", onclick: () => close(false), autofocus: first ? undefined : true }, "Cancel");
-    const form = h("form", { onsubmit: submit }, explanation, made.map((each) => each.element), problem, h("div", { class: "buttons" }, cancel, button));
+    const form = h("form", { onsubmit: submit }, explanation, made.map((each) => each.element), same ? h("p", { class: "hint" }, "The same by a command:") : null, same, problem, h("div", { class: "buttons" }, cancel, button));
     changed();
     return [form];
   });
@@ -154,6 +159,7 @@ const KEYS = [
   ["Esc", "Close a dialog, empty the filter, or go up one level"],
   ["← →", "Read a plot's values, when it has the focus"],
   ["g", "Go to a name"],
+  ["c", "Connect: addresses and first programs"],
   ["1 … 9", "Tabs of a topic or namespace"],
   ["t", "Light, dark, or as the system has it"],
   ["p", "Pause, and go on"],

@@ -1,15 +1,17 @@
 // A namespace: its topics, with rates and backlogs, and its policies.
 
 import { clearNamespace, unloadNamespace } from "./actions.js";
-import { rowOf } from "./broker.js";
+import { ZERO, rowOf } from "./broker.js";
 import { h } from "./dom.js";
 import { address, parsed, partitionOf, topicPath } from "./names.js";
 import { topicTable } from "./overview.js";
 import { Tabs, backlogPlot, head, problemPanel, ratePlot } from "./pieces.js";
 import { Policies } from "./policies.js";
+import { createTopic } from "./producing.js";
 import { get, path } from "./rest.js";
 
 const MOST_SINGLE = 40;
+const LIST_MS = 15_000;
 
 export class Namespace {
   constructor(place, app) {
@@ -17,8 +19,11 @@ export class Namespace {
     this.app = app;
     this.name = `${place.tenant}/${place.namespace}`;
     this.title = this.name;
+    this.names = [];
+    this.listed = 0;
     const soon = (done) => done && app.refreshSoon();
     this.head = head("Namespace", this.name, [
+      ["Create topic", async () => this.created(await createTopic(place))],
       ["Unload", async () => soon(await unloadNamespace(place))],
       ["Clear all backlogs", async () => soon(await clearNamespace(place, app.broker.namespaces.get(this.name)?.backlog)), true],
     ]);
@@ -32,6 +37,10 @@ export class Namespace {
       (tab) => app.go(address({ ...place, tab })),
     );
     this.element = h("div", {}, this.head.element, this.problem.element, this.tabs.element);
+  }
+
+  created(place) {
+    if (place) this.app.go(address(place));
   }
 
   topicsTab() {
@@ -50,7 +59,7 @@ export class Namespace {
         }
         const history = broker.histories.byName.get(this.name);
         if (history) for (const each of plots) each.draw(history);
-        topics.set(broker.rows(this.place.tenant, this.place.namespace));
+        topics.set(await this.withIdle(broker.rows(this.place.tenant, this.place.namespace), signal));
       },
       close: () => topics.table.close(),
       focusFilter: () => topics.table.focusFilter(),
@@ -58,10 +67,20 @@ export class Namespace {
     };
   }
 
-  /** Rows for those who may not see the statistics of all topics: names, and statistics of the first ones. */
-  async single(signal) {
+  /** Rows with those of topics that have no statistics: nobody used them since the broker's start. */
+  async withIdle(rows, signal) {
+    if (Date.now() - this.listed > LIST_MS) {
+      const { tenant, namespace } = this.place;
+      this.names = await get(path("namespaces", tenant, namespace, "topics"), signal);
+      this.listed = Date.now();
+    }
+    const known = new Set(rows.map((row) => row.full));
+    return [...rows, ...[...this.grouped(this.names).values()].filter((row) => !known.has(row.full)).map((row) => ({ ...ZERO, ...row, backlog: undefined, storage: undefined }))];
+  }
+
+  /** Rows of names: the partitions of a topic are one. */
+  grouped(names) {
     const { tenant, namespace } = this.place;
-    const names = await get(path("namespaces", tenant, namespace, "topics"), signal);
     const rows = new Map();
     for (const name of names) {
       const place = parsed(name);
@@ -71,6 +90,13 @@ export class Namespace {
       row.partitions += index < 0 ? 0 : 1;
       rows.set(full, row);
     }
+    return rows;
+  }
+
+  /** Rows for those who may not see the statistics of all topics: names, and statistics of the first ones. */
+  async single(signal) {
+    const { tenant, namespace } = this.place;
+    const rows = this.grouped(await get(path("namespaces", tenant, namespace, "topics"), signal));
     const wanted = [...rows.values()].slice(0, MOST_SINGLE);
     await Promise.all(
       wanted.map(async (row) => {

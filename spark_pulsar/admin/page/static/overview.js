@@ -1,5 +1,6 @@
 // The broker as a whole, and the namespaces of a tenant.
 
+import { addresses, connectBox } from "./connect.js";
 import { brief, bytes, count, duration, h, plural, rate } from "./dom.js";
 import { address } from "./names.js";
 import { backlogPlot, head, problemPanel, ratePlot, setBadges, throughputPlot, tiles } from "./pieces.js";
@@ -8,6 +9,8 @@ import { get, getText, path } from "./rest.js";
 import { Table, bar } from "./table.js";
 
 const HEALTH_MS = 10_000;
+/** Namespaces that are asked for topics before the page says that there is none. */
+const MOST_NAMESPACES = 20;
 
 /** Columns of rows that have a history: sparkline and rates. */
 function rateColumns(broker, nameOf, mostBacklog) {
@@ -112,7 +115,8 @@ export class Overview {
     this.plots = [ratePlot(), throughputPlot(), backlogPlot()];
     this.topics = topicTable(app.broker, "Topics", true, place);
     this.problem = problemPanel();
-    const told = h("div", { class: "told" }, this.tiles.element, h("div", { class: "plots" }, this.plots.map((each) => each.element)), this.topics.table.element);
+    this.first = h("section", { class: "card facts-card", "aria-label": "Connect", hidden: true });
+    const told = h("div", { class: "told" }, this.first, this.tiles.element, h("div", { class: "plots" }, this.plots.map((each) => each.element)), this.topics.table.element);
     this.told = told;
     this.element = h("div", {}, this.head.element, this.problem.element, told);
     this.looked = 0;
@@ -144,6 +148,26 @@ export class Overview {
     totals(this.tiles, broker.sum, broker.total, this.diskTile());
     for (const each of this.plots) each.draw(broker.total);
     this.topics.set(broker.rows());
+    await this.welcome(signal);
+  }
+
+  /** Shows how to connect where there is no topic. */
+  async welcome(signal) {
+    if (!this.first.hidden || this.app.broker.topics.size > 0 || !(await this.isEmpty(signal))) return;
+    this.first.hidden = false; // and stays, while its program makes the first topic
+    const urls = await addresses(signal);
+    if (!this.first.childElementCount) this.first.append(h("h2", {}, "Connect a first program"), connectBox(urls));
+  }
+
+  /** Whether no namespace has a topic, also of those that the broker has not loaded since its start. */
+  async isEmpty(signal) {
+    if (this.hasTopics) return false;
+    const listed = (...names) => get(path(...names), signal).catch(() => []);
+    const tenants = (await listed("tenants")).slice(0, MOST_NAMESPACES);
+    const namespaces = (await Promise.all(tenants.map((tenant) => listed("namespaces", tenant)))).flat().slice(0, MOST_NAMESPACES);
+    const lists = await Promise.all(namespaces.map((name) => listed("namespaces", ...name.split("/"), "topics")));
+    this.hasTopics = lists.some((names) => names.length > 0);
+    return !this.hasTopics && namespaces.length > 0;
   }
 
   loadBadges() {

@@ -63,8 +63,14 @@ export function signedInAs() {
 /** A name as a segment of a path: a browser takes dots for steps in it, unless a parameter, empty here, follows. */
 const segment = (name) => (name === "." || name === ".." ? `${name};` : encodeURIComponent(name));
 
+/** Names as segments of a path. */
+export const segments = (...names) => names.map(segment).join("/");
+
 /** Path of a name's segments below /admin/v2. */
-export const path = (...segments) => `/admin/v2/${segments.map(segment).join("/")}`;
+export const path = (...names) => `/admin/v2/${segments(...names)}`;
+
+/** The token that is signed in with; empty without one. A WebSocket of a browser has no other place for it than its URL. */
+export const authorizationToken = () => (authorization?.startsWith("Bearer ") ? authorization.slice("Bearer ".length) : "");
 
 async function fetched(method, url, body, signal) {
   const known = method === "GET" ? refused.get(url) : undefined;

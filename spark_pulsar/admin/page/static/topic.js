@@ -7,6 +7,7 @@ import { Messages } from "./messages.js";
 import { address, fullName, partitionOf, topicPath } from "./names.js";
 import { Tabs, backlogPlot, facts, head, problemPanel, ratePlot, setBadges, throughputPlot, tiles } from "./pieces.js";
 import { Policies } from "./policies.js";
+import { produce } from "./producing.js";
 import { get, path } from "./rest.js";
 import { Table, bar } from "./table.js";
 
@@ -145,6 +146,7 @@ export class Topic {
     };
     const isStored = place.domain === "persistent";
     this.head = head(isStored ? "Topic" : "Non-persistent topic", place.topic, [
+      ["Produce", async () => soon(await produce(place))],
       ["Unload", async () => soon(await unloadTopic(place))],
       ...(isStored ? [["Expire messages", async () => soon(await expire(place)), true]] : []),
       ["Delete", remove, true],
