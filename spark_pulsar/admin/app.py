@@ -31,6 +31,7 @@ from .http.refusals import Refused, Unauthenticated, refusal
 from .metrics import monitoring_metrics
 from .namespaces import bundles, namespace_lifecycle, permissions, tenants, topic_grants
 from .page import files as page_files
+from .page.diagnosis import with_diagnosis
 from .policies import applied_policies, offloading, policy_routes, resource_groups, resource_quotas
 from .subscriptions import backlogs, managed_info, replication, subscription_routes
 from .subscriptions.cursors import subscription_in
@@ -173,7 +174,11 @@ def build_app(
             log_audited(request, segments, principal, answer)
         await answer(scope, receive, send)
 
-    return app
+    def has_page() -> bool:
+        gate = current_gate()
+        return gate is not None and gate.core.config.web_page
+
+    return with_diagnosis(app, has_page)
 
 
 def _is_audited(request: Request, segments: Sequence[str], answer: Response) -> bool:

@@ -444,3 +444,20 @@ def test_files_come_with_a_tag_and_a_policy(page_broker: Broker, name: str) -> N
     head = connection.getresponse()
     assert (head.status, head.read(), int(head.headers["Content-Length"])) == (200, b"", len(body))
     connection.close()
+
+
+def test_why_a_subscription_receives_nothing(page_broker: Broker, visit: Open) -> None:
+    # covers WHY-8
+    topic, _ = with_backlog(page_broker, 3, "why")
+    page = visit(page_broker, place_of(topic, "sub"))
+    card = page.locator(".why")
+    expect(card.get_by_role("status")).to_have_text("1 cause found")
+    expect(card.get_by_role("listitem")).to_have_text(
+        re.compile(r'^cause No consumer is connected to "sub"; its 3 messages wait, the oldest since ')
+    )
+    expect(card.locator("code")).to_have_text(re.compile(r"^spark-pulsar admin topics peek-messages -s sub -n 10 why-"))
+    assert page.evaluate(NAMELESS) == []
+    consumer = page_broker.client().subscribe(topic, "sub", receiver_queue_size=1)
+    card.get_by_role("button", name="Check again").click()
+    expect(card.locator("[data-cause=no-permits]")).to_contain_text("has no permits")
+    consumer.close()

@@ -85,3 +85,17 @@ def test_a_page_that_is_turned_off_is_not_there(tmp_path_factory: pytest.TempPat
     with started("ours", tmp_path_factory.mktemp("page-off"), {"webPageEnabled": "false"}) as broker:
         assert broker.rest("GET", "/") == (404, {"reason": "The page is turned off: webPageEnabled=false"})
         assert broker.rest("GET", "/page/app.js")[0] == 404
+        assert broker.rest("GET", "/page/why?topic=orders")[0] == 404
+
+
+def test_a_diagnosis_shows_a_role_no_more_than_its_own_requests(secured: Broker) -> None:
+    # covers WHY-8, AU-6
+    path = f"/page/why?topic=persistent://{NAMESPACE}/{TOPIC}&subscription={SUBSCRIPTION}"
+    assert secured.rest("GET", path) == (401, {"reason": "Authentication required"})
+    status, answer = secured.rest("GET", path, headers={"Authorization": f"Bearer {TOKENS['stranger']}"})
+    assert (status, "Unauthorized to" in answer["reason"]) == (401, True) or status == 403, answer
+    status, findings = secured.rest("GET", path, headers={"Authorization": f"Bearer {TOKENS['consumer']}"})
+    assert status == 200
+    assert "not-seen" in [finding["cause"] for finding in findings], findings
+    status, findings = secured.rest("GET", path, headers={"Authorization": f"Bearer {TOKENS['admin']}"})
+    assert (status, "not-seen" in [finding["cause"] for finding in findings]) == (200, False)

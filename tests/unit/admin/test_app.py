@@ -231,3 +231,14 @@ def test_a_non_persistent_topic_needs_no_bookies() -> None:
     assert call(world, "PUT", f"{BASE}/t")[0] == 500
     for path, count in (("/n", b""), ("/p/partitions", b"2")):
         assert call(world, "PUT", BASE.replace("persistent", "non-persistent") + path, count)[0] == 204
+
+
+def test_the_page_receives_a_diagnosis() -> None:
+    # covers WHY-8
+    world = World()
+    status, _, findings = call(world, "GET", f"/page/why?topic={TOPIC}&subscription=s&zone=Europe/Berlin")
+    assert status == 200
+    assert [finding["cause"] for finding in findings] == ["no-topic"]
+    assert findings[0]["state"] == "cause"
+    assert call(world, "GET", "/page/why?topic=a//b")[0] == 412
+    assert call(None, "GET", f"/page/why?topic={TOPIC}")[0] == 503

@@ -9,6 +9,7 @@ import { Tabs, backlogPlot, facts, head, problemPanel, setBadges, tiles } from "
 import { LinePlot } from "./plots.js";
 import { Table } from "./table.js";
 import { partitionsOf, statsOf } from "./topic.js";
+import { Why } from "./why.js";
 
 const consumerTable = () =>
   new Table({
@@ -75,6 +76,7 @@ export class Subscription {
     const plots = [out, backlogPlot()];
     const consumers = consumerTable();
     const more = facts("More");
+    const why = new Why(this.place);
     const set = (stats) => {
       const { history } = this;
       history.add(Date.now(), { in: 0, out: stats.msgOutCounter, bytesIn: 0, bytesOut: stats.bytesOutCounter, backlog: stats.msgBacklog, storage: 0 });
@@ -99,10 +101,13 @@ export class Subscription {
       ]);
     };
     return {
-      element: h("div", {}, told.element, h("div", { class: "plots" }, plots.map((each) => each.element)), consumers.element, more.element),
+      element: h("div", {}, told.element, why.element, h("div", { class: "plots" }, plots.map((each) => each.element)), consumers.element, more.element),
       refresh: async (signal) => set(await this.stats(signal)),
       table: consumers,
-      close: () => consumers.close(),
+      close: () => {
+        consumers.close();
+        why.close();
+      },
     };
   }
 
