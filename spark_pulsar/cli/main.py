@@ -13,6 +13,7 @@ from spark_pulsar.cli.frame.groups import HELP_NAMES, OneLineErrors, loaded_from
 from spark_pulsar.cli.frame.help import Commands, examples
 from spark_pulsar.cli.messages import commands as messages
 from spark_pulsar.cli.output.formats import Output, show
+from spark_pulsar.cli.tables import commands as tables
 from spark_pulsar.cli.topics import commands as topics
 from spark_pulsar.cli.values import LogLevel
 from spark_pulsar.cli.why.command import why
@@ -91,7 +92,13 @@ app.command(
         "consume orders -s billing", "consume orders -s billing -n 10 --initial-position earliest --timeout 30"
     )
 )(messages.consume)
-app.command(epilog=examples("read orders --from -2h --follow", "read orders --format json -n 100"))(messages.read)
+app.command(epilog=examples("read orders --from -2h --follow", "read orders --output orders.parquet"))(messages.read)
+app.command(
+    epilog=examples(
+        'sql "select __key, count(*) from orders group by all"',
+        "sql 'from \"acme/shop/orders\"' -o orders.parquet",
+    )
+)(tables.sql)
 app.command(epilog=examples("top", "top public/default --sort backlog --interval 5"))(topics.top)
 app.command(epilog=examples("doctor", "doctor --service-url pulsar+ssl://pulsar.example.com:6651 -o json"))(doctor)
 app.command(epilog=examples("why orders", "why orders billing --profile production -o json"))(why)

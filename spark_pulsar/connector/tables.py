@@ -72,6 +72,24 @@ def read_table(
     return pa.Table.from_batches(batches, None if batches else _arrow_schema(projection))
 
 
+def table_reader(
+    service_url: str,
+    topic: str | None = None,
+    *,
+    columns: Iterable[str] | None = None,
+    limit: int | None = None,
+    options: Mapping[str, object] = _NO_OPTIONS,
+    threads: int = DEFAULT_THREADS,
+) -> pa.RecordBatchReader:
+    """Returns a reader of the batches of `read_batches`, whose `schema` is known before anything is read."""
+    import pyarrow as pa
+
+    read, projection = _planned(service_url, topic, columns, options)
+    return pa.RecordBatchReader.from_batches(
+        _arrow_schema(projection), _limited(_batches(read, projection, threads), limit)
+    )
+
+
 @entry_point
 def send_table(service_url: str, topic: str | None, table: Any, *, options: Mapping[str, object] = _NO_OPTIONS) -> int:
     """Publishes the rows of a table, or of anything that Arrow reads as one, and returns their number when each has its

@@ -19,6 +19,7 @@ _EXTRA_OF: Final = {
     "pulsar": "cli",
     "numba": "fast",
     "uvloop": "fast",
+    "duckdb": "sql",
     "bcrypt": "security",
     "cryptography": "security",
     "jwt": "security",

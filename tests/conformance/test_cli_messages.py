@@ -13,8 +13,8 @@ import pytest
 from pulsar.schema import AvroSchema, Integer, JsonSchema, Record, String
 from typer.testing import CliRunner, Result
 
+from spark_pulsar.cli.bounds import now_ms
 from spark_pulsar.cli.main import app
-from spark_pulsar.cli.messages.bounds import now_ms
 from tests.brokers import Broker
 from tests.eventually import eventually
 

@@ -118,10 +118,32 @@ def read(
     count: Annotated[int, typer.Option("--count", "-n", min=0, help="End after this many messages; 0 = all.")] = 0,
     form: Form = MessageFormat.TEXT,
     values_only: ValuesOnly = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            dir_okay=False,
+            help="Write a table to a file in place of printing: .parquet, .csv, .jsonl, .arrow or .feather.",
+        ),
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option(metavar="NAMES", help="Columns of the table by commas; all without it.")
+    ] = None,
     *,
     access: AccessOptions,
 ) -> None:
-    """Print messages of TOPIC, without a subscription: those that are there, or with --follow what comes, too."""
+    """Print messages of TOPIC, without a subscription: those that are there, or with --follow what comes, too. With
+    --output, write those that are there to a file of a table."""
+    if output is not None:
+        if follow or values_only or form is not MessageFormat.TEXT:
+            raise typer.BadParameter("a table has no --follow, --format or --values-only", param_hint="--output")
+        from spark_pulsar.cli.tables.saving import save
+
+        save(access, topic, output, first=first, until=until, limit=count or None, columns=columns)
+        return
+    if columns is not None:
+        raise typer.BadParameter("only a table has columns: give --output FILE", param_hint="--columns")
     from spark_pulsar.cli.messages import read as reading
 
     reading.read(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 from spark_pulsar.cli.access.options import AccessOptions
-from spark_pulsar.cli.messages.bounds import Bound, now_ms, order_of, parse_bound
+from spark_pulsar.cli.bounds import Bound, now_ms, order_of, parse_bound
 from spark_pulsar.cli.messages.connecting import connected, failed, official_client, queries
 from spark_pulsar.cli.messages.consume import decoder_of
 from spark_pulsar.cli.messages.forms import MessageFormat

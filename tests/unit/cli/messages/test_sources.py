@@ -10,8 +10,8 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_pulsar.cli.bounds import Bound, now_ms, parse_bound
 from spark_pulsar.cli.messages import sources
-from spark_pulsar.cli.messages.bounds import Bound, now_ms, parse_bound
 from spark_pulsar.cli.messages.records import Outgoing
 from spark_pulsar.cli.messages.sources import Sources
 from spark_pulsar.model.positions.ids import MessageId

@@ -1,0 +1,1 @@
+"""Topics as tables: read into files, and queried in SQL by DuckDB."""
