@@ -7,7 +7,8 @@ import uuid
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
@@ -17,6 +18,7 @@ from spark_pulsar.testing.running import PulsarUnderTest
 
 _NAME_CHARS: Final = 80
 _ATTEMPTS: Final = 3
+_OF_MARKER: Final = frozenset(("partitions", "rows", "file", "key", "schema_type"))
 
 
 @contextmanager
@@ -55,20 +57,30 @@ def _check_alive(broker: PulsarUnderTest) -> None:
 class Topics:
     """The topics of a test."""
 
-    def __init__(self, broker: PulsarUnderTest, namespace: str, test: str) -> None:
-        """`test`: the name of the test, with its parameters."""
+    def __init__(self, broker: PulsarUnderTest, namespace: str, test: str, folder: Path) -> None:
+        """`test`: the name of the test, with its parameters; `folder`: that of the test's file, where its files are."""
+        self._broker = broker
         self._admin = broker.admin()
         self._namespace = namespace
         self._test = test
+        self._folder = folder
 
-    def create(self, name: str = "", partitions: int = 0) -> str:
-        """Creates a topic, of the test's name unless another is given, and returns its full name."""
+    def create(self, name: str = "", partitions: int = 0, **messages: Any) -> str:
+        """Creates a topic, of the test's name unless another is given, and returns its full name. `messages` are the
+        arguments of `BrokerProcess.seed`: `rows` or `file`, `key`, `schema_type`."""
         local = name or _topic_of(self._test)
         topic = f"persistent://{self._namespace}/{local}"
         try:
             self._admin.create_topic(topic, partitions)
         except AdminError as error:
             raise pytest.fail.Exception(f"a topic for the test: {error}", pytrace=False) from None
+        if messages:
+            if messages.get("file") is not None:
+                messages["file"] = self._folder / messages["file"]
+            try:
+                self._broker.seed(topic, **messages)
+            except (ValueError, OSError, ImportError) as error:
+                raise pytest.fail.Exception(f"messages for the test: {error}", pytrace=False) from None
         return topic
 
 
@@ -77,12 +89,15 @@ def _topic_of(test: str) -> str:
     return readable.replace("-partition-", "-partition_")  # the other is the name of a partition
 
 
-def partitions_of(marker: pytest.Mark | None) -> int:
-    """Reads the marker `pulsar_topic`; without it a topic has no partitions."""
-    if marker is None:
-        return 0
-    given = dict(marker.kwargs)
-    partitions = given.pop("partitions", 0)
-    if marker.args or given or not isinstance(partitions, int) or isinstance(partitions, bool) or partitions < 0:
-        pytest.fail("the marker takes one number: @pytest.mark.pulsar_topic(partitions=3)", pytrace=False)
-    return partitions
+def arguments_of(marker: pytest.Mark | None) -> dict[str, Any]:
+    """Reads the marker `pulsar_topic`; without it a topic has no partitions and no messages."""
+    given = {} if marker is None else dict(marker.kwargs)
+    partitions = given.get("partitions", 0)
+    is_number = isinstance(partitions, int) and not isinstance(partitions, bool) and partitions >= 0
+    if (marker is not None and marker.args) or not is_number or not given.keys() <= _OF_MARKER:
+        pytest.fail(
+            "the marker takes a number of partitions, and messages: @pytest.mark.pulsar_topic(partitions=3), "
+            '@pytest.mark.pulsar_topic(file="orders.jsonl", key="customer")',
+            pytrace=False,
+        )
+    return given

@@ -8,7 +8,8 @@ chooses the Python of Spark's workers; a project that does not use it shall neit
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
@@ -16,17 +17,38 @@ if TYPE_CHECKING:
     import pulsar
     from pyspark.sql import SparkSession
 
+    from spark_pulsar.testing.process import BrokerProcess
     from spark_pulsar.testing.running import PulsarUnderTest
 
 _GROUP = "pulsar"
-_MARKER = "pulsar_topic(partitions=0): the topic of the fixture pulsar_topic has that many partitions"
+_MARKER = (
+    "pulsar_topic(partitions=0, rows=None, file=None, key=None, schema_type='JSON'): the topic of the fixture "
+    "pulsar_topic has that many partitions, and these messages"
+)
 
 
 class TopicFactory(Protocol):
     """The fixture `pulsar_topic_factory`."""
 
-    def __call__(self, name: str = ..., partitions: int = ...) -> str:
-        """Creates a topic in the test's namespace and returns its full name."""
+    def __call__(
+        self,
+        name: str = ...,
+        partitions: int = ...,
+        *,
+        rows: Any = ...,
+        file: str | Path | None = ...,
+        key: str | None = ...,
+        schema_type: str | None = ...,
+    ) -> str:
+        """Creates a topic in the test's namespace, with messages if `rows` or `file` are given, and returns its full
+        name."""
+
+
+class BrokerFactory(Protocol):
+    """The fixture `pulsar_broker_factory`."""
+
+    def __call__(self, conf: dict[str, object] | None = ..., *, token: bool = ..., tls: bool = ...) -> BrokerProcess:
+        """Returns the session's broker with these keys of the configuration."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -41,6 +63,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         key = "pulsar_" + name.replace("-", "_")
         group.addoption(f"--pulsar-{name}", dest=key, metavar=name.rpartition("-")[2].upper(), help=text)
         parser.addini(key, f"{text} (--pulsar-{name})", default="")
+    text = "the workers of pytest-xdist share one broker"
+    group.addoption("--pulsar-broker-shared", action="store_true", help=text)
+    parser.addini("pulsar_broker_shared", f"{text} (--pulsar-broker-shared)", type="bool", default=False)
     parser.addini("pulsar_broker_conf", "lines key=value of the configuration of the broker", type="linelist")
     parser.addini("pulsar_broker_token", "the broker requires tokens", type="bool", default=False)
     parser.addini("pulsar_broker_tls", "the broker listens with TLS alone", type="bool", default=False)
@@ -50,6 +75,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Registers the marker."""
     config.addinivalue_line("markers", _MARKER)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Hands a worker of pytest-xdist the broker that all of them share, where they do."""
+    if node.config.getoption("pulsar_broker_shared") or node.config.getini("pulsar_broker_shared"):
+        from spark_pulsar.testing.running import shared_broker
+
+        node.workerinput.update(shared_broker(node.config))
 
 
 @pytest.fixture(scope="session")
@@ -66,12 +100,24 @@ def pulsar_broker(
 ) -> Iterator[PulsarUnderTest]:
     """The Pulsar of the session: a broker of its own on free ports, or the one of `--pulsar-service-url`.
 
-    With pytest-xdist each worker has a broker of its own.
+    With pytest-xdist each worker has a broker of its own, unless `pulsar_broker_shared` is set.
     """
     from spark_pulsar.testing.running import pulsar_under_test
 
     with pulsar_under_test(request.config, pulsar_broker_conf, lambda: tmp_path_factory.mktemp("pulsar")) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def pulsar_broker_factory(request: pytest.FixtureRequest) -> Iterator[BrokerFactory]:
+    """A function that returns brokers of other configurations: `make({"maxMessageSize": 1024}, token=True)`. Tests that
+    request the same one share it; all end with the session."""
+    from contextlib import ExitStack
+
+    from spark_pulsar.testing.running import Brokers
+
+    with ExitStack() as stack:
+        yield Brokers(request.config, stack).get
 
 
 @pytest.fixture
@@ -87,18 +133,21 @@ def pulsar_namespace(request: pytest.FixtureRequest, pulsar_broker: PulsarUnderT
 def pulsar_topic_factory(
     request: pytest.FixtureRequest, pulsar_broker: PulsarUnderTest, pulsar_namespace: str
 ) -> TopicFactory:
-    """A function that creates topics in the test's namespace: `make("orders", partitions=3)` returns the full name."""
+    """A function that creates topics in the test's namespace: `make("orders", partitions=3)` returns the full name.
+    `make("orders", rows=[{"customer": "ada"}], key="customer")` and `make("orders", file="orders.jsonl")` send
+    messages, too; a file is beside the test's."""
     from spark_pulsar.testing.namespaces import Topics
 
-    return Topics(pulsar_broker, pulsar_namespace, request.node.name).create
+    return Topics(pulsar_broker, pulsar_namespace, request.node.name, request.path.parent).create
 
 
 @pytest.fixture
 def pulsar_topic(request: pytest.FixtureRequest, pulsar_topic_factory: TopicFactory) -> str:
-    """The full name of a new topic, which has the test's name, and the partitions of the marker `pulsar_topic`."""
-    from spark_pulsar.testing.namespaces import partitions_of
+    """The full name of a new topic, which has the test's name, and what the marker `pulsar_topic` gives it: partitions,
+    messages."""
+    from spark_pulsar.testing.namespaces import arguments_of
 
-    return pulsar_topic_factory(partitions=partitions_of(request.node.get_closest_marker("pulsar_topic")))
+    return pulsar_topic_factory(**arguments_of(request.node.get_closest_marker("pulsar_topic")))
 
 
 @pytest.fixture

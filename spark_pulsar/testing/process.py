@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from spark_pulsar.testing.clients import close_client, open_admin, open_client
 from spark_pulsar.testing.security import ADMIN_ROLE, ProcessSecurity, RoleAccess
+from spark_pulsar.testing.seeding import Seeded
 
 if TYPE_CHECKING:
     import pulsar
@@ -35,7 +36,7 @@ class BrokerDidNotStart(RuntimeError):
     """A broker that ended, or printed nothing, before it was ready; the message holds the end of its log."""
 
 
-class BrokerProcess:
+class BrokerProcess(Seeded):
     """A broker, its data directory and its ports; the process behind them can be killed and started again.
 
     `service_url` and `admin_url` are set by the first `start` and stay the same over restarts, so that clients

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from spark_pulsar.client.secret import Secret
 from spark_pulsar.testing.clients import close_client, open_admin, open_client
 from spark_pulsar.testing.process import LOG_TAIL_LINES, BrokerDidNotStart, BrokerProcess
-from spark_pulsar.testing.security import RoleAccess
+from spark_pulsar.testing.security import ADMIN_ROLE, RoleAccess
+from spark_pulsar.testing.seeding import Seeded
 
 if TYPE_CHECKING:
     import pulsar
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
     from spark_pulsar.testing.admin import BrokerAdmin
 
 _TITLE = "Captured log of the Pulsar broker"
+_FIXTURES: Final = frozenset(("pulsar_broker", "pulsar_broker_factory"))
 
 
-class RunningPulsar:
+class RunningPulsar(Seeded):
     """A Pulsar that another program runs: a container, a cluster. It has the clients of a `BrokerProcess`; its life is
     not in the hands of the tests."""
 
@@ -33,8 +35,16 @@ class RunningPulsar:
         self._access = access
         self.service_url = access.service_url
         self.admin_url = access.admin_url
-        self.client_options = access.client_options
-        self.spark_options = access.spark_options
+
+    @property
+    def client_options(self) -> dict[str, Any]:
+        """Arguments of `pulsar.Client`."""
+        return self._access.client_options
+
+    @property
+    def spark_options(self) -> dict[str, str]:
+        """Options of `format("pulsar")`."""
+        return self._access.spark_options
 
     def __repr__(self) -> str:
         return f"<RunningPulsar {self.service_url} {self.admin_url}>"
@@ -62,21 +72,84 @@ def conf_of_lines(lines: Sequence[str]) -> dict[str, object]:
     return conf
 
 
+_ADDRESSES: Final = ("service_url", "admin_url", "token_file", "tls_trust_certs")
+_SHARED: Final = "spark_pulsar_shared"
+_CONF: Final = "pulsar_broker_conf"
+_Shared = dict[str, str]
+_BROKER: Final = pytest.StashKey[_Shared]()
+
+
 @contextmanager
 def pulsar_under_test(
     config: pytest.Config, conf: dict[str, object], directory: Callable[[], Path]
 ) -> Iterator[PulsarUnderTest]:
-    """Starts a broker for the session, or takes the one that the options name."""
-    given = {name: _option(config, name) for name in ("service_url", "admin_url", "token_file", "tls_trust_certs")}
+    """Starts a broker for the session, or takes the one that the options name, or that the workers of pytest-xdist
+    share."""
+    given = named_pulsar(config)
+    shared: _Shared | None = getattr(config, "workerinput", {}).get(_SHARED)
     if any(given.values()):
         check_access(given)
         yield RunningPulsar(_access(given, directory()))
-        return
-    token, tls = bool(config.getini("pulsar_broker_token")), bool(config.getini("pulsar_broker_tls"))
+    elif shared is not None:
+        if conf != conf_of_lines(config.getini(_CONF)):
+            pytest.fail(
+                "the workers share one broker (pulsar_broker_shared), which a fixture pulsar_broker_conf cannot "
+                "configure: write its keys into pytest's file, or take pulsar_broker_factory",
+                pytrace=False,
+            )
+        yield RunningPulsar(_access(shared, directory()))
+    else:
+        with _started(config, conf, _flag(config, "token"), _flag(config, "tls")) as broker:
+            yield broker
+
+
+def shared_broker(config: pytest.Config) -> dict[str, _Shared]:
+    """Starts the broker that the workers of pytest-xdist share, in the process that has started them, and returns what
+    a worker is handed; nothing where each has its own, or the options name one. It ends with the session."""
+    wanted = config.getoption("pulsar_broker_shared") or config.getini("pulsar_broker_shared")
+    if not wanted or any(named_pulsar(config).values()):
+        return {}
+    if _BROKER not in config.stash:
+        stack = ExitStack()
+        conf = conf_of_lines(config.getini(_CONF))
+        try:
+            broker = stack.enter_context(_started(config, conf, _flag(config, "token"), _flag(config, "tls")))
+        except pytest.fail.Exception as error:
+            raise pytest.UsageError(str(error)) from None
+        config.add_cleanup(stack.close)
+        access = broker.as_role(ADMIN_ROLE)
+        texts = (broker.service_url, broker.admin_url, access.token_path or "", access.trust_certs_path or "")
+        config.stash[_BROKER] = {name: str(text) for name, text in zip(_ADDRESSES, texts, strict=True)}
+    return {_SHARED: config.stash[_BROKER]}
+
+
+class Brokers:
+    """Brokers of one session by their configuration: those with the same one are one."""
+
+    def __init__(self, config: pytest.Config, stack: ExitStack) -> None:
+        """`stack` ends them."""
+        self._config = config
+        self._stack = stack
+        self._brokers: dict[str, BrokerProcess] = {}
+
+    def get(self, conf: dict[str, object] | None = None, *, token: bool = False, tls: bool = False) -> BrokerProcess:
+        """Returns the broker with these keys of broker.conf; starts it where none runs."""
+        if any(named_pulsar(self._config).values()):
+            pytest.skip("brokers of their own configuration are not for a Pulsar that runs already")
+        of = repr((sorted((conf or {}).items()), token, tls))
+        broker = self._brokers.get(of)
+        if broker is None:
+            broker = self._stack.enter_context(_started(self._config, conf or {}, token, tls))
+            self._brokers[of] = broker
+        return broker if broker.is_running else broker.start()
+
+
+@contextmanager
+def _started(config: pytest.Config, conf: dict[str, object], token: bool, tls: bool) -> Iterator[BrokerProcess]:
     try:
         broker = BrokerProcess(conf=conf, token=token, tls=tls)
     except ValueError as error:  # InvalidConfiguration
-        raise pytest.fail.Exception(f"pulsar_broker_conf: {error}", pytrace=False) from None
+        raise pytest.fail.Exception(f"{_CONF}: {error}", pytrace=False) from None
     try:
         broker.start()
         with reporting(config, broker):
@@ -85,6 +158,15 @@ def pulsar_under_test(
         raise pytest.fail.Exception(str(error), pytrace=False) from None
     finally:
         broker.close()
+
+
+def named_pulsar(config: pytest.Config) -> dict[str, str]:
+    """Returns the addresses and files of the options that name a Pulsar which runs already, empty where they do not."""
+    return {name: _option(config, name) for name in _ADDRESSES}
+
+
+def _flag(config: pytest.Config, name: str) -> bool:
+    return bool(config.getini(f"pulsar_broker_{name}"))
 
 
 def _option(config: pytest.Config, name: str) -> str:
@@ -156,7 +238,7 @@ class BrokerLog:
         """Adds a section to the report of a failure."""
         outcome: Any = yield
         report: pytest.TestReport = outcome.get_result()
-        uses = "pulsar_broker" in getattr(item, "fixturenames", ())
+        uses = not _FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
         if report.failed and uses:
             lines = self._news()
             if lines:

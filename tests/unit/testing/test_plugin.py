@@ -3,11 +3,16 @@
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import pyarrow as pa
 import pytest
+import yaml
+from pyarrow import csv, parquet
 
 import spark_pulsar
 from spark_pulsar.testing.running import check_access
@@ -192,7 +197,7 @@ def test_mistakes_are_told_in_a_sentence(tmp_path: Path) -> None:
     said = run_pytest(tmp_path, ENDED, status=1)
     assert "2 passed, 2 errors" in said
     assert "the broker of this session stopped: a test that ends it starts it again" in said
-    assert "the marker takes one number: @pytest.mark.pulsar_topic(partitions=3)" in said
+    assert "the marker takes a number of partitions, and messages: @pytest.mark.pulsar_topic(partitions=3)" in said
 
 
 @pytest.mark.parametrize(
@@ -244,14 +249,25 @@ def test_nothing_is_imported_before_it_is_used_and_what_is_missing_is_named(tmp_
     assert "During handling" not in said
 
 
+PAGE = (ROOT / "docs" / "testing.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    """What the page shows of one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+
+
 @pytest.mark.long
 def test_the_examples_of_the_docs_run_as_they_stand(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "testing.md").read_text()
-    tests, conftest, *programs = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    tests, conftest, seeded, *programs = blocks("python")
     assert "def spark_pulsar_session(spark)" in conftest
-    # PySpark leaves sockets to the collector, and its own warnings are its own.
+    [orders] = blocks("json")
+    (tmp_path / "orders.jsonl").write_text(orders)
+    # One run, in which the broker has seen the rows of both. PySpark leaves sockets to the collector, and its own
+    # warnings are its own.
     spared = ("-W", "default::ResourceWarning", "-W", "default::DeprecationWarning")
-    assert "2 passed" in run_pytest(tmp_path, tests, *spared)
+    (tmp_path / "test_seeded.py").write_text(seeded)
+    assert "5 passed" in run_pytest(tmp_path, tests, *spared)
     for program in programs:
         done = subprocess.run(
             [sys.executable, "-c", program],
@@ -260,3 +276,105 @@ def test_the_examples_of_the_docs_run_as_they_stand(tmp_path: Path) -> None:
             check=False,
         )
         assert done.returncode == 0, done.stderr.decode()
+
+
+def test_the_workflow_of_the_docs_is_whole() -> None:
+    [workflow] = [yaml.safe_load(block) for block in blocks("yaml") if "jobs:" in block]
+    [job] = workflow["jobs"].values()
+    install, run = (step["run"] for step in job["steps"] if "run" in step)
+    assert "spark-pulsar[all] @ git+https://" in install
+    missing = [option for option in re.findall(r" (--pulsar[\w-]+)", run) if f'"{option}"' not in PLUGIN.read_text()]
+    assert (missing, job["timeout-minutes"], workflow["permissions"]) == ([], 20, {"contents": "read"})
+
+
+MESSAGES = """
+import pytest
+
+
+@pytest.mark.parametrize("name", ["o.csv", "o.json", "o.parquet", "o.txt"])
+def test_files(pulsar_topic_factory, pulsar_broker, name):
+    topic = pulsar_topic_factory(file=name, schema_type="AVRO")
+    from spark_pulsar import read_table
+
+    rows = read_table(pulsar_broker.service_url, topic, columns=["value" if name == "o.txt" else "item"])
+    assert rows.to_pylist() == [{"value": b"apples"} if name == "o.txt" else {"item": "apples"}]
+
+
+def test_a_broker_that_was_ended_runs_again(pulsar_broker_factory):
+    broker = pulsar_broker_factory(token=True)
+    broker.kill()
+    assert pulsar_broker_factory({}, token=True) is broker
+    assert broker.is_running
+    assert pulsar_broker_factory() is not broker
+
+
+@pytest.mark.parametrize("given", [
+    {"file": "o.xls"}, {"file": "none.csv"}, {"rows": ["a"], "key": "k"}, {"rows": [{"a": 1}], "key": "k"},
+    {"rows": "text"}, {"rows": [], "file": "o.csv"},
+])
+def test_mistakes(pulsar_topic_factory, given):
+    pulsar_topic_factory(**given)
+
+
+def test_unknown_key(pulsar_broker_factory):
+    pulsar_broker_factory({"maxMesageSize": 1})
+"""
+SAID = (
+    "o.xls: the name of a file with messages ends in .jsonl, .ndjson, .json, .csv, .parquet, .txt",
+    "none.csv",
+    "key='k': texts have no columns; give rows with names, such as {'k': …}",
+    "key='k' is no column; there are a",
+    "want a list of rows, got str",
+    "give rows or a file",
+    "unknown key 'maxMesageSize': did you mean maxMessageSize?",
+)
+
+
+def test_messages_of_files_brokers_by_configuration_and_mistakes(tmp_path: Path) -> None:
+    table = pa.table({"item": ["apples"]})
+    csv.write_csv(table, tmp_path / "o.csv")
+    parquet.write_table(table, tmp_path / "o.parquet")
+    (tmp_path / "o.json").write_text('[{"item": "apples"}]')
+    (tmp_path / "o.txt").write_text("apples\n")
+    said = run_pytest(tmp_path, MESSAGES, status=1)
+    assert "7 failed, 5 passed" in said
+    assert [text for text in SAID if text not in said] == []
+
+
+SHARED = """
+import os
+
+import pytest
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_together(pulsar_broker, pulsar_topic, pulsar_client, number):
+    pulsar_broker.seed(pulsar_topic, ["one"])
+    with open("seen", "a") as file:
+        file.write(f"{os.environ['PYTEST_XDIST_WORKER']} {pulsar_broker.service_url} {pulsar_topic}\\n")
+"""
+CONFIGURED = """
+import pytest
+
+
+@pytest.fixture(scope="session")
+def pulsar_broker_conf():
+    return {"maxMessageSize": 1024}
+
+
+def test_it(pulsar_broker):
+    pass
+"""
+
+
+def test_workers_of_xdist_share_a_secured_broker(tmp_path: Path) -> None:
+    ini = "pulsar_broker_token = true\npulsar_broker_tls = true\npulsar_broker_shared = true\n"
+    run_pytest(tmp_path, SHARED, "-n", "2", "--dist", "each", ini=ini)
+    seen = [line.split() for line in (tmp_path / "seen").read_text().splitlines()]
+    workers, [url], topics = (set(column) for column in zip(*seen, strict=True))
+    assert (len(workers), len(topics)) == (2, 8)
+    address = urlsplit(url)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((address.hostname, address.port), timeout=60)
+    said = run_pytest(tmp_path, CONFIGURED, "-n", "1", "--pulsar-broker-shared", status=1)
+    assert "the workers share one broker (pulsar_broker_shared), which a fixture pulsar_broker_conf cannot" in said
