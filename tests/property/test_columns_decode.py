@@ -13,8 +13,8 @@ from spark_pulsar.wire.columns.kernels.compiler import COMPILED
 from tests.unit.wire.columns import forge, oracle
 from tests.unit.wire.columns.decode import decode_entries, record_batches
 
-FUZZ = settings(max_examples=1500 if COMPILED else 150, derandomize=True, deadline=None)
-QUICK = settings(FUZZ, max_examples=300 if COMPILED else 150)
+FUZZ = settings(max_examples=700 if COMPILED else 150, derandomize=True, deadline=None)
+QUICK = settings(FUZZ, max_examples=200 if COMPILED else 150)
 """More examples of these reach no branch of a kernel that the two tests with many do not reach."""
 RANDOM = st.randoms(use_true_random=True)
 

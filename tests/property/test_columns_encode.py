@@ -15,7 +15,7 @@ from spark_pulsar.wire.columns.key_hashes import group_rows, text_keys
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata, SingleMessageMetadata
 from tests.unit.wire.columns.decode import decode_entries
 
-FUZZ = settings(max_examples=400 if COMPILED else 60, derandomize=True, deadline=None)
+FUZZ = settings(max_examples=250 if COMPILED else 60, derandomize=True, deadline=None)
 PROPERTIES = pa.map_(pa.string(), pa.string())
 
 

@@ -13,7 +13,7 @@ from spark_pulsar.ledger.state.cursors.cursor import Cursor
 from spark_pulsar.model.positions.ids import EARLIEST, LATEST, Position
 from spark_pulsar.model.positions.singles import Singles
 
-MANY = settings(max_examples=300, deadline=None)
+MANY = settings(max_examples=160, deadline=None)
 
 
 class Chain:

@@ -7,7 +7,7 @@ from tests.property.liveness import JudgedLife
 from tests.property.lives import CONFIGS, KINDS
 
 STEPS = 100
-SEEDS = 5
+SEEDS = 3
 
 
 @cases("seed", range(SEEDS))

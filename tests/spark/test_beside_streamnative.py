@@ -167,7 +167,7 @@ class Gate:
             self.go_on.wait(120)
 
 
-@pytest.mark.parametrize("fail_on_data_loss", ["true", "false"])
+@pytest.mark.parametrize("fail_on_data_loss", ["true", pytest.param("false", marks=pytest.mark.long)])
 def test_messages_that_expire_under_a_running_query_are_told(rolling: Flows, fail_on_data_loss: str) -> None:
     # covers OFFSET-9
     topic, gate = rolling.broker.topic("expired"), Gate()

@@ -246,7 +246,7 @@ def databricks(spark: SparkSession, broker_kind: str, tmp_path_factory: pytest.T
         broker.close_since(0)
 
 
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("kind", [TYPES[0], *(pytest.param(kind, marks=pytest.mark.long) for kind in TYPES[1:])])
 def test_all_options_of_the_page_of_databricks(databricks: Databricks, kind: str, log: Log) -> None:
     # covers READ-43, READ-44, SEC-89
     flows = databricks.flows

@@ -32,7 +32,7 @@ def made_by_java(flows: Flows, topic: str, name: str) -> None:
         publisher.send(MessageMetadata(schema_version=version), bytes.fromhex(recorded["payload"]))
 
 
-@pytest.mark.parametrize("kind", ["AVRO", "JSON"])
+@pytest.mark.parametrize("kind", ["AVRO", pytest.param("JSON", marks=pytest.mark.long)])
 def test_a_sink_extends_the_schema_of_a_java_class(flows: Flows, kind: str) -> None:
     # covers SCHEMA-5, SCHEMA-6, SCHEMA-7
     topic = flows.broker.topic("java")
@@ -71,7 +71,7 @@ def test_a_sink_extends_the_schema_of_a_java_class(flows: Flows, kind: str) -> N
         flows.write(frame.select("color"), topic, schemaType=kind)
 
 
-@pytest.mark.parametrize("make", [AvroSchema, JsonSchema])
+@pytest.mark.parametrize("make", [pytest.param(AvroSchema, marks=pytest.mark.long), JsonSchema])
 def test_a_sink_and_the_python_client_share_a_topic(flows: Flows, make: Any) -> None:
     # covers SCHEMA-5, SCHEMA-6
     topic, schema = flows.broker.topic("python"), make(Flight)

@@ -93,7 +93,9 @@ def rescued(row: Row) -> dict[str, Any] | None:
     return found
 
 
-@pytest.mark.parametrize("kind", ["AVRO", "JSON", "PROTOBUF_NATIVE"])
+@pytest.mark.parametrize(
+    "kind", ["AVRO", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("JSON", "PROTOBUF_NATIVE"))]
+)
 def test_new_fields_are_rescued_or_end_the_query_which_then_has_them(flows: Flows, kind: str) -> None:
     # covers SCHEMA-20, SCHEMA-21
     orders = Orders(flows, kind)

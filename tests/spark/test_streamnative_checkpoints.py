@@ -64,7 +64,15 @@ def stopped(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
 
 
 @pytest.mark.ours_only("OFFSET-24")
-@pytest.mark.parametrize("name", ["committed", "uncommitted", "first-uncommitted", "limited"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("committed", marks=pytest.mark.long),
+        "uncommitted",
+        pytest.param("first-uncommitted", marks=pytest.mark.long),
+        "limited",
+    ],
+)
 def test_a_query_of_streamnative_goes_on(stopped: Stopped, name: str) -> None:
     # covers OFFSET-24
     topics = "plain" if name == "limited" else "batched,plain,spread"
