@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from spark_pulsar.broker.configuration.broker_config import BrokerConfig
 from spark_pulsar.broker.configuration.keys import keys_of
+from spark_pulsar.model.policies.policy_columns import Written
 from spark_pulsar.model.policies.policy_table import POLICIES
 
 if TYPE_CHECKING:
-    from spark_pulsar.model.policies.policy_columns import Level, Policy
+    from spark_pulsar.model.policies.policy_columns import Level, Option, Policy
 
 
 def policy_list() -> bytes:
@@ -26,11 +27,36 @@ def _row(policy: Policy, keys: dict[str, str]) -> dict[str, Any]:
         "meaning": policy.meaning[:1].upper() + policy.meaning[1:],
         "withoutEffect": policy.without_effect,
         "keys": [keys[field] for field in policy.defaults],
+        "isRemovable": not policy.shows,
+        "options": [_option(option) for option in policy.options],
         "namespace": _level(policy, policy.namespace),
         "topic": _level(policy, policy.topic),
     }
 
 
-def _level(policy: Policy, level: Level | None) -> dict[str, str] | None:
-    """Returns the path of a policy and the word of its commands, None where it cannot be set."""
-    return None if level is None else {"path": level.path, "command": level.word or policy.word}
+def _option(option: Option) -> dict[str, Any]:
+    """Returns a member of a policy's value, and the option of the command that sets it."""
+    names = option.names.split()
+    return {
+        "member": option.member,
+        "flag": names[0],
+        "off": names[1] if option.written is Written.SWITCH else "",
+        "written": option.written.name,
+        "help": option.help,
+        "isOptional": option.default is None,
+    }
+
+
+def _level(policy: Policy, level: Level | None) -> dict[str, Any] | None:
+    """Returns the calls and commands of a policy at one level, None where it cannot be set."""
+    if level is None:
+        return None
+    return {
+        "path": level.path,
+        "command": level.word or policy.word,
+        "flag": level.names.partition(" ")[0],
+        "method": level.method,
+        "parameter": level.parameter,
+        "removal": level.removal,
+        "canDelete": level.can_delete,
+    }

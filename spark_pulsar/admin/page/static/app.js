@@ -95,6 +95,13 @@ class App {
     this.wasOpened = true;
   }
 
+  /** Goes to a place that was made; the tree is read anew. */
+  made(place) {
+    if (!place) return;
+    this.treeLooked = 0;
+    this.go(address(place));
+  }
+
   async goTo() {
     const known = [...this.broker.namespaces.keys(), ...this.broker.topics.keys()];
     const name = await askPlace(known);

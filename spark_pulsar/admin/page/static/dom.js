@@ -73,4 +73,13 @@ export function when(ms) {
   return Number.isNaN(date.getTime()) ? String(ms) : date.toLocaleString("sv-SE");
 }
 
+/** A name of the API as words: "message TTL in seconds". */
+export const words = (name) =>
+  name
+    .replace(/([a-z])([A-Z])/g, "$1 $2")
+    .replaceAll("_", " ")
+    .toLowerCase()
+    .replace(/\bttl\b/, "TTL")
+    .replace(/\bmb\b/, "MB");
+
 export const plural = (number, noun) => `${count(number)} ${noun}${number === 1 ? "" : "s"}`;

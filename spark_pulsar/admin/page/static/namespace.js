@@ -2,10 +2,12 @@
 
 import { clearNamespace, unloadNamespace } from "./actions.js";
 import { ZERO, rowOf } from "./broker.js";
+import { deleteNamespace } from "./changing.js";
 import { h } from "./dom.js";
 import { address, parsed, partitionOf, topicPath } from "./names.js";
 import { topicTable } from "./overview.js";
 import { Tabs, backlogPlot, head, problemPanel, ratePlot } from "./pieces.js";
+import { Permissions } from "./permissions.js";
 import { Policies } from "./policies.js";
 import { createTopic } from "./producing.js";
 import { get, path } from "./rest.js";
@@ -26,12 +28,14 @@ export class Namespace {
       ["Create topic", async () => this.created(await createTopic(place))],
       ["Unload", async () => soon(await unloadNamespace(place))],
       ["Clear all backlogs", async () => soon(await clearNamespace(place, app.broker.namespaces.get(this.name)?.backlog)), true],
+      ["Delete", async () => (await deleteNamespace(place)) && app.go(address({ tenant: place.tenant })), true],
     ]);
     this.problem = problemPanel();
     this.tabs = new Tabs(
       [
         { name: "topics", title: "Topics", make: () => this.topicsTab() },
-        { name: "policies", title: "Policies", make: () => new Policies(place) },
+        { name: "policies", title: "Policies", make: () => new Policies(place, () => app.refreshSoon()) },
+        { name: "permissions", title: "Permissions", make: () => new Permissions(place, () => app.refreshSoon()) },
       ],
       place.tab,
       (tab) => app.go(address({ ...place, tab })),

@@ -1,6 +1,8 @@
 // The broker as a whole, and the namespaces of a tenant.
 
+import { changeTenant, createNamespace, createTenant, deleteTenant } from "./changing.js";
 import { addresses, connectBox } from "./connect.js";
+import { note, problemText } from "./dialogs.js";
 import { brief, bytes, count, duration, h, plural, rate } from "./dom.js";
 import { address } from "./names.js";
 import { backlogPlot, head, problemPanel, ratePlot, setBadges, throughputPlot, tiles } from "./pieces.js";
@@ -110,7 +112,7 @@ export class Overview {
   constructor(place, app) {
     this.app = app;
     this.title = "Cluster";
-    this.head = head("Cluster", app.cluster || "Cluster");
+    this.head = head("Cluster", app.cluster || "Cluster", [["Create tenant", async () => app.made(await createTenant(app.cluster))]]);
     this.tiles = tiles([...TILES, ["Disk", "disk"]]);
     this.plots = [ratePlot(), throughputPlot(), backlogPlot()];
     this.topics = topicTable(app.broker, "Topics", true, place);
@@ -222,7 +224,11 @@ export class Tenant {
     this.place = place;
     this.app = app;
     this.title = place.tenant;
-    this.head = head("Tenant", place.tenant);
+    this.head = head("Tenant", place.tenant, [
+      ["Create namespace", async () => app.made(await createNamespace(place))],
+      ["Change", () => this.change()],
+      ["Delete", async () => (await deleteTenant(place)) && app.made({}), true],
+    ]);
     this.problem = problemPanel();
     this.statistics = problemPanel();
     this.tiles = tiles(TILES);
@@ -244,6 +250,14 @@ export class Tenant {
     if (!broker.sum) return;
     const history = { now: (name, otherwise) => this.sumOf(name) ?? otherwise };
     totals(this.tiles, broker.tenant(this.place.tenant), history);
+  }
+
+  async change() {
+    try {
+      await changeTenant(this.place, await get(path("tenants", this.place.tenant)));
+    } catch (error) {
+      note(problemText(error), "problem");
+    }
   }
 
   /** Sum of a series' latest values over the tenant's namespaces. */

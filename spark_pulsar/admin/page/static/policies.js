@@ -1,6 +1,8 @@
 // Policies in effect, the level that each comes from, and the command that sets it.
 
-import { bytes, count, h, setText } from "./dom.js";
+import { changePolicy, levelOf, removePolicy } from "./changing.js";
+import { shellWord } from "./connect.js";
+import { bytes, count, h, setText, words } from "./dom.js";
 import { topicPath } from "./names.js";
 import { problemPanel } from "./pieces.js";
 import { get, path } from "./rest.js";
@@ -10,14 +12,6 @@ let table = null;
 
 /** Old names of members, beside which the new ones stand. */
 const OLD_NAMES = { limit: "limitSize" };
-
-const words = (name) =>
-  name
-    .replace(/([a-z])([A-Z])/g, "$1 $2")
-    .replaceAll("_", " ")
-    .toLowerCase()
-    .replace(/\bttl\b/, "TTL")
-    .replace(/\bmb\b/, "MB");
 
 function simple(value) {
   if (value === null || value === undefined || value === "") return "–";
@@ -41,20 +35,18 @@ export function lines(value) {
 
 const told = (value) => lines(value).map((line) => h("p", {}, line));
 
-function quoted(text) {
-  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
-}
-
 function commandOf(row, place) {
   const level = place.topic === undefined ? row.namespace : row.topic;
   if (!level || !level.command) return "";
   const name = place.topic === undefined ? `${place.tenant}/${place.namespace}` : `${place.domain === "persistent" ? "" : "non-persistent://"}${place.tenant}/${place.namespace}/${place.topic}`;
-  return `spark-pulsar admin ${place.topic === undefined ? "namespaces" : "topics"} set-${level.command} ${quoted(name)} …`;
+  return `spark-pulsar admin ${place.topic === undefined ? "namespaces" : "topics"} set-${level.command} ${shellWord(name)} …`;
 }
 
 export class Policies {
-  constructor(place) {
+  /** `changed()` is called when a policy was changed. */
+  constructor(place, changed = () => {}) {
     this.place = place;
+    this.changed = changed;
     this.problem = problemPanel();
     this.own = h("input", { type: "checkbox", id: "own-only" });
     this.own.addEventListener("change", () => this.draw());
@@ -121,7 +113,23 @@ export class Policies {
       h("th", { scope: "row" }, h("span", { class: "policy-name" }, words(row.name)), h("span", { class: "hint" }, row.meaning), row.withoutEffect ? h("span", { class: "hint no-effect" }, `Kept, without effect here: ${row.withoutEffect}`) : null, command ? h("code", { class: "command", title: command }, command) : null),
       h("td", { class: "policy-value" }, told(found.value)),
       h("td", {}, h("span", { class: `badge level-${found.level}` }, LEVELS[found.level] ?? found.level), keys),
-      h("td", { class: "others" }, others.length ? others.map(([level, value]) => h("p", {}, h("span", { class: "hint" }, LEVELS[level] ?? level), ` ${lines(value).join(", ")}`)) : "–"),
+      h("td", { class: "others" }, this.actions(row, found), others.length ? others.map(([level, value]) => h("p", {}, h("span", { class: "hint" }, LEVELS[level] ?? level), ` ${lines(value).join(", ")}`)) : "–"),
+    );
+  }
+
+  /** Buttons that set a policy here, and take away one that is set here. */
+  actions(row, found) {
+    const { place } = this;
+    if (!levelOf(row, place)) return null;
+    const own = place.topic === undefined ? "namespace" : "topic";
+    const title = words(row.name);
+    const run = async (asked) => (await asked) && this.changed();
+    const isSet = found.values[own] !== undefined && row.isRemovable;
+    return h(
+      "div",
+      { class: "actions" },
+      h("button", { type: "button", class: "quiet", "aria-label": `Set ${title}`, onclick: () => run(changePolicy(place, row, found.values[own] ?? found.value, title)) }, "Set …"),
+      isSet ? h("button", { type: "button", class: "quiet danger-quiet", "aria-label": `Remove ${title}`, onclick: () => run(removePolicy(place, row, title)) }, "Remove") : null,
     );
   }
 

@@ -6,6 +6,7 @@ import { brief, bytes, count, duration, h, plural, rate, when } from "./dom.js";
 import { Messages } from "./messages.js";
 import { address, fullName, partitionOf, topicPath } from "./names.js";
 import { Tabs, backlogPlot, facts, head, problemPanel, ratePlot, setBadges, throughputPlot, tiles } from "./pieces.js";
+import { Permissions } from "./permissions.js";
 import { Policies } from "./policies.js";
 import { produce } from "./producing.js";
 import { get, path } from "./rest.js";
@@ -153,7 +154,7 @@ export class Topic {
     ]);
     const tabs = [{ name: "now", title: "Now", make: () => this.now() }];
     if (isStored) tabs.push({ name: "messages", title: "Messages", make: () => new Messages(place, this.partitions) });
-    tabs.push({ name: "schema", title: "Schema", make: () => new Schema(place) }, { name: "policies", title: "Policies", make: () => new Policies(place) });
+    tabs.push({ name: "schema", title: "Schema", make: () => new Schema(place) }, { name: "policies", title: "Policies", make: () => new Policies(place, () => app.refreshSoon()) }, { name: "permissions", title: "Permissions", make: () => new Permissions(place, () => app.refreshSoon()) });
     this.tabs = new Tabs(tabs, this.tab, (tab) => app.go(address({ ...place, tab: tab === "now" ? undefined : tab })));
     this.element.replaceChildren(this.head.element, this.problem.element, this.tabs.element);
   }
