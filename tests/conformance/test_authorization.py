@@ -117,6 +117,32 @@ def test_an_official_client_does_what_its_role_may(team: Team) -> None:
             team.client(role).create_producer(team.topic)
 
 
+def test_why_names_the_roles_that_may(team: Team) -> None:
+    # covers WHY-7
+    team.grant("producer", "produce")
+    team.client("producer").create_producer(team.topic).send(b"1")
+    asked = ["why", team.topic, "--admin-url", team.broker.admin_url, "--auth-plugin", "token", "-o", "json"]
+
+    def findings(role: str, *words: str) -> list[dict[str, str]]:
+        done = CliRunner().invoke(app, [*asked, "--auth-params", f"token:{TOKENS[role]}", *words])
+        assert done.stderr == ""
+        values: list[dict[str, str]] = json.loads(done.stdout)
+        return values
+
+    first = findings(ADMIN, "--role", "consumer")[0]
+    assert first["cause"] == "role"
+    assert first["sentence"].startswith(
+        "No grant of the topic or its namespace allows the role consumer to consume or "
+    )
+    assert "grant-permissions --role consumer --actions consume,produce" in first["advice"]
+    granted = [finding["sentence"] for finding in findings(ADMIN) if finding["cause"] == "role"]
+    assert len(granted) == 1
+    assert granted[0].startswith("Authorization is on: consume is granted to no role, produce to producer")
+    (unseen,) = findings("nobody")
+    assert (unseen["cause"], unseen["state"]) == ("not-seen", "cause")
+    assert unseen["sentence"].startswith("Your role may not see the statistics of ")
+
+
 def test_administrators_manage_their_tenant_alone(team: Team) -> None:
     # covers AU-8
     assert team.rest.call("lead", "PUT", f"admin/v2/namespaces/team/{next(_numbers)}", {})[0] == 204

@@ -171,7 +171,8 @@ def unacknowledged(view: View) -> Finding | None:
     """Finds a backlog of which consumers have all, and acknowledge none."""
     if not view.is_stuck or not view.subscription.sent:
         return None
-    if view.subscription.type in _TYPES and view.unacked_entries < view.due:
+    # Exclusive and Failover do not count unacknowledged messages: who has permits, and receives no more, has all.
+    if view.unacked_entries < view.due if view.subscription.type in _TYPES else not view.has_permits:
         return None
     holders = [consumer for consumer in view.receivers if consumer.unacked or consumer.sent]
     names = listed(f"{view.consumer_text(consumer)} ({_held(consumer)})" for consumer in holders)

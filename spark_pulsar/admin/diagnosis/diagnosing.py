@@ -46,6 +46,7 @@ _ENDS: Final[tuple[Rule, ...]] = (
 )
 """Findings with which nothing is wrong, the most of news first."""
 _PUBLISHING: Final[tuple[Callable[[Facts, Log], Finding | None], ...]] = (
+    of_topics.disk_full,
     of_topics.terminated,
     of_topics.backlog_quota,
     of_topics.producer_exclusive,

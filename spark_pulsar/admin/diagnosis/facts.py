@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from typing import Any, Final
 
+COMPACTION: Final = "__compaction"
+"""Subscription of the broker itself, which compacts the topic."""
 FULL_RANGE: Final = 65_536
 """Hash slots of a Key_Shared subscription."""
 
@@ -191,6 +193,8 @@ class Facts:
     first_messages: Mapping[str, FirstMessage] = field(default_factory=dict)
     refusal: tuple[int, str] | None = None
     """Status and reason with which the statistics were refused."""
+    disk_reason: str = ""
+    """Reason why the broker stores no more messages; ours says it."""
     near_names: tuple[str, ...] = ()
     """Names of topics like one that is not there."""
     unseen: tuple[str, ...] = ()
@@ -202,8 +206,8 @@ class Facts:
 
     @property
     def subscriptions(self) -> list[str]:
-        """Returns the names of all subscriptions, in order."""
-        return sorted({name for log in self.logs for name in log.subscriptions})
+        """Returns the names of all subscriptions of clients, in order."""
+        return sorted({name for log in self.logs for name in log.subscriptions} - {COMPACTION})
 
 
 def together(logs: Iterable[Log]) -> Log:

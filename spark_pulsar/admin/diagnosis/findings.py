@@ -57,6 +57,7 @@ class Cause(StrEnum):
     REPLICATED = "replicated"
     ENCRYPTED = "encrypted"
     ROLE = "role"
+    NO_DISK = "disk-full"
     TERMINATED = "terminated"
     BACKLOG_QUOTA = "backlog-quota"
     PRODUCER_EXCLUSIVE = "producer-exclusive"

@@ -106,6 +106,7 @@ def gather(topic: str, subscription: str = "", role: str = "", zone: tzinfo | No
         first_messages={
             key: _first_message(reply) for (kind, key), reply in extra.items() if kind == "peek" and reply.is_ok
         },
+        disk_reason=str(answers["disk"].members.get("fullReason") or ""),
         unseen=tuple(_unseen(answers)),
         window_s=max(0.001, (second.at_ms - first.at_ms) / 1000),
         now_ms=second.at_ms,
@@ -118,6 +119,7 @@ def _other_requests(path: str, local: str, namespace: str, *, is_stored: bool) -
         "permissions": Request(f"{path}/permissions"),
         "schema": Request(f"/admin/v2/schemas/{local}/schema"),
         "configuration": Request("/admin/v2/brokers/configuration/runtime"),
+        "disk": Request("/admin/v2/broker-stats/disk"),  # of ours
     }
     if is_stored:
         requests |= {policy: Request(f"{path}/{policy}", {"applied": True}) for policy in _POLICIES}

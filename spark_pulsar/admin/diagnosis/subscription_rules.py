@@ -150,7 +150,9 @@ def all_acknowledged(view: View) -> Finding | None:
     count = len(log.publishers)
     producers = f"{counted(count, 'producer')} {_is(count)} connected" if count else "no producer is connected"
     last = f" since {view.time(log.last_publish_ms)}" if log.last_publish_ms else ""
-    sentence = f"{view.name} has acknowledged all messages; nothing new was published{last}, and {producers}."
+    has_received = subscription.sent or subscription.last_acked_ms
+    done = "has acknowledged all messages" if has_received else "has no message before it"
+    sentence = f"{view.name} {done}; nothing new was published{last}, and {producers}."
     return view.ok(Cause.ALL_ACKNOWLEDGED, sentence)
 
 

@@ -27,10 +27,17 @@ _QUOTA_HOLDS: Final = ("producer_request_hold", "producer_exception")
 
 
 def not_there(facts: Facts) -> Finding | None:
-    """Finds a topic, or its namespace, that does not exist, or that no broker serves."""
+    """Finds a topic, or its namespace, that does not exist, that no broker serves, or that the caller may not see."""
     if facts.refusal is None:
         return None
     status, reason = facts.refusal
+    if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        sentence = f"Your role may not see the statistics of {short(facts.topic)}: {reason.rstrip('.')}."
+        advice = (
+            "Give the credentials of a role that may consume from it, or of an administrator of the tenant, by "
+            "--auth-plugin and --auth-params, or by --profile."
+        )
+        return Finding(Cause.NOT_SEEN, State.CAUSE, sentence, advice)
     if status != HTTPStatus.NOT_FOUND:
         sentence = f"The topic {short(facts.topic)} is not served: {reason or f'HTTP status {status}'}."
         advice = f"Try again; where it stays so, see the broker's log, or run: {admin_topics('unload', facts.topic)}"
@@ -98,6 +105,14 @@ def unread_partitions(facts: Facts, subscription: str) -> Finding | None:
 
 def _consumers(log: Log, subscription: str) -> int:
     return len(log.subscriptions[subscription].consumers) if subscription in log.subscriptions else 0
+
+
+def disk_full(facts: Facts, _log: Log) -> Finding | None:
+    """Finds a broker of ours that stores no more messages."""
+    if not facts.disk_reason:
+        return None
+    sentence = f"The broker takes no messages: {facts.disk_reason.rstrip('.')}."
+    return Finding(Cause.NO_DISK, State.CAUSE, sentence, "Make room on its disk; it takes messages again by itself.")
 
 
 def terminated(facts: Facts, log: Log) -> Finding | None:

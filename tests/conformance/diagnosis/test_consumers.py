@@ -115,6 +115,8 @@ def test_no_permits(broker: Broker, client: pulsar.Client, kind: str) -> None:
         'Consumer "a1" of "billing" has no permits: its receive queue is full (5 sent), since the application does not '
         "receive; 20 messages wait."
     )
+    causes = [finding["cause"] for finding in findings(broker, topic, "billing")]
+    assert causes == ["no-permits", *(["exclusive-held"] if kind == "Exclusive" else [])]
 
 
 def test_unacknowledged(broker: Broker, client: pulsar.Client) -> None:

@@ -57,6 +57,18 @@ def test_unread_partitions(broker: Broker, client: pulsar.Client) -> None:
     assert sentence.startswith('No consumer of "billing" reads 2 partitions (1 and 2) of 3, where ')
 
 
+def test_added_partitions_are_not_read_at_once(broker: Broker) -> None:
+    # covers WHY-2
+    topic = broker.topic(partitions=2)
+    consumer = broker.client().subscribe(topic, "billing", SHARED)
+    assert broker.rest("POST", f"{topic_path(topic)}/partitions", 4)[0] == 204
+    broker.client().create_producer(f"{topic}-partition-3").send(b"x")
+    sentence = named(broker, "unread-partitions", topic, "billing")
+    assert sentence.startswith('No consumer of "billing" reads ')
+    assert "3) of 4" in sentence
+    consumer.close()
+
+
 def test_partitions_are_one_sentence(broker: Broker, client: pulsar.Client) -> None:
     # covers WHY-2
     topic = broker.topic(partitions=4)

@@ -39,7 +39,7 @@ export class Why {
     this.element = h(
       "section",
       { class: "card facts-card why" },
-      h("div", { class: "why-head" }, h("h2", {}, "Why does it receive nothing?"), this.button),
+      h("div", { class: "why-head" }, h("h2", {}, "Diagnosis"), this.button),
       this.state,
       this.list,
     );

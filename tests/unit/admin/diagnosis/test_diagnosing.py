@@ -110,6 +110,11 @@ CASES: list[tuple[str, Facts, str]] = [
         "messages wait, 10 were sent in the last 1.0 s.",
     ),
     (
+        "disk-full",
+        facts(sent=1, more={"disk_reason": "its disk has 3 MB free"}),
+        "The broker takes no messages: its disk has 3 MB free.",
+    ),
+    (
         "backlog-quota",
         facts(
             sent=1,
@@ -231,6 +236,22 @@ def test_a_thousand_partitions_take_no_time() -> None:
     (cause,) = diagnose(parted(*[{"backlog": 3, "consumers": ()}] * 1_000))
     assert (cause.cause, cause.partitions) == ("no-consumer", ())
     assert cause.sentence == 'No consumer is connected to "billing"; its 3,000 messages wait.'
+
+
+def test_what_a_restarted_broker_does_not_know_is_not_said() -> None:
+    # covers WHY-3
+    (end,) = diagnose(facts(log={"published": 0, "entries": 5, "had_entries": True}))
+    assert (end.cause, end.state) == ("all-acknowledged", State.OK)
+    assert end.sentence == (
+        '"billing" has no message before it; nothing new was published, and no producer is connected.'
+    )
+
+
+def test_the_brokers_own_subscription_is_left_out() -> None:
+    # covers WHY-2
+    log = Log(TOPIC, subscriptions={"__compaction": Subscription("__compaction", backlog=3)}, entries=3)
+    (finding,) = diagnose(Facts(TOPIC, logs=(log,), now_ms=NOON_MS))
+    assert finding.cause == "no-subscription"
 
 
 def test_consumers_of_partitions_are_one_by_name() -> None:

@@ -40,7 +40,7 @@ def test_a_partitioned_topic_takes_as_many_requests_as_another() -> None:
     facts, paths = gathered(answers, "billing")
     assert len(facts.logs) == 1_000
     assert [log.number for log in facts.logs[:3]] == [0, 1, 2]
-    assert [len(round_) for round_ in paths] == [1, 18, 11]
+    assert [len(round_) for round_ in paths] == [1, 19, 11]
     assert paths[2][-1] == "/admin/v3/transactions/slowTransactions/0"
 
 
