@@ -3,7 +3,8 @@ it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.entities.topic import NOTHING_HELD
 
@@ -18,13 +19,44 @@ if TYPE_CHECKING:
     from .broker import Broker
 
 
+TOPICS_OF_A_TURN: Final = 32
+"""Number of topics that are checked after every turn, and of those that are checked beside them in rotation."""
+
+
+class TurnChecks:
+    """Checks after turns, which take the same time however many topics a broker has: of the sessions, of the topics
+    that were loaded last, and of the other topics some after each turn, in rotation."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._next = 0
+
+    def after_turn(self) -> None:
+        """Raises AssertionError when a session or a topic of this turn contradicts itself."""
+        core = self._broker.core
+        _check_sessions(core)
+        for topic in islice(reversed(core.topics.values()), TOPICS_OF_A_TURN):
+            _check_topic(core, topic)
+        older = len(core.topics) - TOPICS_OF_A_TURN
+        if older <= 0:
+            return
+        first = 0 if self._next >= older else self._next
+        self._next = min(first + TOPICS_OF_A_TURN, older)
+        for topic in islice(core.topics.values(), first, self._next):
+            _check_topic(core, topic)
+
+
 def check(broker: Broker) -> None:
     """Raises AssertionError when the broker's state contradicts itself."""
     core = broker.core
-    for session in core.sessions.values():
-        _check_session(core, session)
+    _check_sessions(core)
     for topic in core.topics.values():
         _check_topic(core, topic)
+
+
+def _check_sessions(core: Core) -> None:
+    for session in core.sessions.values():
+        _check_session(core, session)
     pending = sum(session.pending_publish_bytes for session in core.sessions.values())
     assert pending <= core.pending_publish_bytes, "bytes of sessions that wait for receipts, and of all"
     for session_id in core.paused_sessions:

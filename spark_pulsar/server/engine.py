@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from spark_pulsar.broker.broker import Broker
-from spark_pulsar.broker.invariants import check
+from spark_pulsar.broker.invariants import TurnChecks
 from spark_pulsar.broker.turn.effects import (
     AppendRecords,
     Authenticate,
@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     from spark_pulsar.server.security.providers import Outcome, Providers
 
 CHECK_INVARIANTS: Final = "SPARK_PULSAR_CHECK_INVARIANTS"
-"""Environment variable: 1 = check the core's invariants after every turn."""
+"""Environment variable: 1 = check the core's invariants after every turn, see `TurnChecks`."""
 
 _NEXT_ROWS_S: Final = 0.002
 """Time between two turns that take rows for a checkpoint, when nothing else happens."""
@@ -157,7 +157,7 @@ class Engine:
             loop, storage, self._on_durable, lambda group: self.happen([RecordsDurable(group)])
         )
         self._compactions = Compactions(storage.read, self._hand_over)
-        self._check = os.environ.get(CHECK_INVARIANTS) == "1"
+        self._checks = TurnChecks(self.broker) if os.environ.get(CHECK_INVARIANTS) == "1" else None
         self._do = self._actions()
         self._to_flush: dict[Connection, None] = {}
         self._to_close: list[Connection] = []
@@ -301,8 +301,8 @@ class Engine:
                 _LOG.info("the machine's clock was corrected: it is %+d ms from that of the start", self._ahead_ms)
                 happened.insert(0, ClockCorrected(self._ahead_ms))
             effects = self.broker.handle(happened, now_ms)
-            if self._check:
-                check(self.broker)
+            if self._checks is not None:
+                self._checks.after_turn()
             self._may_wait = len(happened) == 1
             self._perform(effects)
             self._may_wait = False

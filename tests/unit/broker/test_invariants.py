@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from spark_pulsar.broker.entities.consumer import Consumer
-from spark_pulsar.broker.invariants import check
+from spark_pulsar.broker.invariants import TOPICS_OF_A_TURN, TurnChecks, check
 from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
 from tests.unit.broker.world import QUIET, TOPIC, World, entry
@@ -76,3 +76,20 @@ def test_what_is_held_is_what_is_not_acked(kind: int, harm: Callable[[Consumer],
     harm(consumer)
     with pytest.raises(AssertionError, match=r"holds what|half is acked"):
         check(world.broker)
+
+
+def test_after_a_turn_the_newest_topics_are_checked_and_the_others_within_some_turns() -> None:
+    world = World(**QUIET)
+    client = world.connect()
+    names = [f"{TOPIC}-{number}" for number in range(3 * TOPICS_OF_A_TURN)]
+    for number, name in enumerate(names):
+        client.open_consumer(f"s{number}", number, topic=name)
+    checks = TurnChecks(world.broker)
+    for name, turns in ((names[-1], 1), (names[0], 3), (names[TOPICS_OF_A_TURN], 3)):
+        world.core.topics[name].subscription_count += 1
+        with pytest.raises(AssertionError, match="subscriptions hear"):  # noqa: PT012 - any of the turns may find it
+            for _ in range(turns):
+                checks.after_turn()
+        world.core.topics[name].subscription_count -= 1
+        for _ in range(4):
+            checks.after_turn()
