@@ -9,10 +9,13 @@ from typing import Any
 from typer.testing import CliRunner
 
 from spark_pulsar.cli.main import app
+from tests.advice import check_commands
 from tests.brokers import Broker
 from tests.eventually import eventually
 
 LONGEST_S = 5.0
+_CHECKED: set[str] = set()
+"""Causes whose advice has been checked."""
 
 
 def findings(broker: Broker, topic: str, *words: str, status: int | None = None) -> list[dict[str, Any]]:
@@ -24,6 +27,10 @@ def findings(broker: Broker, topic: str, *words: str, status: int | None = None)
     values: list[dict[str, Any]] = json.loads(done.stdout)
     has_cause = any(value["state"] == "cause" for value in values)
     assert done.exit_code == (1 if has_cause else 0)
+    for value in values:
+        if value["cause"] not in _CHECKED:
+            _CHECKED.add(value["cause"])
+            check_commands(value["advice"])
     return values
 
 

@@ -23,6 +23,7 @@ from spark_pulsar.admin.diagnosis.facts import (
     together,
 )
 from spark_pulsar.admin.diagnosis.findings import Finding, State, counted, listed, time_text
+from tests.advice import check_commands
 
 NOON_MS = 1_795_867_200_000
 TOPIC = "persistent://public/default/orders"
@@ -148,6 +149,7 @@ def test_the_most_direct_cause_comes_first(cause: str, case: Facts, sentence: st
     finding = first(case)
     assert (finding.cause, finding.state, finding.sentence) == (cause, State.CAUSE, sentence)
     assert finding.advice
+    check_commands(finding.advice)
 
 
 NOTES: list[tuple[str, Facts, str]] = [
@@ -200,6 +202,7 @@ def test_a_note_stands_before_that_all_is_well(cause: str, case: Facts, sentence
     # covers WHY-2, WHY-6, WHY-7
     note, end = diagnose(case)
     assert (note.cause, note.state, note.sentence) == (cause, State.NOTE, sentence)
+    check_commands(note.advice)
     assert (end.cause, end.state) == ("all-acknowledged", State.OK)
 
 
