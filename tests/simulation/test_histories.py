@@ -53,7 +53,7 @@ def test_the_same_seed_is_the_same_history() -> None:
     """Runs a seed in other processes, with other hash seeds: a failure replays exactly."""
     program = (
         "from tests.simulation.history import run\n"
-        "print([run(seed, storage=storage).trace_hash for seed in range(40, 52) for storage in ('memory', None)])"
+        "print([run(seed, storage=storage).trace_hash for seed in range(40, 46) for storage in ('memory', None)])"
     )
     told = [
         subprocess.run(
@@ -67,4 +67,4 @@ def test_the_same_seed_is_the_same_history() -> None:
         for hash_seed in ("1", "2")
     ]
     assert told[0] == told[1]
-    assert len(set(told[0].split(","))) > 12
+    assert len(set(told[0].split(","))) > 6
