@@ -110,9 +110,10 @@ bench: setup  ## all benchmarks; against a real Apache Pulsar where one takes pa
 	$(BIN)/python benchmarks/spark.py --against kafka
 	$(BIN)/python benchmarks/spark.py --latency --idle --against kafka
 
-screenshots: setup  ## pictures of the page for docs/images, in five minutes
+screenshots: setup  ## pictures of the page and of Spark's UI for docs/images, in six minutes
 	@.ci/setup browser
 	$(BIN)/python -m tests.page.screenshots
+	$(BIN)/python -m tests.page.spark_screenshots
 
 dist: setup  ## what a tag publishes: the wheel, checked, in dist/; where Docker runs the broker's image, too
 	@.ci/dist
