@@ -19,7 +19,6 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import pulsar
 from partitioned_topics import create_topic
@@ -76,8 +75,8 @@ def copied(rows: DataFrame, versions: dict[int, int], args: argparse.Namespace) 
     return chosen.withColumn("__schemaVersion", known[F.col("__schemaVersion")].cast("bigint"))
 
 
-def copy(spark: SparkSession, topic: str, args: argparse.Namespace) -> dict[str, Any]:
-    """Copies one topic up to its present end, and returns the offset up to which it has been copied, ever."""
+def copy(spark: SparkSession, topic: str, args: argparse.Namespace) -> dict[str, str]:
+    """Copies one topic up to its present end, and returns where each partition has been copied up to, ever."""
     make_target(args, topic)
     versions = spark_pulsar.copy_schemas({"service.url": args.source_url}, {"service.url": args.target_url}, topic)
     rows = (
@@ -97,7 +96,7 @@ def copy(spark: SparkSession, topic: str, args: argparse.Namespace) -> dict[str,
         .start()
     )
     query.awaitTermination()
-    return json.loads(query.lastProgress.sources[0].endOffset)  # type: ignore[no-any-return]
+    return json.loads(spark_pulsar.starting_offsets(checkpoint=str(checkpoint)))  # type: ignore[no-any-return]
 
 
 def summary(rows: DataFrame) -> dict[int | None, tuple[int, int]]:
@@ -108,9 +107,9 @@ def summary(rows: DataFrame) -> dict[int | None, tuple[int, int]]:
     return {partition: (count, int(total)) for partition, count, total in counted}
 
 
-def verify(spark: SparkSession, topic: str, end: dict[str, Any], args: argparse.Namespace, table: Table) -> bool:
+def verify(spark: SparkSession, topic: str, end: dict[str, str], args: argparse.Namespace, table: Table) -> bool:
     """Compares source and target partition by partition, and adds a line for each to the table."""
-    ends = {partition: at for partition, at in end["positions"].items() if at != "earliest"}  # else nothing was there
+    ends = {partition: at for partition, at in end.items() if at != "earliest"}  # else nothing was there
     source, target = read_options(args, topic), {**read_options(args, topic), "service.url": args.target_url}
     del source["topic"]
     reader = spark.read.format("pulsar").options(**source, topics=",".join(ends), endingOffsets=json.dumps(ends))

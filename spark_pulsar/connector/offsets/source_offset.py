@@ -34,6 +34,8 @@ begins anew there, in a replay too.
 `oneTask` and `cuts` are decided when a micro-batch is planned and have to outlive a restart: a replay has the same
 tasks.
 
+Members of many partitions are packed (`packed_partitions`), and the version is 2 then.
+
 Fields that this version does not know are kept out of its way: a later minor addition is ignored, a later `version` is
 refused, for it may mean something else by the same words.
 
@@ -48,12 +50,16 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from spark_pulsar.connector.errors import OffsetError
+from spark_pulsar.connector.offsets import packed_partitions
 from spark_pulsar.connector.offsets.entry_evidence import fingerprint_text, parse_fingerprint
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition, parse_position
 from spark_pulsar.connector.serialized_ids import position_read_up_to
 from spark_pulsar.model.fingerprints import Fingerprint
 
-VERSION: Final = 1
+PLAIN: Final = 1
+"""Version of an offset in which each partition has its full name."""
+PACKED: Final = 2
+"""Version of an offset in which a member has partitions of a topic in one text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,19 +82,23 @@ class SourceOffset:
 
     def to_json(self) -> dict[str, Any]:
         """Returns the JSON object, in canonical key order: equal offsets give equal text (READ-22)."""
-        out: dict[str, Any] = {"version": VERSION, "positions": _texts(self.positions)}
+        initial = self.initial or {}
+        members = (self.positions, self.newest, self.first, self.seen, initial)
+        # A topic's own name may be what its packed partitions would be called.
+        packs = not any(packed_partitions.is_packed(topic) for member in members for topic in member)
+        out: dict[str, Any] = {"version": PLAIN, "positions": _texts(self.positions, packs)}
         if self.newest:
-            out["newest"] = _texts(self.newest)
+            out["newest"] = _texts(self.newest, packs)
         if self.first:
-            out["first"] = _texts(self.first)
+            out["first"] = _texts(self.first, packs)
         if self.seen:
-            out["seen"] = {topic: fingerprint_text(self.seen[topic]) for topic in sorted(self.seen)}
+            out["seen"] = _fingerprint_texts(self.seen, self.positions, packs)
         if self.replaced:
             out["replaced"] = sorted(self.replaced)
         if self.subscription is not None:
             out["subscription"] = self.subscription
         if self.initial is not None:
-            out["initial"] = _texts(self.initial)
+            out["initial"] = _texts(self.initial, packs)
         if self.cuts:
             out["cuts"] = {topic: [str(at) for at in self.cuts[topic]] for topic in sorted(self.cuts)}
         if self.one_task:
@@ -97,6 +107,8 @@ class SourceOffset:
             out["partitionCounts"] = {topic: self.partition_counts[topic] for topic in sorted(self.partition_counts)}
         if self.fresh:
             out["fresh"] = True
+        if packs and any(packed_partitions.is_packed(topic) for name in _BY_PARTITION for topic in out.get(name, ())):
+            out["version"] = PACKED
         return out
 
     @classmethod
@@ -112,40 +124,66 @@ class SourceOffset:
             raise OffsetError(
                 f"not an offset of spark-pulsar (version {version!r}); was this checkpoint written by another source?"
             )
-        if version > VERSION:
+        if version > PACKED:
             raise OffsetError(
-                f"this checkpoint has offsets of version {version}, this spark-pulsar reads up to version {VERSION}: "
+                f"this checkpoint has offsets of version {version}, this spark-pulsar reads up to version {PACKED}: "
                 "use a newer one"
             )
         initial, subscription = loaded.get("initial"), loaded.get("subscription")
+        is_packed = version == PACKED
+        positions = _positions(loaded.get("positions"), is_packed)
         return cls(
-            positions=_positions(loaded.get("positions")),
-            initial=None if initial is None else _positions(initial),
+            positions=positions,
+            initial=None if initial is None else _positions(initial, is_packed),
             fresh=loaded.get("fresh") is True,
-            newest=_positions(loaded.get("newest", {})),
-            first=_positions(loaded.get("first", {})),
+            newest=_positions(loaded.get("newest", {}), is_packed),
+            first=_positions(loaded.get("first", {}), is_packed),
             one_task=loaded.get("oneTask") is True,
             partition_counts=_counts(loaded.get("partitionCounts", {})),
             cuts=_cuts(loaded.get("cuts", {})),
-            seen=_seen(loaded.get("seen", {})),
+            seen=_seen(loaded.get("seen", {}), positions if is_packed else None),
             replaced=_topics(loaded.get("replaced", [])),
             subscription=subscription if isinstance(subscription, str) else None,
         )
 
 
-def _texts(positions: Mapping[str, ReadPosition]) -> dict[str, str]:
-    return {topic: str(positions[topic]) for topic in sorted(positions)}
+_BY_PARTITION: Final = ("positions", "newest", "first", "seen", "initial")
+"""Members that may be packed."""
 
 
-def _positions(loaded: object) -> dict[str, ReadPosition]:
+def _texts(positions: Mapping[str, ReadPosition], packs: bool) -> dict[str, str]:
+    stays, packed = packed_partitions.split(positions) if packs else (positions, {})
+    texts = {topic: str(position) for topic, position in stays.items()}
+    texts |= {name: packed_partitions.packed_positions(partitions) for name, partitions in packed.items()}
+    return dict(sorted(texts.items()))
+
+
+def _fingerprint_texts(
+    seen: Mapping[str, Fingerprint], positions: Mapping[str, ReadPosition], packs: bool
+) -> dict[str, str]:
+    stays, packed = packed_partitions.split(seen) if packs else (seen, {})
+    texts = {topic: fingerprint_text(entry) for topic, entry in stays.items()}
+    for name, partitions in packed.items():
+
+        def position_of(number: int, name: str = name) -> ReadPosition | None:
+            return positions.get(f"{name}{number}")
+
+        texts[name] = packed_partitions.packed_fingerprints(partitions, position_of)
+    return dict(sorted(texts.items()))
+
+
+def _positions(loaded: object, is_packed: bool) -> dict[str, ReadPosition]:
     if not isinstance(loaded, Mapping):
         raise OffsetError("an offset needs an object of topic partition to position")
     out: dict[str, ReadPosition] = {}
     for topic, text in loaded.items():
         if not isinstance(topic, str) or not isinstance(text, str):
             raise OffsetError(f"position of {topic!r} must be a text, not {text!r}")
-        out[topic] = parse_position(text)
-    return out
+        if is_packed and packed_partitions.is_packed(topic):
+            out |= packed_partitions.unpacked_positions(topic, text)
+        else:
+            out[topic] = parse_position(text)
+    return dict(sorted(out.items())) if is_packed else out
 
 
 def _counts(loaded: object) -> dict[str, int]:
@@ -160,10 +198,17 @@ def _cuts(loaded: object) -> dict[str, tuple[ReadPosition, ...]]:
     return {topic: tuple(parse_position(str(text)) for text in cuts) for topic, cuts in loaded.items()}
 
 
-def _seen(loaded: object) -> dict[str, Fingerprint]:
+def _seen(loaded: object, packed_beside: Mapping[str, ReadPosition] | None) -> dict[str, Fingerprint]:
+    """Reads fingerprints; those of a packed offset leave out what its positions say."""
     if not isinstance(loaded, Mapping):
         raise OffsetError("what an offset has seen is an object of topic partition to fingerprint")
-    return {topic: parse_fingerprint(str(text)) for topic, text in loaded.items()}
+    out: dict[str, Fingerprint] = {}
+    for topic, text in loaded.items():
+        if packed_beside is not None and packed_partitions.is_packed(str(topic)):
+            out |= packed_partitions.unpacked_fingerprints(str(topic), str(text), packed_beside)
+        else:
+            out[topic] = parse_fingerprint(str(text))
+    return out if packed_beside is None else dict(sorted(out.items()))
 
 
 def _topics(loaded: object) -> frozenset[str]:

@@ -9,9 +9,11 @@ docs/connector-operations.md), so all that it reports is in the offsets and in `
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from spark_pulsar.connector.errors import OffsetError
+from spark_pulsar.connector.offsets.source_offset import SourceOffset
 from spark_pulsar.model.names import TopicName
 
 Event = Mapping[str, Any]
@@ -99,10 +101,19 @@ def _json(value: Any) -> Mapping[str, Any] | None:
 
 def _source(source: Event) -> str:
     latest = _reported(source) or {}
-    return f"reads {_topics(latest['positions'])}{_subscription(latest)}: {_behind(latest.get('lag'), latest)}"
+    return f"reads {_topics(_partitions(latest))}{_subscription(latest)}: {_behind(latest.get('lag'), latest)}"
 
 
-def _topics(positions: Mapping[str, Any]) -> str:
+def _partitions(latest: Mapping[str, Any]) -> Iterable[str]:
+    """Returns the names of the partitions of an offset, which may be packed."""
+    try:
+        return SourceOffset.from_json(latest).positions
+    except OffsetError:  # of a later version
+        positions: Mapping[str, Any] = latest["positions"]
+        return positions
+
+
+def _topics(positions: Iterable[str]) -> str:
     partitions: dict[str, int] = {}
     for topic in positions:
         name = TopicName.parse(topic)

@@ -61,7 +61,7 @@ def test_golden_offsets_of_version_1() -> None:
     assert same_text("offset-v1-with-newest.json")
     # a minor addition of the future is ignored, a version of the future refused
     assert golden("offset-v1-with-future-fields.json").positions == {f"{T}0": ReadPosition(12, 34)}
-    reason = "offsets of version 9, this spark-pulsar reads up to version 1: use a newer one"
+    reason = "offsets of version 9, this spark-pulsar reads up to version 2: use a newer one"
     with pytest.raises(OffsetError, match=reason):
         golden("offset-v9.json")
 
