@@ -59,7 +59,7 @@ def take(page: Page, url: str, name: str, height: int) -> Path:
 
 
 def main() -> None:
-    """Runs a stream, and takes the pictures of the tab and of the query."""
+    """Runs a stream, and takes the pictures of the tab, of the query and of a micro-batch."""
     spark = session()
     ui = spark.sparkContext.uiWebUrl
     with spark_pulsar.broker_process() as broker, launched() as browser:
@@ -70,6 +70,9 @@ def main() -> None:
         print(take(page, f"{ui}/StreamingQuery/", "streaming", 330))
         print(take(page, f"{ui}/StreamingQuery/statistics/?id={query.runId}", "query", 900))
         page.goto(f"{ui}/SQL/")
+        newest = page.locator("a[href*='execution/?id=']").first.get_attribute("href") or ""
+        work = int(newest.rpartition("=")[2]) + 1  # the part of a micro-batch that has the figures
+        print(take(page, f"{ui}/SQL/execution/?id={work}", "micro-batch", 900))
         query.stop()
     spark.stop()
 
