@@ -13,6 +13,7 @@ from spark_pulsar.cli.frame.groups import HELP_NAMES, OneLineErrors, loaded_from
 from spark_pulsar.cli.frame.help import Commands, examples
 from spark_pulsar.cli.messages import commands as messages
 from spark_pulsar.cli.output.formats import Output, show
+from spark_pulsar.cli.page.command import page
 from spark_pulsar.cli.tables import commands as tables
 from spark_pulsar.cli.topics import commands as topics
 from spark_pulsar.cli.values import LogLevel
@@ -100,6 +101,12 @@ app.command(
     )
 )(tables.sql)
 app.command(epilog=examples("top", "top public/default --sort backlog --interval 5"))(topics.top)
+app.command(
+    epilog=examples(
+        "page --open",
+        "page --service-url pulsar+ssl://pulsar.example.com:6651 --admin-url https://pulsar.example.com:8443",
+    )
+)(page)
 app.command(epilog=examples("doctor", "doctor --service-url pulsar+ssl://pulsar.example.com:6651 -o json"))(doctor)
 app.command(epilog=examples("why orders", "why orders billing --profile production -o json"))(why)
 

@@ -34,7 +34,7 @@ _MEDIA_TYPES: Final = {
     ".svg": "image/svg+xml",
     ".json": "application/json",
 }
-_HEADERS: Final = {
+HEADERS: Final = {
     "Content-Security-Policy": "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'; require-trusted-types-for 'script'",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -58,19 +58,19 @@ def _file(content: bytes, name: str) -> _File:
 
 
 @cache
-def _files() -> dict[str, _File]:
-    """Reads all files, once."""
-    files = {path.name: _file(path.read_bytes(), path.name) for path in FOLDER.iterdir() if path.suffix in _MEDIA_TYPES}
-    return {**files, POLICY_LIST: _file(policy_list(), POLICY_LIST), CONNECT: _file(b"{}", CONNECT)}
+def files() -> dict[str, _File]:
+    """Returns all files of the page by name; they are read once."""
+    named = {path.name: _file(path.read_bytes(), path.name) for path in FOLDER.iterdir() if path.suffix in _MEDIA_TYPES}
+    return {**named, POLICY_LIST: _file(policy_list(), POLICY_LIST), CONNECT: _file(b"{}", CONNECT)}
 
 
 def _answer(call: Call, name: str) -> Response:
     if not call.core.config.web_page:
         raise Refused(404, "The page is turned off: webPageEnabled=false")
-    file = _files().get(name)
+    file = files().get(name)
     if file is None:
         raise Refused(404, f"There is nothing at /page/{name}")
-    headers = {**_HEADERS, "ETag": file.tag}
+    headers = {**HEADERS, "ETag": file.tag}
     known = {tag.strip().removeprefix("W/") for tag in call.headers.get("if-none-match", "").split(",")}
     if file.tag in known:
         return Response(status_code=304, headers=headers)

@@ -18,7 +18,7 @@ export function rowOf(full, stats) {
     subscriptions += 1;
     backlog += each.msgBacklog;
     consumers += each.consumers.length;
-    unacked += each.unackedMessages;
+    unacked += each.unackedMessages ?? 0;
   }
   return {
     full,

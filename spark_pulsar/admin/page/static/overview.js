@@ -142,7 +142,8 @@ export class Overview {
 
   async refresh(signal) {
     const { broker } = this.app;
-    await Promise.all([broker.refresh(signal), this.look(signal)]);
+    this.look(signal).catch(() => {}); // beside the rest: a check of health may take seconds; who is gone answers neither
+    await broker.refresh(signal);
     this.told.hidden = broker.refusal !== null;
     this.problem.show(broker.refusal, "statistics of all topics. Open a tenant or namespace of yours with “Go to”");
     this.setBadges();
@@ -190,7 +191,8 @@ export class Overview {
 
   /** Asks for health and disk, now and then. */
   async look(signal) {
-    if (Date.now() - this.looked < HEALTH_MS) return;
+    if (Date.now() - this.looked < HEALTH_MS || this.isLooking === signal) return;
+    this.isLooking = signal;
     const begin = Date.now();
     const quiet = (call) =>
       call.catch((error) => {
@@ -204,10 +206,13 @@ export class Overview {
     ]);
     this.disk = disk instanceof Error ? null : disk;
     this.load = load instanceof Error ? null : load;
-    if (health.status === 0) throw health;
+    this.isLooking = null;
+    if (health.status === 0 || signal.aborted) return;
     this.looked = begin;
     if (typeof health === "string") this.health = ["healthy", "good"];
     else this.health = health.isRefusal ? null : [health.message, "bad"];
+    this.setBadges();
+    if (this.app.broker.sum) this.tiles.set(this.diskTile());
   }
 
   get filterable() {

@@ -77,7 +77,10 @@ export class Policies {
     const url = place.topic === undefined ? path("namespaces", place.tenant, place.namespace, "appliedPolicies") : topicPath(place, "appliedPolicies");
     try {
       table ??= await get("/page/policies.json", signal);
-      const found = await get(url, signal);
+      const found = await get(url, signal).catch((error) => {
+        if (error.status !== 404 && error.status !== 405) throw error;
+        return this.ofEach(signal);
+      });
       const text = JSON.stringify(found);
       if (text !== this.text) {
         this.text = text;
@@ -89,6 +92,26 @@ export class Policies {
       if (signal.aborted) throw error;
       this.problem.show(error, "policies");
     }
+  }
+
+  /** The policies that are set here, of a broker without `appliedPolicies`: those of Apache Pulsar. */
+  async ofEach(signal) {
+    const { place } = this;
+    const isOfTopic = place.topic !== undefined;
+    const document = isOfTopic ? null : await get(path("namespaces", place.tenant, place.namespace), signal);
+    const level = isOfTopic ? "topic" : "namespace";
+    const values = await Promise.all(
+      table.map(async (row) => {
+        if (!isOfTopic) return document[row.name];
+        if (!row.topic) return undefined;
+        return get(topicPath(place, ...row.topic.path.split("/")), signal).catch((error) => {
+          if (signal.aborted || error.status === 0) throw error;
+          return undefined;
+        });
+      }),
+    );
+    const isSet = (value) => value !== undefined && value !== null && JSON.stringify(value) !== "{}";
+    return Object.fromEntries(table.map((row, index) => [row.name, isSet(values[index]) ? { value: values[index], level, values: { [level]: values[index] } } : { value: null, level: "broker", values: {} }]));
   }
 
   draw() {

@@ -1,6 +1,8 @@
 // Calls of the admin API, with the credentials that the user gave. They are kept for the life of the tab, nowhere else.
 
 const KEPT = "spark-pulsar-authorization";
+/** Whether `spark-pulsar page` serves this, and signs in by itself. */
+export const isServedByPage = document.documentElement.dataset.server === "page";
 const PATIENCE_MS = 65_000;
 /** Time for which a refused question is not asked again: each refusal is a line of the broker's audit log. */
 const REFUSED_MS = 60_000;
@@ -81,7 +83,8 @@ async function fetched(method, url, body, signal) {
   const limits = [AbortSignal.timeout(PATIENCE_MS)];
   if (signal) limits.push(signal);
   // Without credentials of the browser it never asks for a password itself; over TLS they are the client's certificate.
-  const credentials = location.protocol === "https:" ? "same-origin" : "omit";
+  // At `spark-pulsar page` they are the key of its run, and it signs in.
+  const credentials = location.protocol === "https:" || isServedByPage ? "same-origin" : "omit";
   let answer;
   try {
     answer = await fetch(url, {
@@ -106,7 +109,7 @@ async function fetched(method, url, body, signal) {
     // not of the admin API: a proxy's page
   }
   const challenge = answer.headers.get("WWW-Authenticate") || "";
-  const isStranger = answer.status === 401 && (challenge !== "" || reason === "Authentication required" || reason === "Failed to authenticate");
+  const isStranger = !isServedByPage && answer.status === 401 && (challenge !== "" || reason === "Authentication required" || reason === "Failed to authenticate");
   if (isStranger) {
     schemes = [...challenge.matchAll(/(Bearer|Basic) /g)].map((found) => found[1]);
     for (const listener of listeners) listener(reason);

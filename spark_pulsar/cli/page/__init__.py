@@ -1,0 +1,1 @@
+"""`spark-pulsar page`: the page of this package for any Apache Pulsar."""
