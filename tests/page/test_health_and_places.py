@@ -95,6 +95,11 @@ def test_a_narrow_screen_begins_with_the_view(page_broker: Broker, visit: Open) 
     expect(page.get_by_role("heading", level=1)).to_be_in_viewport()
     expect(tree).to_be_hidden()
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    topic = page_broker.topic("narrow")
+    assert page_broker.rest("PUT", topic_path(topic))[0] == 204
+    page.goto(f"{page_broker.admin_url}/{place_of(topic, tab='messages')}")
+    expect(page.locator(".messages-card")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
     page.get_by_role("button", name="Places").click()
     tree.get_by_role("link", name="public").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("public")
