@@ -235,3 +235,48 @@ def test_what_is_refused_is_status_1_with_its_reason(broker: Broker, topic: str)
 def test_bounds_that_are_none(broker: Broker, words: tuple[str, ...], status: int, said: str) -> None:
     done = run(broker, "read", "t", *words)
     assert (done.exit_code, said in done.stderr) == (status, True)
+
+
+def test_a_template_prints_parts_of_messages(broker: Broker, topic: str) -> None:
+    # covers ADM-77
+    line = b'{"value":"one","key":"k1","properties":{"a":"1","b":"2"},"event_time_ms":1500}\n{"value_base64":"/w=="}\n'
+    produced(broker, topic, "--json-lines", stdin=line)
+    for template, printed in (
+        (r"%k %v\n", b"k1 one\n \xef\xbf\xbd\n"),
+        (r"%k{hex}|%v{base64}|%K|%V;", b"6b31|b25l|2|3;|/w==|0|1;"),
+        (r"%h %H %h{json}\0", b'a=1 b=2 2 {"a": "1", "b": "2"}\x00 0 {}\x00'),
+        (r"%e %e{s} %e{iso}\t100%%\x1f", b"1500 1 1970-01-01T00:00:01.500Z\t100%\x1f0 0 \t100%\x1f"),
+        (r"%t %r %p\n", f"{topic} 0 -1\n{topic} 0 -1\n".encode()),
+    ):
+        assert run(broker, "read", topic, "-f", template).stdout_bytes == printed, template
+    records = [json.loads(text) for text in run(broker, "read", topic, "-f", "json").stdout.splitlines()]
+    shown = run(broker, "consume", topic, "-s", "s", "-n", "2", "--initial-position", "earliest", "-f", r"%o %d %x\n")
+    assert shown.stdout.splitlines() == [f"{one['id']} {one['publish_time_ms']} {one['producer']}" for one in records]
+
+
+def test_a_template_reads_lines(broker: Broker, topic: str) -> None:
+    # covers ADM-77
+    produced(broker, topic, "-f", r"%k %v\n", stdin=b"k1 one and more\n two\n")
+    produced(broker, topic, "-f", "%e;%v", "-k", "k3", stdin=b"1500;three;3\n")
+    assert run(broker, "read", topic, "-f", r"%k|%v|%e\n").stdout == "k1|one and more|0\n|two|0\nk3|three;3|1500\n"
+    done = run(broker, "produce", topic, "-f", "%k %v", stdin=b"k1 one\nnone\n")
+    assert (done.exit_code, "standard input, line 2: not of the form of --format" in done.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("read", "t", "-f", "%q"), "%q is no verb: verbs are %t topic, "),
+        (("read", "t", "-f", "%v{hax}"), "%v{hax} is none of %v, %v{hex}, %v{base64}"),
+        (("read", "t", "-f", "100%"), "% begins a verb, and is written %% itself"),
+        (("read", "t", "-f", r"%v\q"), r"\q is none of \n \t \r \0"),
+        (("read", "t", "-f", "yaml"), "want text, json, hex, or a template such as '%k %v"),
+        (("read", "t", "-f", "%v", "--values-only"), "%v is the value"),
+        (("produce", "t", "-f", "%k %t"), "a line is read by %k key, %v value, %e"),
+        (("produce", "t", "-f", "%v", "-m", "x"), "a template is one of plain lines"),
+    ],
+)
+def test_mistakes_of_a_template_are_one_line(broker: Broker, words: tuple[str, ...], said: str) -> None:
+    # covers ADM-77
+    done = run(broker, *words)
+    assert (done.exit_code, done.stdout, done.stderr.count("\n"), said in done.stderr) == (2, "", 1, True), done.stderr

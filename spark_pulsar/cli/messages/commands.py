@@ -8,12 +8,18 @@ import typer
 from spark_pulsar.cli.access.decorator import with_broker_access
 from spark_pulsar.cli.access.options import AccessOptions
 from spark_pulsar.cli.access.topics import Topic
-from spark_pulsar.cli.messages.forms import MessageFormat
+from spark_pulsar.cli.messages.forms import MessageFormat, form_of
 from spark_pulsar.cli.values import pairs
 
 Form = Annotated[
-    MessageFormat,
-    typer.Option("--format", case_sensitive=False, help="Form of a message: text, json (an object a line) or hex."),
+    str,
+    typer.Option(
+        "--format",
+        "-f",
+        metavar="FORM",
+        help=r"Form of a message: text, json (an object a line), hex, or a template: '%k %v\n' is key and value, "
+        "%t topic, %p partition, %o message id, %d publish time, %e event time, %h properties, %x producer.",
+    ),
 ]
 ValuesOnly = Annotated[bool, typer.Option("--values-only", help="Print the values and nothing else.")]
 _FILE: Final = {"dir_okay": False}
@@ -40,6 +46,15 @@ def produce(
     json_lines: Annotated[
         bool, typer.Option("--json-lines", help="Lines are objects, as `read --format json` prints them.")
     ] = False,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            "-f",
+            metavar="TEMPLATE",
+            help=r"Form of a line: '%k %v\n' is a key and a value, %e an event time in ms.",
+        ),
+    ] = None,
     separator: Annotated[str, typer.Option(help=r"What stands between lines; \n \r \t \0 \\ are known.")] = r"\n",
     key: Annotated[str | None, typer.Option("--key", "-k", help="Key of every message that names none.")] = None,
     prop: Annotated[
@@ -60,6 +75,7 @@ def produce(
     are on disk."""
     from spark_pulsar.cli.messages import produce as producing
     from spark_pulsar.cli.messages.sources import Sources, delay_ms
+    from spark_pulsar.cli.messages.templates import Template
 
     sources = Sources(
         texts=message or (),
@@ -67,6 +83,7 @@ def produce(
         lines=lines or (),
         are_json=json_lines,
         separator=separator,
+        template=None if form is None else Template.parse(form),
         key=key,
         properties=pairs(prop, "--property"),
         delay_ms=delay_ms(delay),
@@ -88,7 +105,7 @@ def consume(
         float,
         typer.Option(min=0, help="End with status 1 when no message comes for this many seconds; 0 = wait for ever."),
     ] = 0.0,
-    form: Form = MessageFormat.TEXT,
+    form: Form = MessageFormat.TEXT.value,
     values_only: ValuesOnly = False,
     *,
     access: AccessOptions,
@@ -97,7 +114,7 @@ def consume(
     from spark_pulsar.cli.messages import consume as consuming
 
     subscribing = consuming.Subscribing(topic, subscription, kind, initial_position)
-    consuming.consume(access, subscribing, count=count, timeout_s=timeout, values_only=values_only, form=form)
+    consuming.consume(access, subscribing, count=count, timeout_s=timeout, values_only=values_only, form=form_of(form))
 
 
 @with_broker_access
@@ -113,10 +130,10 @@ def read(
         str, typer.Option(metavar="WHERE", help="latest, the id of the last message, or a time, exclusive.")
     ] = "latest",
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with messages that are published from now on.")
+        bool, typer.Option("--follow", help="Go on with messages that are published from now on.")
     ] = False,
     count: Annotated[int, typer.Option("--count", "-n", min=0, help="End after this many messages; 0 = all.")] = 0,
-    form: Form = MessageFormat.TEXT,
+    form: Form = MessageFormat.TEXT.value,
     values_only: ValuesOnly = False,
     output: Annotated[
         Path | None,
@@ -136,7 +153,7 @@ def read(
     """Print messages of TOPIC, without a subscription: those that are there, or with --follow what comes, too. With
     --output, write those that are there to a file of a table."""
     if output is not None:
-        if follow or values_only or form is not MessageFormat.TEXT:
+        if follow or values_only or form != MessageFormat.TEXT:
             raise typer.BadParameter("a table has no --follow, --format or --values-only", param_hint="--output")
         from spark_pulsar.cli.tables.saving import save
 
@@ -147,5 +164,5 @@ def read(
     from spark_pulsar.cli.messages import read as reading
 
     reading.read(
-        access, topic, first=first, until=until, follow=follow, count=count, form=form, values_only=values_only
+        access, topic, first=first, until=until, follow=follow, count=count, form=form_of(form), values_only=values_only
     )

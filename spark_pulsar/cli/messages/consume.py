@@ -15,6 +15,7 @@ from spark_pulsar.cli.messages.connecting import connected, failed, official_cli
 from spark_pulsar.cli.messages.decoding import Decoder
 from spark_pulsar.cli.messages.forms import MessageFormat
 from spark_pulsar.cli.messages.printing import Printer
+from spark_pulsar.cli.messages.templates import Template
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.model.schemas import Schema
 
@@ -43,7 +44,7 @@ def consume(
     count: int,
     timeout_s: float,
     values_only: bool,
-    form: MessageFormat = MessageFormat.TEXT,
+    form: MessageFormat | Template = MessageFormat.TEXT,
 ) -> None:
     """Prints and acknowledges messages until `count` came (0: for ever). Exit status 1 when the time is up before."""
     kind = chosen(TYPES, wanted.kind, "--type")

@@ -22,6 +22,7 @@ from spark_pulsar.cli.messages.consume import decoder_of
 from spark_pulsar.cli.messages.forms import MessageFormat
 from spark_pulsar.cli.messages.printing import Printer
 from spark_pulsar.cli.messages.records import id_of
+from spark_pulsar.cli.messages.templates import Template
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.positions.ids import EARLIEST_ID, MessageId
@@ -43,7 +44,7 @@ def read(
     until: str,
     follow: bool,
     count: int,
-    form: MessageFormat,
+    form: MessageFormat | Template,
     values_only: bool,
 ) -> None:
     """Prints messages of a topic from one bound to another, and their number on standard error."""

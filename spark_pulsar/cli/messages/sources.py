@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -14,6 +15,7 @@ import typer
 from spark_pulsar.cli.messages.connecting import failed
 from spark_pulsar.cli.messages.encoding import Encoder, Unencodable
 from spark_pulsar.cli.messages.records import InvalidRecord, Outgoing, outgoing_of
+from spark_pulsar.cli.messages.templates import Template
 from spark_pulsar.cli.values import time_s
 
 MOST_BYTES: Final = 128 << 20
@@ -32,6 +34,8 @@ class Sources:
     lines: Sequence[Path] = ()
     are_json: bool = False
     separator: str = r"\n"
+    template: Template | None = None
+    """Form of a line, which is the value alone without it."""
     key: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     delay_ms: int | None = None
@@ -44,6 +48,10 @@ class Sources:
             raise typer.BadParameter(want, param_hint="--json-lines")
         if [*self.files, *self.lines].count(STDIN) > 1:
             raise typer.BadParameter("standard input can be read once", param_hint="--file, --lines")
+        if self.template is not None:
+            self.template.pattern()
+            if self.are_json or self.texts or self.files:
+                raise typer.BadParameter("a template is one of plain lines", param_hint="--format")
         _separator(self.separator)
 
     @property
@@ -62,9 +70,12 @@ class Sources:
             yield from self._from_lines(path, encoder)
 
     def _from_lines(self, path: Path, encoder: Encoder | None) -> Iterator[Outgoing]:
+        pattern = None if self.template is None else self.template.pattern()
         for number, line in enumerate(_split(path, _separator(self.separator)), start=1):
             where = f"{_name(path)}, line {number}"
-            if not self.are_json:
+            if pattern is not None:
+                yield self._with_options(_matched(pattern, line, encoder, where))
+            elif not self.are_json:
                 yield self._with_options(Outgoing(_encoded(line, encoder, where)))
             elif line.strip():
                 try:
@@ -82,6 +93,24 @@ class Sources:
             properties={**self.properties, **message.properties},
             deliver_after_ms=message.deliver_after_ms if is_delayed else self.delay_ms,
         )
+
+
+def _matched(pattern: re.Pattern[bytes], line: bytes, encoder: Encoder | None, where: str) -> Outgoing:
+    """Returns the message of a line of a template."""
+    match = pattern.fullmatch(line)
+    if match is None:
+        raise failed(f"{where}: not of the form of --format")
+    parts = match.groupdict()
+    time_ms = parts.get("e")
+    if time_ms is not None and not time_ms.isdigit():
+        raise failed(f"{where}: want an event time in milliseconds, got {time_ms.decode(errors='replace')!r}")
+    try:
+        key = parts["k"].decode() if "k" in parts else None
+    except UnicodeDecodeError:
+        raise failed(f"{where}: the key is not UTF-8") from None
+    return Outgoing(
+        _encoded(parts["v"], encoder, where), key or None, event_time_ms=None if time_ms is None else int(time_ms)
+    )
 
 
 def _encoded(value: bytes, encoder: Encoder | None, where: str) -> bytes:
