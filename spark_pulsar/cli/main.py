@@ -14,6 +14,7 @@ from spark_pulsar.cli.frame.help import Commands, examples
 from spark_pulsar.cli.messages import commands as messages
 from spark_pulsar.cli.output.formats import Output, show
 from spark_pulsar.cli.page.command import page
+from spark_pulsar.cli.support.command import support_bundle
 from spark_pulsar.cli.tables import commands as tables
 from spark_pulsar.cli.topics import commands as topics
 from spark_pulsar.cli.values import LogLevel
@@ -108,6 +109,9 @@ app.command(
     )
 )(page)
 app.command(epilog=examples("doctor", "doctor --service-url pulsar+ssl://pulsar.example.com:6651 -o json"))(doctor)
+app.command("support-bundle", epilog=examples("support-bundle", "support-bundle -o case-7.zip --profile prod"))(
+    support_bundle
+)
 app.command(epilog=examples("why orders", "why orders billing --profile production -o json"))(why)
 
 

@@ -25,10 +25,10 @@ def is_row(line: str) -> bool:
 
 
 def test_every_command_is_listed() -> None:
-    listed = re.findall(r"^\| `spark-pulsar (\w+)", (DOCS / "cli.md").read_text(), re.MULTILINE)
+    listed = re.findall(r"^\| `spark-pulsar ([\w-]+)", (DOCS / "cli.md").read_text(), re.MULTILINE)
     help_text = CliRunner().invoke(app, ["--help"]).stdout
     commands = help_text.partition("\nCommands:\n")[2].partition("\n\n")[0]
-    assert sorted(set(listed)) == sorted(re.findall(r"^  (\w+)(?: |$)", commands, re.MULTILINE))
+    assert sorted(set(listed)) == sorted(re.findall(r"^  ([\w-]+)(?: |$)", commands, re.MULTILINE))
 
 
 def test_every_folder_has_its_line() -> None:

@@ -34,7 +34,8 @@ def contexts(command: Any, name: str, parent: Any = None) -> Iterator[Any]:
                 yield from contexts(group.get_command(context, below), below, context)
 
 
-ALL = list(contexts(typer.main.get_command(app), "spark-pulsar"))
+ROOT = typer.main.get_command(app)
+ALL = list(contexts(ROOT, "spark-pulsar"))
 
 
 def test_the_help_of_every_command_is_whole_at_80_columns() -> None:
@@ -69,7 +70,7 @@ def test_every_help_has_two_examples_that_the_parser_takes(tmp_path: Path, monke
 def parse(words: list[str], line: str) -> None:
     """Parses a command line, and runs nothing of it."""
     assert words.pop(0) == "spark-pulsar", line
-    command, parent, name = typer.main.get_command(app), None, "spark-pulsar"
+    command, parent, name = ROOT, None, "spark-pulsar"
     while True:
         context = command.make_context(name, words, parent=parent)
         group = context.command

@@ -1,0 +1,1 @@
+"""One file with what somebody who helps needs to know, without secrets."""
