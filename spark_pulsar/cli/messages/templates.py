@@ -22,7 +22,7 @@ _OPTION: Final = "--format"
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """What a verb prints: its meaning, and its forms by the words in braces."""
+    """A verb: its meaning, and its forms by the words in braces."""
 
     meaning: str
     forms: Mapping[str, Callable[[Any], str]]

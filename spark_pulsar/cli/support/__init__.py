@@ -1,1 +1,1 @@
-"""One file with what somebody who helps needs to know, without secrets."""
+"""Support bundle: one file with everything that support needs to know, without secrets."""

@@ -112,14 +112,14 @@ def write_bundle(
 
 def logs_near(data_dir: Path) -> list[Path]:
     """Returns the logs of a broker that are where they usually are, the newest first."""
-    found = {
+    paths = {
         log.resolve()
         for place in (Path.cwd(), data_dir)
         for pattern in _LOGS
         for log in (Path("/").glob(pattern[1:]) if pattern.startswith("/") else place.glob(pattern))
         if log.is_file()
     }
-    return sorted(found, key=lambda log: log.stat().st_mtime, reverse=True)[:_MOST_LOGS]
+    return sorted(paths, key=lambda log: log.stat().st_mtime, reverse=True)[:_MOST_LOGS]
 
 
 def _answers(access: Access) -> Iterator[tuple[str, Callable[[], str]]]:
@@ -175,7 +175,7 @@ def _readme(access: Access, missing: list[str]) -> str:
         f"Support bundle of spark-pulsar {__version__} for {access.url}",
         "",
         "Secrets, tokens and passwords are masked. Names of topics, subscriptions and roles, and addresses, are not:",
-        "look through the files before you send them.",
+        "read the files before you send them.",
         "",
         "Missing:" if missing else "Nothing is missing.",
         *(f"- {text}" for text in missing),

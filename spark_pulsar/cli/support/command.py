@@ -33,7 +33,7 @@ def support_bundle(
     *,
     access: AccessOptions,
 ) -> None:
-    """Write one file for somebody who helps: versions, doctor's report, configuration, statistics, logs. Secrets are
+    """Write one file for the support: versions, doctor's report, configuration, statistics, logs. Secrets are
     masked; it has at most 64 MiB before compression."""
     from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Masking of secrets in texts of any origin: settings by their names, and what looks like one anywhere (SEC-91)."""
+"""Masking of secrets in texts of any origin: settings by their names, and tokens, keys and passwords (SEC-91)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def masked(text: str) -> str:
 
 
 def masked_value(value: Any, name: str = "") -> Any:
-    """Returns a value of JSON without secrets, of which names of members tell."""
+    """Returns a value of JSON without secrets, which names of members show."""
     if isinstance(value, dict):
         return {key: masked_value(member, str(key)) for key, member in value.items()}
     if isinstance(value, list):
