@@ -15,7 +15,7 @@ def flights(shell: Shell) -> Shell:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(TIMEOUT_S + 30)
+@pytest.mark.timeout(TIMEOUT_S + 30, func_only=True)
 @pytest.mark.parametrize("command", COMMANDS[ONWARDS:], ids=str)
 def test_a_command_prints_what_the_page_says(flights: Shell, command: Command) -> None:
     # covers TRIM-2, ONCE-1
