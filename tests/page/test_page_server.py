@@ -75,6 +75,10 @@ def test_the_page_of_any_pulsar(served: tuple[Broker, str], broker: Broker, visi
     page.goto(f"{server.admin_url}/{place_of(topic, 'sub', 'messages')}")
     expect(page.locator("li.message")).to_have_count(50, timeout=30_000)
     assert numbers_of(page) == list(range(50))
+    page.goto(f"{server.admin_url}/{place_of(topic, 'sub')}")
+    expect(page.locator("li[data-cause=no-consumer]")).to_contain_text(
+        "its 4 entries of about 750 messages wait", timeout=30_000
+    )  # covers WHY-8
     page.goto(f"{server.admin_url}/{place_of(topic, 'nobody', 'messages')}")
     expect(page.get_by_role("alert").filter(has_text="no subscription of this name").first).to_be_visible()
     assert broker.rest("GET", f"{topic_path(topic)}/subscriptions")[1] == ["sub"], "reading makes no subscription"

@@ -97,6 +97,8 @@ class Log:
     evicted: int = 0
     entries: int | None = None
     """Entries that are stored; None where it is not known."""
+    added_entries: int = 0
+    """Entries that were added since it was loaded, or longer; 0 where it is not known."""
     had_entries: bool = False
     is_terminated: bool = False
 
@@ -269,7 +271,7 @@ def _sum_of_consumers(one: Consumer, other: Consumer) -> Consumer:
 
 _SUMS_OF_LOGS: Final = (
     *("stored_bytes", "published", "published_lately", "rate_limited", "rate_limited_lately", "open_transactions"),
-    *("backlog_bytes", "evicted"),
+    *("backlog_bytes", "evicted", "added_entries"),
 )
 _SUMS_OF_SUBSCRIPTIONS: Final = ("backlog", "delayed", "unacked", "sent", "sent_lately", "expired", "rejected")
 _SUMS_OF_CONSUMERS: Final = ("permits", "unacked", "sent", "draining_hashes", "draining_unacked")

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
+from typing import Any
 
 _MOST_NAMES = 5
 
@@ -80,6 +81,17 @@ class Finding:
     subscription: str = ""
     partitions: tuple[int, ...] = ()
     """Partitions for which it holds, where it does not hold for all."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the members as JSON values."""
+        return {
+            "state": str(self.state),
+            "cause": str(self.cause),
+            "sentence": self.sentence,
+            "advice": self.advice,
+            "subscription": self.subscription,
+            "partitions": list(self.partitions),
+        }
 
 
 def counted(number: int, noun: str) -> str:

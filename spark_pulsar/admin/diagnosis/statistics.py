@@ -55,6 +55,7 @@ def _log(name: str, number: int | None, first: Json, second: Json, internal: Jso
         evicted=sum((second.get("backlogQuotaEvictions") or {}).values()),
         entries=None if internal is None else _int(internal, "numberOfEntries"),
         had_entries=last_entry.isdecimal(),
+        added_entries=_int(internal or {}, "entriesAddedCounter"),
         is_terminated=(internal or {}).get("state") == "Terminated",
     )
 

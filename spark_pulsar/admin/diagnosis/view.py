@@ -37,12 +37,21 @@ class View:
         """Returns the number of entries of which consumers hold unacknowledged messages, about."""
         return sum(-(-consumer.unacked // consumer.per_entry) for consumer in self.subscription.consumers)
 
+    @property
+    def per_entry(self) -> int:
+        """Returns the messages of an entry, on average; 0 where nothing says it."""
+        received = [consumer.per_entry for consumer in self.subscription.consumers]
+        if received:
+            return max(received)
+        published, added = self.log.published, self.log.added_entries
+        return round(published / added) if 0 < added <= published else 0
+
     def entries(self, number: int) -> str:
         """Returns a number of a backlog, which counts entries: in messages where each is one."""
-        per_entry = max((consumer.per_entry for consumer in self.subscription.consumers), default=1)
-        if per_entry == 1:
+        if self.per_entry == 1:
             return counted(number, "message")
-        return f"{plural(number, 'entry', 'entries')} of about {per_entry:,} messages"
+        of = f" of about {self.per_entry:,} messages" if self.per_entry else ""
+        return f"{plural(number, 'entry', 'entries')}{of}"
 
     @property
     def is_stuck(self) -> bool:

@@ -54,7 +54,7 @@ async def _diagnosis(app: ASGIApp, scope: Scope) -> Response:
     query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
     try:
         subscription, role = query.get("subscription", ""), query.get("role", "")
-        rounds = gather(query.get("topic", ""), subscription, role, _zone(query.get("zone", "")))
+        rounds = gather(query.get("topic", ""), subscription, role, zone_of(query.get("zone", "")))
         requests = next(rounds)
     except InvalidTopicName as error:
         return JSONResponse({"reason": error.message}, HTTPStatus.PRECONDITION_FAILED)
@@ -68,10 +68,10 @@ async def _diagnosis(app: ASGIApp, scope: Scope) -> Response:
         # Statistics of many partitions are long: they are read beside the loop.
         requests, findings = await asyncio.to_thread(_go_on, rounds, answers)
         if findings is not None:
-            return JSONResponse([_values(finding) for finding in findings])
+            return JSONResponse([finding.to_json() for finding in findings])
 
 
-def _zone(name: str) -> tzinfo | None:
+def zone_of(name: str) -> tzinfo | None:
     """Returns the time zone of the reader, that of the broker where it is not known here."""
     try:
         return ZoneInfo(name) if name else None
@@ -85,17 +85,6 @@ def _go_on(rounds: Rounds, answers: Sequence[_Answer]) -> tuple[Sequence[Request
         return rounds.send([answer.reply() for answer in answers]), None
     except StopIteration as end:
         return (), diagnose(end.value)
-
-
-def _values(finding: Finding) -> dict[str, Any]:
-    return {
-        "state": finding.state,
-        "cause": finding.cause,
-        "sentence": finding.sentence,
-        "advice": finding.advice,
-        "subscription": finding.subscription,
-        "partitions": finding.partitions,
-    }
 
 
 @dataclass

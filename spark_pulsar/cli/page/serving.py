@@ -5,17 +5,22 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
+from spark_pulsar.admin.diagnosis.gathering import Request
+from spark_pulsar.admin.page.diagnosis import PATH as _WHY
+from spark_pulsar.admin.page.diagnosis import zone_of
 from spark_pulsar.admin.page.files import CONNECT, HEADERS, INDEX, files
 from spark_pulsar.cli.access.access import Access, credentials_failure
 from spark_pulsar.cli.page.requests import Guard, RefusedRequest, body_bytes, forwarded_path
+from spark_pulsar.cli.why.requests import diagnosed, is_peek
 from spark_pulsar.client.errors import CredentialsError
 from spark_pulsar.client.rest import NO_BODY, Answer, RestApi, RestError
 from spark_pulsar.model.errors import PulsarError
@@ -34,6 +39,8 @@ class NotProduced(Exception):
     """A message that could not be sent."""
 
 
+Reply = tuple[int, list[tuple[str, str]], bytes]
+"""Status, headers and body of an answer."""
 Produce = Callable[[Mapping[str, Any]], str]
 """Sends a message of the page, and returns its id. Raises NotProduced or ValueError."""
 
@@ -46,11 +53,31 @@ class Pulsar:
     service_url: str
     produce: Produce
 
-    def call(self, method: str, path: str, body: bytes, accept: str) -> tuple[int, list[tuple[str, str]], bytes]:
+    def call(self, method: str, path: str, body: bytes, accept: str) -> Reply:
         """Calls the admin API and returns status, headers and body."""
+
+        def called() -> Reply:
+            answer = self._api().call(method, path, json.loads(body) if body else NO_BODY, accept=accept)
+            return 200, _passed_on(answer), answer.body
+
+        return self._answered(called)
+
+    def diagnosis(self, query: Mapping[str, Sequence[str]]) -> Reply:
+        """Names the cause why a consumer receives nothing, as `GET /page/why` of our broker does (WHY-8)."""
+
+        def called() -> Reply:
+            topic, subscription, zone = ((query.get(name) or ("",))[-1] for name in ("topic", "subscription", "zone"))
+            findings = diagnosed(partial(_sent, self._api()), topic, subscription, "", zone_of(zone))
+            return 200, [("Content-Type", _JSON)], json.dumps([finding.to_json() for finding in findings]).encode()
+
+        return self._answered(called)
+
+    def _api(self) -> RestApi:
+        return RestApi(self.access.url, self.access.headers(), self.access.tls_context())
+
+    def _answered(self, called: Callable[[], Reply]) -> Reply:
         try:
-            api = RestApi(self.access.url, self.access.headers(), self.access.tls_context())
-            answer = api.call(method, path, json.loads(body) if body else NO_BODY, accept=accept)
+            return called()
         except RestError as error:
             if error.status:
                 return error.status, [("Content-Type", _JSON)], error.text.encode()
@@ -59,7 +86,10 @@ class Pulsar:
             return _refusal(502, credentials_failure(error))
         except (PulsarError, ValueError) as error:  # certificates that cannot be read; a body that is no JSON
             return _refusal(400, str(error))
-        return 200, _passed_on(answer), answer.body
+
+
+def _sent(api: RestApi, request: Request) -> Answer:
+    return api.call("GET", request.path, query=request.query, accept="*/*" if is_peek(request) else _JSON)
 
 
 def _passed_on(answer: Answer) -> list[tuple[str, str]]:
@@ -71,7 +101,7 @@ def _passed_on(answer: Answer) -> list[tuple[str, str]]:
     ]
 
 
-def _refusal(status: int, reason: str) -> tuple[int, list[tuple[str, str]], bytes]:
+def _refusal(status: int, reason: str) -> Reply:
     return status, [("Content-Type", _JSON)], json.dumps({"reason": reason}).encode()
 
 
@@ -87,7 +117,7 @@ class _Handler(BaseHTTPRequestHandler):
         target = urlsplit(self.path)
         if target.path == "/" and "key" in parse_qs(target.query):
             self._enter(parse_qs(target.query)["key"][-1])
-        elif target.path == "/" or (target.path.startswith(_PAGE) and target.path != _PRODUCE):
+        elif target.path == "/" or (target.path.startswith(_PAGE) and target.path not in (_PRODUCE, _WHY)):
             self._file(target.path)
         else:
             self._forward()
@@ -138,8 +168,11 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             self.server.guard.check(self.command, headers)
             body = self.rfile.read(body_bytes(headers))
+            target = urlsplit(self.path)
             if self.path == _PRODUCE and self.command == "POST":
                 answer = self._produce(body)
+            elif target.path == _WHY and self.command == "GET":
+                answer = self.server.pulsar.diagnosis(parse_qs(target.query))
             else:
                 path = forwarded_path(self.path)
                 answer = self.server.pulsar.call(self.command, path, body, headers.get("accept", ""))
@@ -148,7 +181,7 @@ class _Handler(BaseHTTPRequestHandler):
             answer = _refusal(refused.status, str(refused))
         self._answer(*answer)
 
-    def _produce(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
+    def _produce(self, body: bytes) -> Reply:
         try:
             message_id = self.server.pulsar.produce(json.loads(body))
         except (ValueError, KeyError, TypeError) as error:

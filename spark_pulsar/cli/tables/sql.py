@@ -101,7 +101,7 @@ class Query:
             connection = duckdb.connect()
             for topic in topics:
                 connection.register(topic.name, topic)
-            reader = _reader(connection.sql(self.text))
+            reader = connection.sql(self.text).to_arrow_reader(_BATCH_ROWS)
             yield reader.schema
             yield from reader
         except (duckdb.Error, OSError) as error:  # Arrow's errors are OSError, too
@@ -110,14 +110,6 @@ class Query:
                     with reading.errors(topic.name):
                         raise topic.error from None
             raise BadQuery(str(error).partition("\n\nLINE ")[0]) from error
-
-
-def _reader(relation: Any) -> Any:
-    """Returns the result of a query as batches; DuckDB renamed the method."""
-    for name in ("to_arrow_reader", "fetch_arrow_reader", "record_batch"):
-        if hasattr(relation, name):
-            return getattr(relation, name)(_BATCH_ROWS)
-    raise AssertionError("DuckDB has no reader of Arrow")
 
 
 def _tables(node: Any, named: frozenset[str]) -> Iterator[str]:

@@ -29,22 +29,12 @@ def why(
     from spark_pulsar.cli.admin.rest import Admin
     from spark_pulsar.cli.output.formats import show
     from spark_pulsar.cli.values import topic_name
-    from spark_pulsar.cli.why.requests import diagnosed
+    from spark_pulsar.cli.why.requests import diagnosed_by
 
     name = str(topic_name(topic))
-    findings = diagnosed(Admin(admin_access(access)), name, subscription, role)
-    rows = [
-        {
-            "state": str(finding.state),
-            "cause": str(finding.cause),
-            "sentence": finding.sentence,
-            "advice": finding.advice,
-            "topic": name,
-            "subscription": finding.subscription,
-            "partitions": list(finding.partitions),
-        }
-        for finding in findings
-    ]
-    show(rows, output, columns=("cause", "sentence", "advice"))
+    findings = diagnosed_by(Admin(admin_access(access)), name, subscription, role)
+    show(
+        [{**finding.to_json(), "topic": name} for finding in findings], output, columns=("cause", "sentence", "advice")
+    )
     if any(finding.state is State.CAUSE for finding in findings):
         raise typer.Exit(1)

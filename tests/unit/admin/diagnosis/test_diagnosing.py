@@ -238,7 +238,7 @@ def test_a_thousand_partitions_take_no_time() -> None:
     # covers WHY-2
     (cause,) = diagnose(parted(*[{"backlog": 3, "consumers": ()}] * 1_000))
     assert (cause.cause, cause.partitions) == ("no-consumer", ())
-    assert cause.sentence == 'No consumer is connected to "billing"; its 3,000 messages wait.'
+    assert cause.sentence == 'No consumer is connected to "billing"; its 3,000 entries wait.'
 
 
 def test_what_a_restarted_broker_does_not_know_is_not_said() -> None:
