@@ -16,6 +16,7 @@ from spark_pulsar.connector.options.options import AT_LEAST_ONCE, Options
 from spark_pulsar.connector.options.parsing import parse_options
 from spark_pulsar.connector.options.table import BATCH_READ, BATCH_WRITE
 from spark_pulsar.connector.reading.projection import Projection, is_plain, projection_of, read_schema
+from spark_pulsar.connector.table_progress import with_progress
 from spark_pulsar.model.extras import require
 
 require("a topic as a table", "numpy", "pyarrow")
@@ -64,11 +65,12 @@ def read_table(
     threads: int = DEFAULT_THREADS,
 ) -> pa.Table:
     """Returns the messages of topics as one table; see `read_batches`. A topic without messages is a table of no rows
-    that has the columns (TABLE-1)."""
+    that has the columns (TABLE-1). A notebook shows how far a long one is (TABLE-7)."""
     import pyarrow as pa
 
     read, projection = _planned(service_url, topic, columns, options)
-    batches = list(_limited(_batches(read, projection, threads), limit))
+    reading = _limited(_batches(read, projection, threads), limit)
+    batches = list(with_progress(reading, f"Reading {topic or 'topics'}", limit))
     return pa.Table.from_batches(batches, None if batches else _arrow_schema(projection))
 
 
@@ -114,7 +116,8 @@ def send_table(service_url: str, topic: str | None, table: Any, *, options: Mapp
     rows = writable_table(table)
     schema = row_schema(of_arrow(rows.schema), write)
     with own_client(write) as client:
-        return publish(client, write, iter(rows.to_batches(max_chunksize=_SENT_ROWS)), schema)
+        batches = iter(rows.to_batches(max_chunksize=_SENT_ROWS))
+        return publish(client, write, with_progress(batches, f"Sending to {topic or 'topics'}", rows.num_rows), schema)
 
 
 def _options(service_url: str, topic: str | None, options: Mapping[str, object]) -> Options:

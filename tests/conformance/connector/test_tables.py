@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
+import pty
+import subprocess
+import sys
 from typing import Any
 
 import pandas as pd
@@ -121,3 +125,31 @@ def test_mistakes_of_a_write(broker: Broker, topic: str, table: Any, options: di
     # covers TABLE-2, TABLE-3
     with pytest.raises((OptionError, SchemaError), match=reason):
         send_table(broker.service_url, topic, table, options=options)
+
+
+WATCHED = """
+import sys, pyarrow, spark_pulsar
+from spark_pulsar.connector import table_progress
+
+table_progress.DELAY_S = 0
+url, topic, is_prompt = sys.argv[1:]
+if is_prompt == "True":
+    sys.ps1 = ">>> "
+print(spark_pulsar.send_table(url, topic, pyarrow.table({"value": [b"x"] * 30_000})))
+print(spark_pulsar.read_table(url, topic, columns=["value"]).num_rows)
+"""
+
+
+@pytest.mark.parametrize("is_prompt", [True, False])
+def test_a_prompt_shows_how_far_a_table_is(broker: Broker, topic: str, is_prompt: bool) -> None:
+    # covers TABLE-7
+    terminal, side = pty.openpty()
+    command = [sys.executable, "-c", WATCHED, broker.service_url, topic, str(is_prompt)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=side, text=True, timeout=120, check=True)
+    os.write(side, b"end")
+    shown = os.read(terminal, 1_000_000).decode()
+    os.close(side)
+    os.close(terminal)
+    assert done.stdout.split() == ["30000", "30000"]
+    assert ("Sending to" in shown, "Reading" in shown, "rows" in shown) == (is_prompt,) * 3
+    assert is_prompt or shown == "end"
