@@ -1,5 +1,5 @@
 """Progress of a table that is read or sent: a bar in a notebook or an interactive Python, once it takes longer than a
-second (TABLE-7). A program that nobody watches prints nothing."""
+second (TABLE-7). Any other program prints nothing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def with_progress(batches: Iterator[pa.RecordBatch], text: str, total: int | Non
 
 
 def _is_watched() -> bool:
-    """Returns whether somebody sees a bar now: a notebook, or a prompt on a terminal."""
+    """Returns whether the user sees a bar: in a notebook, or at a prompt on a terminal."""
     if "ipykernel" in sys.modules:
         return True
     return hasattr(sys, "ps1") and sys.stderr is not None and sys.stderr.isatty()
