@@ -113,3 +113,21 @@ def test_a_role_produces_where_it_may(secured: Broker, visit: Open) -> None:
     page.get_by_role("dialog").get_by_label("Value", exact=True).fill("from the page")
     page.get_by_role("dialog").get_by_role("button", name="Produce", exact=True).click()
     expect(page.get_by_text("Produced a message")).to_be_visible()
+
+
+def test_each_view_is_json_by_url(page_broker: Broker, visit: Open) -> None:
+    topic = page_broker.topic("json")
+    assert page_broker.rest("PUT", topic_path(topic))[0] == 204
+    for place, part in (
+        (place_of(topic), f"{topic_path(topic)}/"),
+        ("#/public/default", "/public/default"),
+        ("#/", "/clusters"),
+    ):
+        page = visit(page_broker, place)
+        expect(page.locator("#pulse")).to_have_text("live")
+        page.keyboard.press("j")
+        links = page.get_by_role("dialog").get_by_role("link").all()
+        urls = [link.get_attribute("href") or "" for link in links]
+        assert any(part in url for url in urls), urls
+        assert all(page.request.get(page_broker.admin_url + url).ok for url in urls)
+        page.keyboard.press("Escape")

@@ -4,10 +4,11 @@ import { Broker } from "./broker.js";
 import { showConnect } from "./connect.js";
 import { askCredentials, askPlace, note, problemText, showKeys } from "./dialogs.js";
 import { h, setText } from "./dom.js";
+import { showJson } from "./json.js";
 import { address, placeNamed, placeOf } from "./names.js";
 import { Namespace } from "./namespace.js";
 import { Overview, Tenant } from "./overview.js";
-import { basicHeader, get, getText, isSignedIn, onStranger, path, schemes, signIn, signOut, signedInAs, tokenHeader } from "./rest.js";
+import { basicHeader, beginView, get, getText, isSignedIn, onStranger, path, schemes, signIn, signOut, signedInAs, tokenHeader } from "./rest.js";
 import { Subscription } from "./subscription.js";
 import { Topic } from "./topic.js";
 
@@ -44,6 +45,7 @@ class App {
     element("help").addEventListener("click", () => showKeys());
     element("go").addEventListener("click", () => this.goTo());
     element("connect").addEventListener("click", () => showConnect(this.place));
+    element("json").addEventListener("click", () => showJson(this.view.title));
     element("places").addEventListener("click", () => this.showTree(!document.body.classList.contains("with-tree")));
     element("sign").addEventListener("click", () => this.sign());
     onStranger((reason) => this.stranger(reason));
@@ -86,6 +88,7 @@ class App {
       [Overview, true],
     ].find((each) => each[1]);
     this.view?.close();
+    beginView();
     this.view = new kind(place, this);
     const main = element("main-content");
     main.replaceChildren(this.view.element);
@@ -299,6 +302,7 @@ class App {
       "?": () => showKeys(),
       g: () => this.goTo(),
       c: () => showConnect(this.place),
+      j: () => showJson(this.view.title),
       t: () => this.nextTheme(),
       p: () => this.pause(),
       ArrowDown: () => this.firstRow(event),

@@ -160,6 +160,7 @@ const KEYS = [
   ["← →", "Read a plot's values, when it has the focus"],
   ["g", "Go to a name"],
   ["c", "Connect: addresses and first programs"],
+  ["j", "The view as JSON by URL"],
   ["1 … 9", "Tabs of a topic or namespace"],
   ["t", "Light, dark, or as the system has it"],
   ["p", "Pause, and go on"],

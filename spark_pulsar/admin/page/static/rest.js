@@ -7,7 +7,14 @@ const PATIENCE_MS = 65_000;
 /** Time for which a refused question is not asked again: each refusal is a line of the broker's audit log. */
 const REFUSED_MS = 60_000;
 const refused = new Map();
+/** Addresses that are kept for the view that reads them. */
+const MOST_READ = 200;
 let authorization = sessionStorage.getItem(KEPT);
+/** Addresses that were read since the view was opened. */
+const read = new Set();
+
+export const requested = () => [...read].sort();
+export const beginView = () => read.clear();
 
 export class RestError extends Error {
   constructor(status, reason, call, isStranger) {
@@ -121,6 +128,7 @@ async function fetched(method, url, body, signal) {
 
 export async function get(url, signal) {
   const answer = await fetched("GET", url, undefined, signal);
+  if (url.startsWith("/admin/") && read.size < MOST_READ) read.add(url);
   const text = await answer.text();
   return text === "" ? null : JSON.parse(text);
 }
