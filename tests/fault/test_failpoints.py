@@ -85,7 +85,7 @@ def test_the_load_comes_by_every_step(tmp_path: Path) -> None:
 
 
 FEW = (("before", 1), ("after", 4))
-MORE = (("before", 4), ("after", 1))
+MORE = (("after", 1), ("before", 4))
 """Deaths of a process: before or after a step, and how often it had come by it."""
 
 
