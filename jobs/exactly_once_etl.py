@@ -71,8 +71,9 @@ def deduplicate(args: argparse.Namespace) -> None:
         try:
             urllib.request.urlopen(request, timeout=30).close()
         except urllib.error.HTTPError as error:
-            if error.code != 409:  # it exists
-                raise SystemExit(f"{method} {url}{path}: {error.code} {error.read().decode()}") from error
+            with error:
+                if error.code != 409:  # it exists
+                    raise SystemExit(f"{method} {url}{path}: {error.code} {error.read().decode()}") from error
 
 
 def run_until(command: list[str], life_s: float) -> int:

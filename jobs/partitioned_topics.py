@@ -18,8 +18,9 @@ def create_topic(admin_url: str, topic: str, partitions: int) -> None:
         with urllib.request.urlopen(request, timeout=30):
             return
     except urllib.error.HTTPError as error:
-        if error.code != CONFLICT:
-            raise SystemExit(f"cannot create topic {topic}: {error.code} {error.read().decode()}") from error
+        with error:
+            if error.code != CONFLICT:
+                raise SystemExit(f"cannot create topic {topic}: {error.code} {error.read().decode()}") from error
     with urllib.request.urlopen(url, timeout=30) as answer:
         found = json.load(answer)["partitions"]
     if found != partitions:

@@ -281,7 +281,9 @@ class ApachePulsar:
                 request = urllib.request.Request(self.admin_url + steps[0], headers=self._headers)
                 with urllib.request.urlopen(request, timeout=ANSWER_TIMEOUT_S) as answer:
                     answer.read()
-            except OSError:
+            except OSError as error:
+                if isinstance(error, urllib.error.HTTPError):
+                    error.close()
                 pause.wait(0.1)
             else:
                 steps.popleft()

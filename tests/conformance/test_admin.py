@@ -87,7 +87,8 @@ def test_media_types(broker: Broker, headers: dict[str, str], status: int) -> No
         with urllib.request.urlopen(request, timeout=60) as answer:
             found = answer.status
     except urllib.error.HTTPError as error:
-        found = error.code
+        with error:
+            found = error.code
     assert found == status
 
 

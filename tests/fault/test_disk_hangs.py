@@ -37,7 +37,8 @@ def call(process: BrokerProcess, path: str, method: str = "GET") -> tuple[int, b
         with urllib.request.urlopen(request, timeout=10) as answer:
             return answer.status, answer.read()
     except urllib.error.HTTPError as error:
-        return error.code, error.read()
+        with error:
+            return error.code, error.read()
 
 
 def metric(process: BrokerProcess, name: str) -> float:

@@ -92,7 +92,8 @@ def _admin(access: Access) -> Finding:
     except TlsError as error:
         return Finding(check, State.FAIL, str(error), TRUST_HINT)
     except urllib.error.HTTPError as error:
-        text = f"answers {error.code}: {_reason(error.read(_MOST_BYTES))}"
+        with error:
+            text = f"answers {error.code}: {_reason(error.read(_MOST_BYTES))}"
         return Finding(check, State.FAIL, text, access.hint if error.code in (401, 403) else "")
     except (http.client.HTTPException, OSError, ValueError) as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
