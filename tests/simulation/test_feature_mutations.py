@@ -11,7 +11,7 @@ import pytest
 
 from spark_pulsar.broker.dispatch.compacted import CompactedDispatcher
 from spark_pulsar.broker.dispatch.limits.dispatch_limiter import DispatchLimiter
-from spark_pulsar.broker.dispatch.redelivery import RedeliveringDispatcher
+from spark_pulsar.broker.dispatch.shared_redelivery import RedeliveringDispatcher
 from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.message_lifetime import compaction, expire_by_time

@@ -1,4 +1,4 @@
-"""Histories of the whole broker: 200 of them, and 1,200 in the long form.
+"""Histories of the whole broker: 120 of them, and 1,200 in the long form.
 
 `SIMULATION_SEEDS=1..20000` (or `make simulate SEEDS=…`) runs others, or more.
 """
@@ -13,10 +13,10 @@ import pytest
 
 from .seeds import COUNTED, numbers_of, run_many
 
-SEEDS = os.environ.get("SIMULATION_SEEDS", "1..200")
+SEEDS = os.environ.get("SIMULATION_SEEDS", "1..120")
 """Chosen to take a few seconds on two cores."""
-MORE_SEEDS = "201..1200"
-ENOUGH_TO_COUNT = 200
+MORE_SEEDS = "121..1200"
+ENOUGH_TO_COUNT = 120
 """So many histories have a bit of everything."""
 
 
@@ -53,7 +53,7 @@ def test_the_same_seed_is_the_same_history() -> None:
     """Runs a seed in other processes, with other hash seeds: a failure replays exactly."""
     program = (
         "from tests.simulation.history import run\n"
-        "print([run(seed, storage=storage).trace_hash for seed in range(40, 46) for storage in ('memory', None)])"
+        "print([run(seed, storage=storage).trace_hash for seed in range(40, 44) for storage in ('memory', None)])"
     )
     told = [
         subprocess.run(
@@ -67,4 +67,4 @@ def test_the_same_seed_is_the_same_history() -> None:
         for hash_seed in ("1", "2")
     ]
     assert told[0] == told[1]
-    assert len(set(told[0].split(","))) > 6
+    assert len(set(told[0].split(","))) > 4

@@ -10,7 +10,7 @@ import pytest
 
 from spark_pulsar.broker.dispatch.base import Dispatcher
 from spark_pulsar.broker.dispatch.exclusive import ExclusiveDispatcher
-from spark_pulsar.broker.dispatch.redelivery import RedeliveringDispatcher
+from spark_pulsar.broker.dispatch.shared_redelivery import RedeliveringDispatcher
 from spark_pulsar.broker.entities.core import Core
 from spark_pulsar.broker.entities.session import Session
 from spark_pulsar.broker.publishing import producers
@@ -203,7 +203,7 @@ class Steady(History):
             self._bustle()
 
 
-SEEDS_OF_KILLS = range(1, 11)
+SEEDS_OF_KILLS = range(1, 7)
 
 
 @pytest.mark.parametrize("when_full", [False, True])

@@ -11,8 +11,8 @@ from spark_pulsar.broker.dispatch.key_shared.dispatcher import KeySharedDispatch
 from .base import fit
 from .exclusive import ExclusiveDispatcher
 from .failover import FailoverDispatcher
-from .redelivery import UNBOUNDED
 from .shared import SharedDispatcher
+from .shared_redelivery import UNBOUNDED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,7 +12,7 @@ from spark_pulsar.broker.message_lifetime.ttl import fresh_part
 
 from .base import fit
 from .chunks import uuid_of
-from .redelivery import MAX_ENTRIES_A_TURN, UNBOUNDED, RedeliveringDispatcher
+from .shared_redelivery import MAX_ENTRIES_A_TURN, UNBOUNDED, RedeliveringDispatcher
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -147,7 +147,7 @@ class Subscription:
             self.topic.dispatch_limits.refresh(self)
 
     def remove(self, consumer: Consumer) -> None:
-        """Removes a consumer that closed and redelivers its unacknowledged messages (`dispatch.redelivery`, SUB-10). A
+        """Removes a consumer that closed and redelivers its unacknowledged messages (`shared_redelivery`, SUB-10). A
         reader's subscription goes with its last consumer (RD-1)."""
         try:
             self.consumers.remove(consumer)

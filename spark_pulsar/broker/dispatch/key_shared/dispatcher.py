@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from spark_pulsar.broker.dispatch.base import fit, values_of
 from spark_pulsar.broker.dispatch.entry_reading import EntryReader
-from spark_pulsar.broker.dispatch.redelivery import MAX_ENTRIES_A_TURN, RedeliveringDispatcher
+from spark_pulsar.broker.dispatch.shared_redelivery import MAX_ENTRIES_A_TURN, RedeliveringDispatcher
 from spark_pulsar.broker.message_lifetime.ttl import fresh_part
 from spark_pulsar.broker.turn.effects import SendMessages
 from spark_pulsar.model.positions.entry_sets import EntrySet

@@ -1,6 +1,6 @@
 """Limit of unacknowledged messages of all Shared and Key_Shared subscriptions of the broker together (SH-8).
 
-The limits of one consumer and of one subscription (SH-6, SH-7) are in `dispatch.redelivery`.
+The limits of one consumer and of one subscription (SH-6, SH-7) are in `dispatch.shared_redelivery`.
 """
 
 from __future__ import annotations
