@@ -285,16 +285,22 @@ class PulsarClient:
     def watch(self, positions: Mapping[str, MessageId], arrived: threading.Event, timeout_ms: int) -> None:
         """Has `arrived` set once there is an entry at or after the position of any partition, or its reader is lost.
 
-        Costs a reader for each partition, on a connection that others share, which is sent one entry; those that wait
-        since an earlier call go on where their position is the same. Partitions that are not named are watched no more.
+        Costs a reader for each partition, on a connection that others share, which is sent one entry: the one that
+        `end_positions` has there, if the partition ends where it was attached. The positions are those of
+        `end_positions`, or later.
         """
         wanted = {full_name(topic): position for topic, position in positions.items()}
         self._by_topic(
             "watching",
-            self._running().probes.unwatched(wanted),
+            self._running().probes.unwatched(wanted, arrived),
             lambda engine, topic, deadline: engine.probes.watch(topic, wanted[topic], arrived, deadline),
             timeout_ms,
         )
+
+    def silent_partitions(self, arrived: threading.Event) -> set[str]:
+        """Returns the partitions, by full name, that `watch` watches for `arrived`, and where nothing has come since:
+        `end_positions` would say what it said before."""
+        return self._running().probes.silent(arrived)
 
     def lost_readers(self) -> set[str]:
         """Returns the partitions, by full name, whose reader for `end_positions` the broker closed, or was lost with

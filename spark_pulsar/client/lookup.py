@@ -1,6 +1,7 @@
 """Lookups: the broker that serves a topic, the topics of a namespace, the partitions of a topic (W2)."""
 
 import threading
+from functools import lru_cache
 from typing import Final, Literal
 
 from spark_pulsar.client.connections.connection import Connection
@@ -28,6 +29,7 @@ _MOST_REMEMBERED: Final = 16_384
 """Topics whose brokers are remembered at most, those looked up last."""
 
 
+@lru_cache(_MOST_REMEMBERED)
 def full_name(topic: str) -> str:
     """Returns the full form of a topic name. Raises InvalidTopicName."""
     return TopicName.parse(topic).full
@@ -35,8 +37,13 @@ def full_name(topic: str) -> str:
 
 def partition_names(topic: str, count: int) -> list[str]:
     """Returns the full names of the partitions of a topic; of the topic itself when it has none."""
+    return list(_partition_names(topic, count))
+
+
+@lru_cache(64)
+def _partition_names(topic: str, count: int) -> tuple[str, ...]:
     name = TopicName.parse(topic)
-    return [name.at_partition(index).full for index in range(count)] if count else [name.full]
+    return tuple(name.at_partition(index).full for index in range(count)) if count else (name.full,)
 
 
 class TopicDirectory:

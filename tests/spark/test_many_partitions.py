@@ -17,6 +17,7 @@ from spark_pulsar.connector.offsets.source_offset import SourceOffset
 from spark_pulsar.connector.options.parsing import parse_options
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 from tests.brokers import Broker
+from tests.spark.test_transactions_read import send
 
 PARTITIONS, FILLED = 100, 60
 
@@ -54,6 +55,31 @@ def test_one_connection_and_the_same_text(broker: Broker) -> None:
         again = OffsetPlanner(client, options)
         assert json.dumps(again.latest(at).to_json()) == json.dumps(at.to_json())
         again.close()
+        planner.close()
+
+
+def test_a_transaction_that_ends_wakes_an_idle_query(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    # covers READ-38
+    monkeypatch.setattr(polling, "_FIRST_WAIT_MS", 60_000)
+    monkeypatch.setattr(polling, "_LONGEST_WAIT_MS", 60_000)
+    monkeypatch.setattr(polling, "_IDLE_LOOP_MS", 60_000)
+    topic = broker.topic("committed", 40)
+    options = parse_options({"service.url": broker.service_url, "topic": topic, "startingOffsets": "earliest"})
+    client, writer = PulsarClient(ClientConfig(broker.service_url)), PulsarClient(ClientConfig(broker.service_url))
+    with client, writer:
+        planner = OffsetPlanner(client, options)
+        send(writer, f"{topic}-partition-7", ["plain"])
+        transaction = writer.open_transaction(0, 600_000)
+        send(writer, f"{topic}-partition-7", ["mine"], transaction)
+        at = planner.latest(planner.initial())
+        assert planner.latest(at) is at
+        ending = threading.Timer(0.3, writer.end_transaction, (transaction,), {"commit": True})
+        ending.start()
+        begun = time.monotonic()
+        assert planner.latest(at) is at
+        assert time.monotonic() - begun < 45
+        ending.join()
+        assert [work.topic for work in planner.ranges(at, planner.latest(at))] == [f"{topic}-partition-7"]
         planner.close()
 
 

@@ -18,6 +18,7 @@ from spark_pulsar.client.clock import monotonic_ms
 from spark_pulsar.client.connections.config import ClientConfig
 from spark_pulsar.client.connections.connection_log import warn_of_lost
 from spark_pulsar.client.connections.dialing import dial
+from spark_pulsar.client.connections.gathered_writes import gather
 from spark_pulsar.client.connections.pending import PendingReply
 from spark_pulsar.client.connections.service_url import Address
 from spark_pulsar.client.connections.streams import Stream
@@ -206,7 +207,7 @@ class Connection:
         what = f"waiting for the answer to {BaseCommand.Type.Name(command.type)}"
         patience = Deadline(self.config.answer_timeout_ms, what, str(self.address))
         reply = self._router.expect(request_id, consumer_id, patience, ANSWERS[command.type])
-        self.send([command_frame(command)])
+        self.send_command(command)
         return reply
 
     def request(self, command: BaseCommand, request_id: int, deadline: Deadline) -> BaseCommand:
@@ -217,8 +218,12 @@ class Connection:
         return self.start(command, request_id).result(deadline)
 
     def send_command(self, command: BaseCommand) -> None:
-        """Sends a command whose answer, if there is one, does not matter. Raises ConnectionLost."""
-        self.send([command_frame(command)])
+        """Sends a command whose answer, if there is one, does not matter; later, with others, where the thread gathers
+        writes. Raises ConnectionLost."""
+        frame = command_frame(command)
+        self._router.raise_if_lost()
+        if not gather(self.send, frame):
+            self.send([frame])
 
     # ---- sinks
 

@@ -3,12 +3,14 @@
 
 The generator yields a `PendingReply` for each command that it sends and is resumed with the reply; its return value is
 the result. `run_all` starts one for each topic, so that all first commands are on their way before the first reply is
-waited for, and so on round by round: a thousand partitions cost a few round trips instead of thousands.
+waited for, and so on round by round: a thousand partitions cost a few round trips instead of thousands, and a few
+writes.
 """
 
 from collections.abc import Callable, Generator, Iterable
 from typing import Final, TypeAlias, TypeVar
 
+from spark_pulsar.client.connections.gathered_writes import gathering_writes
 from spark_pulsar.client.connections.pending import PendingReply
 from spark_pulsar.client.connections.retry import Backoff
 from spark_pulsar.client.deadlines import Deadline
@@ -86,19 +88,20 @@ def _attempt(
     failed: dict[str, PulsarError] = {}
     running: dict[str, tuple[PipelinedRequest[Result], PendingReply]] = {}
     requests = {topic: make(topic) for topic in todo}
-    try:
-        for topic, request in requests.items():
-            _advance(topic, request, None, running, results, failed)
-        while running:
-            for topic, (request, pending) in list(running.items()):
-                try:
-                    answer: BaseCommand | PulsarError = pending.result(deadlines[topic])
-                except PulsarError as error:
-                    answer = error
-                _advance(topic, request, answer, running, results, failed)
-    finally:
-        for request in requests.values():
-            request.close()
+    with gathering_writes():
+        try:
+            for topic, request in requests.items():
+                _advance(topic, request, None, running, results, failed)
+            while running:
+                for topic, (request, pending) in list(running.items()):
+                    try:
+                        answer: BaseCommand | PulsarError = pending.result(deadlines[topic])
+                    except PulsarError as error:
+                        answer = error
+                    _advance(topic, request, answer, running, results, failed)
+        finally:
+            for request in requests.values():
+                request.close()
     return failed
 
 

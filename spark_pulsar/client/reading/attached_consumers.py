@@ -46,6 +46,7 @@ class Attachment:
         self.subscription = subscription
         self.consumer_id = next_id()
         self.lost: PulsarError | None = None
+        self._partition = TopicName.parse(topic).partition
 
     def messages(self, frames: list[Frame]) -> None:
         """Nothing is delivered without permits."""
@@ -110,9 +111,8 @@ class Attachment:
         request_id = next_id()
         reply = yield self.connection.start(requests.last_message_id(request_id, self.consumer_id), request_id)
         answer = reply.getLastMessageIdResponse
-        partition = TopicName.parse(self.topic).partition
-        mark_delete = message_id(answer.consumer_mark_delete_position, partition)
-        return last_message_id(answer, partition), after_entry(mark_delete)
+        mark_delete = message_id(answer.consumer_mark_delete_position, self._partition)
+        return last_message_id(answer, self._partition), after_entry(mark_delete)
 
     def acknowledge_through(self, position: Position, ack_set: int | None) -> PipelinedRequest[None]:
         """Acknowledges everything up to and including `position`, or, with `ack_set`, all before it and part of it."""
@@ -199,25 +199,56 @@ class EntrySample(Attachment):
             yield self._arrival
         except OperationTimeout:
             return None
-        block = block_of([self._frames], self.consumer_id, TopicName.parse(self.topic).partition, self.topic)
+        block = block_of([self._frames], self.consumer_id, self._partition, self.topic)
         return block if len(block) else None
 
 
-class Bell(Attachment):
-    """Reader at a position that rings, once, when the broker has an entry there or it is detached."""
+class EndReader(Attachment):
+    """Reader behind the last entry of a topic: requests the id of the last message. Once it is armed it rings, once,
+    when the broker has an entry behind its position, or it is detached."""
 
-    takes_messages = True
-
-    def __init__(self, connection: Connection, topic: str, position: MessageId, arrived: threading.Event) -> None:
+    def __init__(self, connection: Connection, topic: str) -> None:
         super().__init__(connection, topic, reader_name(connection.config.subscription_prefix))
-        self.position = position
-        self.is_rung = False
-        self._arrived = arrived
+        self.last: MessageId | None = None
+        """The last message when the reader was attached; None: the topic was empty."""
+        self._position: MessageId | None = None
+        self._arrived: threading.Event | None = None
+        self._is_rung = False
 
-    def attach(self, types: ReaderTypes) -> PipelinedRequest[None]:
-        """Attaches the reader, and requests one entry."""
-        yield from self.attach_reader(self.position, types)
-        self.connection.send_command(requests.flow(self.consumer_id, 1))
+    def attach_at(self, position: MessageId, types: ReaderTypes) -> PipelinedRequest[None]:
+        """Attaches the reader at a position, at which the topic ended."""
+        yield from self.attach_reader(position, types)
+        self._position = position
+
+    def attach_at_end(self, types: ReaderTypes) -> PipelinedRequest[None]:
+        """Attaches the reader behind the last entry, and requests the id of the last message.
+
+        The position is that of the end only if the broker says so: messages of an open transaction lie behind the last
+        message and before the reader, which would never be sent them.
+        """
+        yield from self.attach_reader(LATEST_ID, types)
+        self.last, cursor = yield from self.or_abandon(self.last_ids())
+        if self.last is not None and cursor == after_entry(self.last):
+            self._position = cursor
+
+    def is_at(self, position: MessageId) -> bool:
+        """Returns whether the broker has to send this reader what comes at or after a position, and has not yet."""
+        own = self._position
+        return self.usable and not self._is_rung and own is not None and _entry_of(own) == _entry_of(position)
+
+    def is_silent(self, arrived: threading.Event) -> bool:
+        """Returns whether the reader is armed for `arrived`, and nothing has come."""
+        return self._arrived is arrived and not self._is_rung and self.usable
+
+    def arm(self, arrived: threading.Event) -> None:
+        """Requests one entry, unless that was done; `arrived` is set when it comes."""
+        if self._arrived is None:
+            self._arrived = arrived
+            self.connection.attach_consumer(self.consumer_id, self, takes_messages=True)
+            if self.lost is not None:  # before the connection knew who takes the messages
+                raise self.lost
+            self.connection.send_command(requests.flow(self.consumer_id, 1))
+        self._arrived = arrived
 
     def messages(self, frames: list[Frame]) -> None:
         """Rings. Entries of a reader that was closed may come here, too."""
@@ -225,13 +256,14 @@ class Bell(Attachment):
             self._ring()
 
     def detached(self, error: PulsarError) -> None:
-        """Rings the bell: further messages are not announced here."""
+        """Rings: further messages are not announced here."""
         super().detached(error)
         self._ring()
 
     def _ring(self) -> None:
-        self.is_rung = True
-        self._arrived.set()
+        self._is_rung = True
+        if self._arrived is not None:
+            self._arrived.set()
 
 
 def new_reader(connection: Connection, topic: str) -> Attachment:
@@ -239,11 +271,9 @@ def new_reader(connection: Connection, topic: str) -> Attachment:
     return Attachment(connection, topic, reader_name(connection.config.subscription_prefix))
 
 
-def attach_at_end(connection: Connection, topic: str, types: ReaderTypes) -> PipelinedRequest[Attachment]:
-    """Returns a reader attached behind the last entry."""
-    reader = new_reader(connection, topic)
-    yield from reader.attach_reader(LATEST_ID, types)
-    return reader
+def _entry_of(position: MessageId) -> tuple[int, int, int]:
+    """Returns ledger, entry and index in its batch of a position, which may or may not name its partition."""
+    return position.ledger_id, position.entry_id, max(position.batch_index, 0)
 
 
 def last_message_id(answer: CommandGetLastMessageIdResponse, partition: int) -> MessageId | None:

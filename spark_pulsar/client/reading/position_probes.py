@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from spark_pulsar.client.connections.pipelined_requests import PipelinedRequest
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.lookup import TopicDirectory
-from spark_pulsar.client.reading.attached_consumers import Attachment, Bell, EntrySample, attach_at_end, new_reader
+from spark_pulsar.client.reader_types import ReaderTypes
+from spark_pulsar.client.reading.attached_consumers import Attachment, EndReader, EntrySample, new_reader
 from spark_pulsar.client.reading.positions import after_entry, beginning
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.fingerprints import Fingerprint
@@ -17,18 +18,18 @@ from spark_pulsar.wire.entries.fingerprints import fingerprint_of
 
 
 class Probes:
-    """Idle readers, one per queried topic, kept so that the next query costs one round trip.
+    """Idle readers, one per queried topic, kept so that the next query costs one round trip, and that the broker
+    announces the next message.
 
-    They are non-durable and take no messages: they vanish with the connection and hold no data on the broker.
+    They are non-durable: they vanish with the connection and hold no data on the broker.
     """
 
     def __init__(self, directory: TopicDirectory) -> None:
         self._directory = directory
         self._lock = threading.Lock()
-        self._readers: dict[str, Attachment] = {}
+        self._readers: dict[str, EndReader] = {}
         self._lost: set[str] = set()
         """Topics whose reader was lost."""
-        self._bells: dict[str, Bell] = {}
 
     def lost_readers(self) -> set[str]:
         """Returns the topics whose reader the broker closed, or was lost with its connection, since the last call
@@ -38,37 +39,39 @@ class Probes:
         return lost
 
     def discard(self, topic: str) -> None:
-        """Closes the readers of a topic that is queried no more."""
+        """Closes the reader of a topic that is queried no more."""
         with self._lock:
-            readers = self._readers.pop(topic, None), self._bells.pop(topic, None)
-        for reader in readers:
-            if reader is not None:
-                reader.abandon()
+            reader = self._readers.pop(topic, None)
+        if reader is not None:
+            reader.abandon()
 
-    def unwatched(self, positions: Mapping[str, MessageId]) -> list[str]:
-        """Returns the topics without a bell at their position that has not rung; closes all other bells."""
+    def silent(self, arrived: threading.Event) -> set[str]:
+        """Returns the topics that are watched for `arrived`, and had no entry since (READ-38)."""
         with self._lock:
-            wrong = [t for t, bell in self._bells.items() if bell.is_rung or positions.get(t) != bell.position]
-            closed = [self._bells.pop(topic) for topic in wrong]
-            unwatched = [topic for topic in positions if topic not in self._bells]
-        for bell in closed:
-            bell.abandon()
-        return unwatched
+            return {topic for topic, reader in self._readers.items() if reader.is_silent(arrived)}
+
+    def unwatched(self, positions: Mapping[str, MessageId], arrived: threading.Event) -> list[str]:
+        """Returns the topics that no reader watches for `arrived` at their position."""
+        with self._lock:
+            silent = {t: reader for t, reader in self._readers.items() if reader.is_silent(arrived)}
+            return [topic for topic, at in positions.items() if topic not in silent or not silent[topic].is_at(at)]
 
     def watch(
         self, topic: str, position: MessageId, arrived: threading.Event, deadline: Deadline
     ) -> PipelinedRequest[None]:
-        """Attaches a bell: sets `arrived` when there is an entry at or after a position."""
-        connection = yield from self._directory.connect(topic, deadline)
-        bell = Bell(connection, topic, position, arrived)
+        """Sets `arrived` when there is an entry at or after a position, where the topic ended when it was requested
+        last, or the reader there is lost."""
+        with self._lock:
+            reader = self._readers.get(topic)
+        if reader is None or not reader.is_at(position):
+            reader = yield from self._attach(topic, deadline, lambda one, types: one.attach_at(position, types))
         try:
-            yield from bell.attach(self._directory.reader_types)
+            reader.arm(arrived)
         except BaseException:
             self._directory.discard(topic)
-            bell.abandon()
+            reader.abandon()
             raise
-        with self._lock:
-            self._bells[topic] = bell
+        self._keep(topic, reader)
 
     def last_message_id(self, topic: str, deadline: Deadline) -> PipelinedRequest[MessageId | None]:
         """Returns the id of the last message, None when the topic is empty. TopicNotFound when there is no such
@@ -91,29 +94,38 @@ class Probes:
                 return last
         elif reader is not None:
             self._note_lost(topic)
-        reader = yield from self._attach(topic, deadline)
-        last, _ = yield from reader.or_abandon(reader.last_ids())
+        reader = yield from self._attach(topic, deadline, EndReader.attach_at_end)
         self._keep(topic, reader)
-        return last
+        return reader.last
 
     def _note_lost(self, topic: str) -> None:
         with self._lock:
             self._lost.add(topic)
 
-    def _attach(self, topic: str, deadline: Deadline) -> PipelinedRequest[Attachment]:
+    def _attach(
+        self,
+        topic: str,
+        deadline: Deadline,
+        attach: Callable[[EndReader, ReaderTypes], PipelinedRequest[None]],
+    ) -> PipelinedRequest[EndReader]:
         connection = yield from self._directory.connect(topic, deadline)
+        reader = EndReader(connection, topic)
         try:
-            return (yield from attach_at_end(connection, topic, self._directory.reader_types))
+            yield from attach(reader, self._directory.reader_types)
         except PulsarError:
             self._directory.discard(topic)
             raise
+        return reader
 
-    def _keep(self, topic: str, reader: Attachment) -> None:
+    def _keep(self, topic: str, reader: EndReader) -> None:
         with self._lock:
             surplus = self._readers.get(topic)
             self._readers[topic] = reader
-        if surplus is not None:
-            surplus.abandon()
+        if surplus is None or surplus is reader:
+            return
+        if not surplus.usable:
+            self._note_lost(topic)
+        surplus.abandon()
 
     def fingerprint(
         self, topic: str, entry: MessageId, deadline: Deadline, patience: Deadline

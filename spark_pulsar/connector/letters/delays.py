@@ -63,6 +63,8 @@ class DelayedLetters:
         Reads only letters that came since the last call, those of a large backlog in several calls. Raises
         OperationTimeout when the broker does not send any in time.
         """
+        if not self.topics:
+            return dict(end)
         now_ms = self._frozen_ms if self._frozen_ms is not None else self.now_ms()
         ends = dict(end)
         letters = [topic for topic in end if TopicName.parse(topic).base.full in self.topics]

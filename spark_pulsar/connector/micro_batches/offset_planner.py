@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.connector.data_loss import report_losses
 from spark_pulsar.connector.letters.delays import DelayedLetters
+from spark_pulsar.connector.micro_batches.partition_ends import PartitionEnds
 from spark_pulsar.connector.micro_batches.planned_batch import PlannedBatch, existing, has_news
 from spark_pulsar.connector.micro_batches.polling import Polling, TriggerDelay
 from spark_pulsar.connector.micro_batches.query_subscription import QuerySubscription
@@ -66,6 +66,7 @@ class OffsetPlanner:
         self._options = options
         self._small_batches = small_batches
         self._polling = Polling()
+        self._partition_ends = PartitionEnds(client)
         self._delay = TriggerDelay(options.max_trigger_delay_ms)
         self._letters = DelayedLetters(client, frozenset(options.retry_letter_topics), options.operation_timeout_ms)
         self._pruning = KeyPruning(client, options)
@@ -300,10 +301,11 @@ class OffsetPlanner:
         wait_ms = 0 if self._frozen else self._polling.wait_ms(of_many=of_many and not by_time)
         if of_many:  # messages that were there already, and held back, are no news
             positions = {topic: self._newest.get(topic, at) for topic, at in positions.items()}
-        if wait_ms and self._open_look_ahead().follow(positions, _FOLLOW_MS):
+            if self._polling.is_idle and not self._frozen:
+                watched = self._partition_ends.watch(positions)
+                self._partition_ends.await_news(wait_ms if watched else min(wait_ms, _PAUSE_MS))
+        elif wait_ms and self._open_look_ahead().follow(positions, _FOLLOW_MS):
             self._open_look_ahead().await_news(wait_ms)
-        elif of_many:
-            threading.Event().wait(min(wait_ms, _PAUSE_MS) / 1000)
         self._polling.answered()
 
     def _is_small(self, start: SourceOffset, end: Mapping[str, ReadPosition]) -> bool:
@@ -311,7 +313,7 @@ class OffsetPlanner:
         self._at_hand = None
         begins = existing(start, end)
         changed = sum(1 for topic, at in end.items() if begins.get(topic, EARLIEST) < at)
-        small = self._small_batches if changed else None
+        small = self._small_batches if changed and len(end) <= MOST_FOLLOWED else None
         if small is not None and small.is_small(self._open_look_ahead(), begins, end):
             self._at_hand = end
         return changed > 1 and self._at_hand is not None
@@ -335,7 +337,7 @@ class OffsetPlanner:
             known = frozenset(start.positions)
             may_lack = not options.fail_on_data_loss or options.waiting_for_non_existed_topic
             topics = find_partitions(self._client, options, known=known, may_lack=may_lack)
-            ends = end_positions_of_each(self._client, topics)
+            ends = self._partition_ends.request(topics)
             if not may_lack and options.topics_pattern is None:
                 check_found(topics, known.union(ends), options)
             if self._frozen:

@@ -20,8 +20,8 @@ from spark_pulsar.client.clock import monotonic_ms
 _FIRST_WAIT_MS: Final = 10
 _LONGEST_WAIT_MS: Final = 250
 _MANY_LONGEST_WAIT_MS: Final = 2_000
-_WAIT_OF_POLL: Final = 50
-"""Time of a poll over many partitions that it waits: two in a hundred are spent on polls then."""
+_WAIT_OF_POLL: Final = 100
+"""Time of a poll over many partitions that it waits: one in a hundred is spent on polls then."""
 _IDLE_LOOP_MS: Final = 100
 """Polls that follow each other faster than this are those of an idle query."""
 
@@ -50,6 +50,11 @@ class Polling:
             took_ms = monotonic_ms() - self._began_ms
             longest_ms = max(longest_ms, min(_WAIT_OF_POLL * took_ms, _MANY_LONGEST_WAIT_MS))
         return min(_FIRST_WAIT_MS << min(self._in_vain - 2, 10), longest_ms)
+
+    @property
+    def is_idle(self) -> bool:
+        """True when this poll found nothing new, nor did the one before."""
+        return self._in_vain > 1
 
     def answered(self) -> None:
         """The poll is over."""

@@ -20,9 +20,14 @@ from spark_pulsar.connector.options.options import Options
 from spark_pulsar.connector.planning.ranges import TopicRange
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition
 from spark_pulsar.model.errors import TopicNotFound
+from spark_pulsar.model.fingerprints import Fingerprint
+from spark_pulsar.model.positions.ids import MessageId
 
 _AT_ONCE: Final = 8
-"""Readers that are attached at the same time, on one connection to each broker."""
+"""Readers that are attached at the same time, on one connection to each broker, to find what is not sent at once."""
+_PATIENCE_MS: Final = 1_000
+_PATIENCE_EACH_MS: Final = 2
+"""Wait for the first entries of many ranges, and what each range adds to it."""
 
 
 def first_entries(client: PulsarClient, ranges: Sequence[TopicRange], timeout_ms: int) -> dict[str, ReadPosition]:
@@ -36,12 +41,28 @@ def first_entries(client: PulsarClient, ranges: Sequence[TopicRange], timeout_ms
     if not unknown:
         return {}
     deadline = Deadline(timeout_ms, f"searching for the first entries of {_topics(unknown)}", client.config.service_url)
-    if len(unknown) == 1:
-        positions = [_first_entry(client, unknown[0], deadline)]
+    first = _sent_entries(client, unknown, timeout_ms) if len(unknown) > _AT_ONCE else {}
+    left = [work for work in unknown if work.topic not in first]
+    if len(left) == 1:
+        positions = [_first_entry(client, left[0], deadline)]
     else:
-        with ThreadPoolExecutor(min(_AT_ONCE, len(unknown)), "first-entries") as readers:
-            positions = list(readers.map(lambda work: _first_entry(client, work, deadline), unknown))
-    return {work.topic: at for work, at in zip(unknown, positions, strict=True) if at is not None}
+        with ThreadPoolExecutor(_AT_ONCE, "first-entries") as readers:
+            positions = list(readers.map(lambda work: _first_entry(client, work, deadline), left))
+    return first | {work.topic: at for work, at in zip(left, positions, strict=True) if at is not None}
+
+
+def _sent_entries(client: PulsarClient, ranges: Sequence[TopicRange], timeout_ms: int) -> dict[str, ReadPosition]:
+    """Returns the first entries of many ranges, as far as the broker sends them soon: by readers that are all attached
+    before the first is waited for."""
+    starts = {work.topic: MessageId(work.start.ledger_id, work.start.entry_id, -1, -1) for work in ranges}
+    patience_ms = min(timeout_ms // 2, _PATIENCE_MS + _PATIENCE_EACH_MS * len(ranges))
+    entries = client.fingerprints(starts, patience_ms)
+    first: dict[str, ReadPosition] = {}
+    for work in ranges:
+        entry = entries[work.topic]
+        if isinstance(entry, Fingerprint) and work.start[:2] <= entry[:2] and ReadPosition(*entry[:2]) < work.end:
+            first[work.topic] = work.start if entry[:2] == work.start[:2] else ReadPosition(*entry[:2])
+    return first
 
 
 def _topics(ranges: Sequence[TopicRange]) -> str:

@@ -50,12 +50,9 @@ def check_found(topics: Sequence[str], known: Collection[str], options: Options)
     """Refuses a named topic that never was, and a named partition. One that vanished is a loss, reported elsewhere; a
     partition of a named topic that is not there yet, while partitions are added, is found by the next trigger. Raises
     TopicNotFound."""
-    bases = {TopicName.parse(topic).base for topic in known}
-    missing = [
-        topic
-        for topic in topics
-        if topic not in known and (topic in options.named_topics or TopicName.parse(topic).base not in bases)
-    ]
+    unknown = [topic for topic in topics if topic not in known]
+    bases = {TopicName.parse(topic).base for topic in known} if unknown else set()
+    missing = [topic for topic in unknown if topic in options.named_topics or TopicName.parse(topic).base not in bases]
     if missing:
         raise TopicNotFound(f"topic {missing[0]} not found")
 

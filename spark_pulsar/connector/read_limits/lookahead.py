@@ -111,21 +111,10 @@ class LookAhead:
         self.keep(positions)
         if not positions:
             return False
-        if len(positions) > MOST_FOLLOWED:
-            return self._watch(positions, timeout_ms)
         deadline = Deadline(timeout_ms, "following a topic", self._client.config.service_url)
         try:
             for topic, at in positions.items():
                 self.partition(topic).follow(at, deadline)
-        except PulsarError as error:
-            LOG.info("the driver polls for new messages: %s", error)
-            return False
-        return True
-
-    def _watch(self, positions: Mapping[str, ReadPosition], timeout_ms: int) -> bool:
-        """Attaches readers that are sent one entry each: many cost little."""
-        try:
-            self._client.watch({topic: at.message_id for topic, at in positions.items()}, self._arrived, timeout_ms)
         except PulsarError as error:
             LOG.info("the driver polls for new messages: %s", error)
             return False
@@ -138,14 +127,12 @@ class LookAhead:
     def has_all(
         self, start: Mapping[str, ReadPosition], end: Mapping[str, ReadPosition], most_messages: int, timeout_ms: int
     ) -> bool:
-        """Waits for all messages from `start` to `end`, if these are `most_messages` at most; returns whether all of
-        them are kept.
+        """Waits for all messages from `start` to `end` in few partitions, if these are `most_messages` at most; returns
+        whether all of them are kept.
 
         Raises TopicNotFound, OperationTimeout as `PartitionLookAhead.count`.
         """
         begins = {topic: start.get(topic, EARLIEST) for topic, at in end.items() if start.get(topic, EARLIEST) < at}
-        if len(end) > MOST_FOLLOWED:
-            return False
         self.keep(end)
         known = {topic: self.partition(topic).counted(at, end[topic]) for topic, at in begins.items()}
         if sum(self.partition(topic).backlog(at, end[topic], known[topic]) for topic, at in begins.items()) > (
