@@ -28,7 +28,7 @@ def readers() -> set[threading.Thread]:
 
 
 def test_one_connection_and_the_same_text(broker: Broker) -> None:
-    # covers READ-22
+    # covers READ-22, READ-48
     topic = broker.topic("many", PARTITIONS)
     options = parse_options({"service.url": broker.service_url, "topic": topic, "startingOffsets": "earliest"})
     with PulsarClient(ClientConfig(broker.service_url)) as writer:
@@ -45,6 +45,9 @@ def test_one_connection_and_the_same_text(broker: Broker) -> None:
             following = planner.latest(at, FILLED)  # one of each
             works = planner.ranges(at, following)
             assert len({work.topic for work in works}) == expected
+            tasks = planner.tasks(at, SourceOffset.from_json(following.to_json()))
+            assert len(tasks) == 32
+            assert [work for task in tasks for work in task] == works
             rows += len(works)
             at = SourceOffset.from_json(json.loads(json.dumps(following.to_json())))
             assert list(at.positions) == sorted(at.positions)

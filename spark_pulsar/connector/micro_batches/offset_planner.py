@@ -28,6 +28,7 @@ from spark_pulsar.connector.planning.extents import measured_extents
 from spark_pulsar.connector.planning.first_entries import first_entries, named_starts_gone, passed_over
 from spark_pulsar.connector.planning.pruning import KeyPruning
 from spark_pulsar.connector.planning.ranges import TopicRange, plan, shrunken
+from spark_pulsar.connector.planning.sharing import shared, sharing_tasks
 from spark_pulsar.connector.planning.splitting import cut_points, may_be_cut, parts_of
 from spark_pulsar.connector.planning.topic_partitions import check_found, find_partitions, when_they_exist
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition
@@ -157,7 +158,15 @@ class OffsetPlanner:
             self._await_news(batch.end)
             return start
         planned = self._offset_of(batch)
-        return replace(planned, cuts=self._cuts(batch.start, planned, batch.begins if is_limited else None))
+        planned = replace(planned, cuts=self._cuts(batch.start, planned, batch.begins if is_limited else None))
+        return replace(planned, sharing_tasks=self._sharing_tasks(batch.start, planned))
+
+    def _sharing_tasks(self, start: SourceOffset, planned: SourceOffset) -> int:
+        """Returns the number of tasks that share the small ranges of the next micro-batch; 0: none do (READ-48)."""
+        if planned.cuts or planned.one_task or not self._options.small_batch_max_messages:
+            return 0
+        ranges = self._pruning.ranges(plan(start, planned).ranges, planned.partition_counts)
+        return sharing_tasks(ranges, self._options.split)
 
     def _observe(self, committed: SourceOffset) -> PlannedBatch:
         """Begins a micro-batch that ends at the present ends of all partitions, also of those that are new (OFFSET-11),
@@ -385,6 +394,8 @@ class OffsetPlanner:
         self._polling.planned(is_empty=not ranges)
         if end.one_task and ranges:
             return [tuple(ranges)]
+        if end.sharing_tasks:
+            return shared(ranges, end.sharing_tasks)
         return [(part,) for work in ranges for part in parts_of(work, end.cuts.get(work.topic, ()))]
 
     @naming(_OPERATION)

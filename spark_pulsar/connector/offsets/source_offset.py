@@ -16,6 +16,7 @@ text:
      "initial": {…},            the positions at which the query began; only in the offset of its first micro-batch
      "cuts": {topic: ["12:30:0", …]}  where the ranges of the micro-batch that ends here are cut, for several tasks each
      "oneTask": true,           one task reads the micro-batch that ends here; else one task for each partition
+     "sharingTasks": 32,        so many tasks read its small ranges: `planning.sharing`
      "partitionCounts": {…}}    the number of partitions of each topic, where keys are read by their hash; 0: it changed
 
 `newest` and `first` are what makes a loss certain. The position of a partition in `newest` is that of an entry which
@@ -31,8 +32,8 @@ before the first commit, when `latest` has moved on. The first end offset is in 
 directory that was wiped, a copy that was restored and another broker may have the same. `replaced` is how a micro-batch
 begins anew there, in a replay too.
 
-`oneTask` and `cuts` are decided when a micro-batch is planned and have to outlive a restart: a replay has the same
-tasks.
+`oneTask`, `sharingTasks` and `cuts` are decided when a micro-batch is planned and have to outlive a restart: a replay
+has the same tasks.
 
 Members of many partitions are packed (`packed_partitions`), and the version is 2 then.
 
@@ -72,6 +73,7 @@ class SourceOffset:
     newest: Mapping[str, ReadPosition] = field(default_factory=dict)
     first: Mapping[str, ReadPosition] = field(default_factory=dict)
     one_task: bool = False
+    sharing_tasks: int = 0
     partition_counts: Mapping[str, int] = field(default_factory=dict)
     cuts: Mapping[str, tuple[ReadPosition, ...]] = field(default_factory=dict)
     seen: Mapping[str, Fingerprint] = field(default_factory=dict)
@@ -103,6 +105,8 @@ class SourceOffset:
             out["cuts"] = {topic: [str(at) for at in self.cuts[topic]] for topic in sorted(self.cuts)}
         if self.one_task:
             out["oneTask"] = True
+        if self.sharing_tasks:
+            out["sharingTasks"] = self.sharing_tasks
         if self.partition_counts:
             out["partitionCounts"] = {topic: self.partition_counts[topic] for topic in sorted(self.partition_counts)}
         if self.fresh:
@@ -139,6 +143,7 @@ class SourceOffset:
             newest=_positions(loaded.get("newest", {}), is_packed),
             first=_positions(loaded.get("first", {}), is_packed),
             one_task=loaded.get("oneTask") is True,
+            sharing_tasks=_count(loaded.get("sharingTasks", 0)),
             partition_counts=_counts(loaded.get("partitionCounts", {})),
             cuts=_cuts(loaded.get("cuts", {})),
             seen=_seen(loaded.get("seen", {}), positions if is_packed else None),
@@ -190,6 +195,12 @@ def _counts(loaded: object) -> dict[str, int]:
     if not isinstance(loaded, Mapping) or not all(isinstance(count, int) for count in loaded.values()):
         raise OffsetError("partitionCounts of an offset must be an object of topic to number")
     return dict(loaded)
+
+
+def _count(loaded: object) -> int:
+    if not isinstance(loaded, int) or isinstance(loaded, bool) or loaded < 0:
+        raise OffsetError(f"sharingTasks of an offset must be a number of tasks, not {loaded!r}")
+    return loaded
 
 
 def _cuts(loaded: object) -> dict[str, tuple[ReadPosition, ...]]:
