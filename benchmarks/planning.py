@@ -2,7 +2,9 @@
 broker of its own, without Spark.
 
 Prints milliseconds (median, longest of the rounds after the first; processor time is the planning process's) and the
-connections and threads of the planning process, for a query without limits and one with `maxMessagesPerTrigger`."""
+connections and threads of the planning process, for a query without limits and one with `maxMessagesPerTrigger`. Then
+the start of a query in parts, and with `--idle SECONDS` what one costs that has nothing to read, polled as Spark does,
+in percent of a core."""
 
 from __future__ import annotations
 
@@ -12,6 +14,8 @@ import statistics
 import threading
 import time
 import urllib.request
+
+from load.machine import tree_processor_s
 
 import spark_pulsar
 from spark_pulsar.client.client import PulsarClient
@@ -23,6 +27,8 @@ from spark_pulsar.connector.options.parsing import parse_options
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 
 TOPIC = "persistent://public/default/planned"
+SPARK_PAUSE_S = 0.01
+"""Time until Spark requests the newest offset again."""
 
 
 def make_topic(admin_url: str, partitions: int) -> None:
@@ -62,13 +68,63 @@ def measure(service_url: str, publishers: list[Publisher], changed: int, rounds:
     )
 
 
+class Clocks:
+    """Processor time of this process and of the broker."""
+
+    def __init__(self, broker_pid: int) -> None:
+        self._broker_pid = broker_pid
+        self.reset()
+
+    def reset(self) -> None:
+        """Begins anew."""
+        self._begun = time.perf_counter(), time.process_time(), tree_processor_s(self._broker_pid)
+
+    def spent_s(self) -> tuple[float, float, float]:
+        """Seconds since the last reset: of wall time, of this process, of the broker."""
+        ends = time.perf_counter(), time.process_time(), tree_processor_s(self._broker_pid)
+        wall, own, broker = (end - begin for end, begin in zip(ends, self._begun, strict=True))
+        return wall, own, broker
+
+
+def start_and_rest(service_url: str, broker_pid: int, start: str, idle_s: float) -> None:
+    """Starts a query on a topic that rests, polls it until it waits for news, and for `idle_s` after that."""
+    options = {"service.url": service_url, "topic": TOPIC, "startingOffsets": start}
+    clocks = Clocks(broker_pid)
+    with PulsarClient(ClientConfig(service_url)) as client:
+        planner = OffsetPlanner(client, parse_options(options))
+        at = planner.initial()
+        steps = [("initial offset", clocks.spent_s())]
+        for name in ("first micro-batch", "first poll", "readers that wait"):
+            clocks.reset()
+            following = planner.latest(at)
+            steps.append((name, clocks.spent_s()))
+            if following is not at:
+                planner.tasks(at, following)
+                at = following
+        texts = [f"{name} {wall * 1e3:.0f} ({own * 1e3:.0f}, {busy * 1e3:.0f})" for name, (wall, own, busy) in steps]
+        print(f"start from {start}, ms (processor time of the planner, of the broker): {'; '.join(texts)}")
+        for counts in (False, True) if idle_s else ():
+            clocks.reset()
+            polls, until = 0, time.monotonic() + (idle_s if counts else min(idle_s, 5))
+            while time.monotonic() < until:
+                planner.latest(at)
+                time.sleep(SPARK_PAUSE_S)
+                polls += 1
+        if idle_s:
+            wall, own, broker = clocks.spent_s()
+            shares = f"{own / wall:.2%} of a core, broker {broker / wall:.2%}"
+            print(f"idle for {wall:.0f} s: {polls} polls, planner {shares}")
+        planner.close()
+
+
 def main() -> None:
-    """Measures both."""
+    """Measures all."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--partitions", type=int, default=1_000)
     parser.add_argument("--filled", type=int, default=300, help="partitions that have messages at all")
     parser.add_argument("--changed", type=int, default=5, help="partitions that get one before each round")
     parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--idle", type=float, default=0.0, metavar="SECONDS", help="a query without new messages, too")
     arguments = parser.parse_args()
     with spark_pulsar.broker_process() as broker, PulsarClient(ClientConfig(broker.service_url)) as client:
         make_topic(broker.admin_url, arguments.partitions)
@@ -78,6 +134,8 @@ def main() -> None:
             publisher.flush()
         for limit in (None, 10_000):
             measure(broker.service_url, publishers, arguments.changed, arguments.rounds, limit)
+        for start, idle_s in (("latest", 0.0), ("earliest", arguments.idle)):
+            start_and_rest(broker.service_url, broker.pid, start, idle_s)
 
 
 if __name__ == "__main__":
