@@ -1,9 +1,9 @@
 """Payloads of JSON schemas: plain JSON objects, whose fields have the types of an Avro definition (SCHEMA-12).
 
-Where all types are ones that pyarrow's JSON reader has, it reads the whole column at once. What it does not take, and
-columns with maps, unions, bytes or decimals, is read by Python's, row by row: slower, and more lenient about how
-clients write dates (numbers, ISO texts, lists), bytes (base64) and numbers that are none of JSON (NaN). What does not
-fit its type is an error (SCHEMA-13: `json_values`).
+A kernel reads columns of payloads (`unusual_json`). What it does not take is read by Python, row by row: slower, and
+more lenient about how clients write dates (numbers, ISO texts, lists), bytes (base64) and numbers that are none of JSON
+(NaN). What does not fit its type is an error (SCHEMA-13: `json_values`). Few payloads, and all without numba, go to
+pyarrow's JSON reader at once where it has all types, else to Python.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pyarrow as pa
 from spark_pulsar.connector.errors import SchemaError
 from spark_pulsar.connector.options.decode_mode import BASE64
 from spark_pulsar.connector.schemas.decoding.json_columns import read_columns
+from spark_pulsar.connector.schemas.decoding.json_program import is_by_column
 from spark_pulsar.connector.schemas.decoding.json_rescuing import Rescuing, salvage_of
 from spark_pulsar.connector.schemas.decoding.json_times import numbers_of_texts, with_text_times
 from spark_pulsar.connector.schemas.decoding.json_values import Clients, json_text, shown, value_of
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
 _OPEN, _CLOSE, _NEWLINE, _SPACE = b"{}\n "
 _MARK: Final = np.frombuffer(b"\xef\xbb\xbf", np.uint8)
 """Byte order mark of UTF-8, with which some clients begin a text."""
+_SECOND_MARK: Final = "\ufeff"
+"""Beginning of a text that is no JSON, for which only `json.loads` has an error."""
+_JSON: Final = json.JSONDecoder(parse_float=decimal.Decimal)
 _MOST_BLANKS: Final = 2
 """Line breaks and blanks behind a value that are skipped without reading it row by row."""
 _FAST_KINDS: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "string", "enum"})
@@ -76,11 +80,11 @@ class JsonDecoder:
         self._value = make(self._exact, "", Clients(json_bytes))
         members = self._exact.members.items()
         values = {name: make(member, f".{name}", Clients(json_bytes)) for name, member in members}
-        fast = {name for name, member in self._record.members.items() if _is_fast(member)}
+        of_columns = {name for name, member in self._record.members.items() if is_by_column(member)}
         rescues = evolution is not None
-        self._apart = ApartDecoder(self._record, self._exact, fast, self._one_by_one, values, rescues=rescues)
-        self._is_doubtful = False
-        """Payloads were not such that all of them are read at once, and are better sorted."""
+        self._apart = ApartDecoder(
+            self._record, self._exact, of_columns, self._one_by_one, values, json_bytes, rescues=rescues
+        )
 
     def _unwanted_fields(self, avro: AvroType, written: list[AvroType]) -> list[Any]:
         """Returns the declared fields that are not wanted, which the reader of columns must accept; where it cannot, no
@@ -97,21 +101,17 @@ class JsonDecoder:
         """Returns the payloads as an array of `type`. Raises NewColumnsError for fields that nothing declares, where
         they end the query."""
         is_apart = self._record.kind == "record" and len(payloads) >= LEAST_ROWS and COMPILED
-        at_once = self._is_fast and not (is_apart and self._is_doubtful)
-        if at_once and (lines := _lines(payloads)) is not None:
+        if is_apart:
+            read = self._apart.decode(payloads)
+            self._refuse_undeclared()
+            return read
+        if self._is_fast and (lines := _lines(payloads)) is not None:
             for schema in self._schemas:
                 read = self._at_once(lines, len(payloads), schema)
                 if read is not None:
                     self._schemas.sort(key=lambda candidate: candidate is not schema)
                     return read
-        if not is_apart:
-            return self._one_by_one(payloads)
-        try:
-            read = self._apart.decode(payloads)
-            self._refuse_undeclared()
-            return read
-        finally:
-            self._is_doubtful = len(self._schemas) == 1 and self._apart.is_useful
+        return self._one_by_one(payloads)
 
     def _at_once(self, lines: bytes, rows: int, schema: Any) -> Any:
         """Returns lines by pyarrow's reader, as an array of `type`; None when it does not take them all.
@@ -149,7 +149,8 @@ class JsonDecoder:
         errors: dict[int, str] = {}
         for row, payload in enumerate(payloads.to_pylist()):
             try:
-                loaded = json.loads(payload.decode("utf-8-sig"), parse_float=decimal.Decimal)
+                text = payload.decode("utf-8-sig")
+                loaded = json.loads(text) if text.startswith(_SECOND_MARK) else _JSON.decode(text)
                 if not isinstance(loaded, dict):
                     raise ValueError(f"{shown(loaded)} is no object")
                 rows.append(self._value(loaded))

@@ -37,7 +37,7 @@ _NANOS_EXPONENT: Final = -9
 _WHOLE_TEXT: Final = re.compile(r"-?\d{1,19}")
 _REAL_TEXT: Final = re.compile(r"-?\d{1,400}(?:\.\d{1,400})?(?:[eE][+-]?\d{1,4})?")
 _SHAPES: Final = {"record": dict, "map": dict, "array": list}
-_CHARACTER: Final = "java.lang.Character"
+CHARACTER: Final = "java.lang.Character"
 
 
 class NotOfType(Exception):
@@ -94,7 +94,7 @@ def _inner_value(record: RecordType, path: str, clients: Clients) -> Value:
         return _decimal(record.arrow)
     if record.logical:
         return _moment(record)
-    if record.kind == "int" and record.avro.attributes.get("java-class") == _CHARACTER:
+    if record.kind == "int" and record.avro.attributes.get("java-class") == CHARACTER:
         return _character(clients)
     return {
         "null": _none,
@@ -130,7 +130,7 @@ def _array_value(record: RecordType, item: Value, clients: Clients) -> Value:
     other keys than text is, whose definition is an array of `key` and `value`."""
     items = record.items
     assert items is not None
-    is_text = items.avro.attributes.get("java-class") == _CHARACTER
+    is_text = items.avro.attributes.get("java-class") == CHARACTER
     names = [field.name for field in items.avro.fields]
     is_map = items.kind == "record" and names == ["key", "value"] and not clients.is_strict
 

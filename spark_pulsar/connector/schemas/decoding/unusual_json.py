@@ -1,7 +1,7 @@
 """JSON payloads of which some are unusual: each goes the quickest way that reads it.
 
-Payloads that the check has no doubt about are read as lines, at once; of them the members that the reader of columns
-does not know, such as maps, are read by Python from where they stand. Payloads in doubt are read by Python as a whole.
+Payloads that the kernel has no doubt about become columns at once; of them the members without a type of Spark's are
+read by Python from where they stand. Payloads in doubt are read by Python as a whole.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 import decimal
 import json
 from collections.abc import Callable, Set
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from spark_pulsar.connector.schemas.decoding.json_columns import read_columns
-from spark_pulsar.connector.schemas.decoding.json_lines import LineCheck, Lines
+from spark_pulsar.connector.schemas.decoding.json_program import Program, has_times
+from spark_pulsar.connector.schemas.decoding.json_tables import JsonRows, JsonTables, OutOfRange
 from spark_pulsar.connector.schemas.decoding.json_values import json_text
 from spark_pulsar.connector.schemas.payloads.decoder import UndecodablePayload, add_errors
 from spark_pulsar.connector.schemas.payloads.record_types import RecordType
@@ -27,8 +28,18 @@ Value = Callable[[Any], Any]
 _JSON: Final = json.JSONDecoder(parse_float=decimal.Decimal)
 
 
+@dataclass(slots=True)
+class _Form:
+    """Payloads with times in one form: the record that they make, and what reads them."""
+
+    record: RecordType
+    with_text_times: bool = False
+    program: Program | None = None
+    rows: JsonRows | None = None
+
+
 class ApartDecoder:
-    """Payloads of a record, whose members `of_columns` are those that the reader of columns has types for.
+    """Payloads of a record, whose members `of_columns` are those that the kernel reads.
 
     `exact` is the record as Python reads it: payloads in doubt `by_row`, members that are located by `values`. Where it
     `rescues`, payloads with fields that the schema does not name are in doubt, too, and `values` makes pairs of a value
@@ -42,33 +53,32 @@ class ApartDecoder:
         of_columns: Set[str],
         by_row: Value,
         values: dict[str, Value],
+        json_bytes: str,
         *,
         rescues: bool = False,
     ) -> None:
         self._rescues = rescues
-        self._record = record
+        self._json_bytes = json_bytes
         self._exact = exact
         self._columns = tuple(name for name in record.members if name in of_columns)
         self._others = tuple(name for name in record.members if name not in of_columns)
         self._by_row = by_row
         self._values = values
-        self._check: LineCheck | None = None
-        self.is_useful = True
-        """Most of the payloads were without doubt."""
+        self._forms = [_Form(record)]
+        """With times as numbers, and as texts; what most payloads had last is first."""
+        if any(has_times(exact.members[name]) for name in self._columns):
+            self._forms.append(_Form(exact, with_text_times=True))
 
     def decode(self, payloads: Any) -> Any:
         """Returns the payloads as an array of Spark's type. Raises UndecodablePayload with the rows that are known."""
-        if self._check is None:
-            self._check = LineCheck(self._record, self._others, is_closed=self._rescues)
-        lines = self._check.lines(payloads)
-        rows, doubtful = np.flatnonzero(lines.is_line), np.flatnonzero(~lines.is_line)
-        self.is_useful = len(rows) > len(doubtful)
+        form, tables = self._tables(payloads)
+        rows, doubtful = np.flatnonzero(tables.is_read), np.flatnonzero(~tables.is_read)
         if not len(rows):
             return self._by_row(payloads)
         parts = []
-        if len(doubtful):
+        if len(doubtful):  # whose errors are known before columns are made
             parts = [_of_rows(doubtful, lambda: self._by_row(payloads.take(pa.array(doubtful))))]
-        read = _of_rows(rows, lambda: self._read(lines, rows))
+        read = _of_rows(rows, lambda: self._read(form, tables))
         if read is None:
             return self._by_row(payloads)
         if not parts:
@@ -77,31 +87,50 @@ class ApartDecoder:
         places[np.concatenate((rows, doubtful))] = np.arange(len(payloads))
         return pa.concat_arrays([read, *parts]).take(pa.array(places))
 
-    def _read(self, lines: Lines, rows: Any) -> Any:
-        """Returns the lines as an array of Spark's type; None where the reader of columns does not accept them."""
-        members = self._record.members
-        by_name: dict[str, Any] = {}
-        if self._columns:
-            schema = pa.schema([(name, members[name].physical) for name in self._columns])
-            columns = read_columns(lines.text, len(rows), schema)
-            if columns is None:
-                return None
-            by_name = dict(zip(self._columns, columns, strict=True))
+    def _tables(self, payloads: Any) -> tuple[_Form, JsonTables]:
+        """Returns the form that most payloads have, and the tables of those."""
+        candidates: list[tuple[int, _Form, JsonTables]] = []
+        for form in self._forms:
+            if form.rows is None:
+                form.program = Program(
+                    form.record,
+                    self._others,
+                    self._json_bytes,
+                    is_closed=self._rescues,
+                    with_text_times=form.with_text_times,
+                )
+                form.rows = JsonRows(form.program)
+            tables = form.rows.read(payloads)
+            candidates.append((int(np.count_nonzero(tables.is_read)), form, tables))
+            if 2 * candidates[-1][0] > len(payloads):
+                break
+        _, best, tables = max(candidates, key=lambda candidate: candidate[0])
+        self._forms.sort(key=lambda form: form is not best)
+        return best, tables
+
+    def _read(self, form: _Form, tables: JsonTables) -> Any:
+        """Returns the payloads of tables as an array of Spark's type; None where a number is too large for its type."""
+        assert form.program is not None
+        nodes = form.program.root.members
+        try:
+            by_name: dict[str, Any] = {name: tables.array(nodes[name]) for name in self._columns}
+        except OutOfRange:
+            return None
         errors: dict[int, str] = {}
-        for i, name in enumerate(self._others):
-            starts, lengths = lines.located[2 * i][rows].tolist(), lines.located[2 * i + 1][rows].tolist()
-            by_name[name] = _located(lines.octets, starts, lengths, self._values[name], errors)
+        for name in self._others:
+            starts, lengths = (numbers.tolist() for numbers in tables.slot(nodes[name]))
+            by_name[name] = _located(tables.octets, starts, lengths, self._values[name], errors)
         if errors:
             raise UndecodablePayload.of(errors)
         if not self._rescues:
-            return self._as_spark_has_it(by_name)
-        texts = _rescued_texts({name: by_name[name] for name in self._others}, len(rows))
+            return self._as_spark_has_it(form.record, by_name)
+        texts = _rescued_texts({name: by_name[name] for name in self._others}, int(np.count_nonzero(tables.is_read)))
         by_name |= {name: [pair and pair[0] for pair in by_name[name]] for name in self._others}
-        return with_rescued(self._as_spark_has_it(by_name), texts)
+        return with_rescued(self._as_spark_has_it(form.record, by_name), texts)
 
-    def _as_spark_has_it(self, by_name: dict[str, Any]) -> Any:
+    def _as_spark_has_it(self, record: RecordType, by_name: dict[str, Any]) -> Any:
         arrays = []
-        for name, member in self._record.members.items():
+        for name, member in record.members.items():
             array, exact = by_name[name], self._exact.members[name]
             try:
                 if isinstance(array, list):
@@ -110,7 +139,7 @@ class ApartDecoder:
                     arrays.append(member.to_spark(array))
             except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeError) as error:
                 raise UndecodablePayload(f"it does not fit Spark's types: {error}") from error
-        return pa.StructArray.from_arrays(arrays, fields=list(self._record.arrow))
+        return pa.StructArray.from_arrays(arrays, fields=list(record.arrow))
 
 
 def _located(octets: Any, starts: list[int], lengths: list[int], value: Value, errors: dict[int, str]) -> list[Any]:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from spark_pulsar.connector.errors import SchemaError
 from spark_pulsar.connector.schemas.payloads.decoder import UndecodablePayload
+from spark_pulsar.connector.schemas.payloads.flat_payloads import flat
 from spark_pulsar.connector.schemas.payloads.written_types import (
     read_as,
     written_branches,
@@ -31,6 +32,7 @@ from spark_pulsar.connector.schemas.types.arrow_types import (
     widened,
     with_odd_as,
 )
+from spark_pulsar.wire.columns.arrays import fixed_array
 
 if TYPE_CHECKING:
     from spark_pulsar.model.avro import AvroType
@@ -45,6 +47,13 @@ _BOUNDS: Final = {
 }
 """Numbers that Spark has a value for."""
 _DECIMAL_BITS: Final = 127
+_DECIMAL_BYTES: Final = 16
+_LONG_BYTES: Final = 8
+_LONG_DIGITS: Final = 19
+"""Digits that no 64-bit number has more of."""
+_MOST_PRECISION: Final = 38
+"""Digits that no number of 15 bytes has more of."""
+_SIGN: Final = 0x80
 _TEXT_BITS: Final = 14_000
 """Bits of decimals that become text, some 4,200 digits: Python makes no numbers of more."""
 _EXACTLY: Final = decimal.Context(prec=5_000)
@@ -241,6 +250,10 @@ def _time(factor: int) -> Callable[[Any, Any], Any]:
 
 
 def _decimal(array: Any, arrow: Any, scale: int) -> Any:
+    if pa.types.is_decimal128(arrow) and arrow.scale == scale:
+        decimals = _short_decimals(array, arrow)
+        if decimals is not None:
+            return decimals
     most_bits = _DECIMAL_BITS if pa.types.is_decimal(arrow) else _TEXT_BITS
     numbers = [None if octets is None else int.from_bytes(octets, "big", signed=True) for octets in array.to_pylist()]
     if any(number is not None and number.bit_length() > most_bits for number in numbers):  # hours for a megabyte
@@ -250,6 +263,29 @@ def _decimal(array: Any, arrow: Any, scale: int) -> Any:
         return pa.array([None if digit is None else format(digit, "f") for digit in digits], arrow)
     values = [None if number is None else decimal.Decimal(number).scaleb(-scale, _DECIMALS) for number in numbers]
     return pa.array(values, arrow)
+
+
+def _short_decimals(array: Any, arrow: Any) -> Any:
+    """Returns unscaled values, big end first, as decimals, by column; None where one may have too many digits."""
+    octets, ends = flat(array)
+    ends = ends.astype(np.int64)
+    lengths = np.diff(ends)
+    longest = int(lengths.max(initial=0))
+    if longest > _LONG_BYTES and (longest >= _DECIMAL_BYTES or arrow.precision < _MOST_PRECISION):
+        return None
+    starts, filled = ends[:-1], lengths > 0
+    is_negative = np.zeros(len(array), np.bool_)
+    is_negative[filled] = octets[starts[filled]] >= _SIGN
+    words = np.repeat(np.where(is_negative, 0xFF, 0).astype(np.uint8), _DECIMAL_BYTES)
+    lasts = (np.arange(len(array)) + 1) * _DECIMAL_BYTES  # of each value, in place of its end in the payloads
+    places = np.arange(ends[0], ends[-1])
+    words[places + np.repeat(lasts - ends[1:], lengths)] = octets[ends[0] : ends[-1]]
+    words = np.ascontiguousarray(words.reshape(-1, _DECIMAL_BYTES)[:, ::-1])
+    if longest <= _LONG_BYTES and arrow.precision < _LONG_DIGITS and len(array):
+        values, most = words.view(np.int64)[:, 0], 10**arrow.precision
+        if values.max() >= most or values.min() <= -most:
+            return None
+    return fixed_array(arrow, words, array.is_valid().to_numpy(zero_copy_only=False))
 
 
 _LOGICAL: Final[dict[str, Callable[[Any, Any], Any]]] = {

@@ -68,6 +68,13 @@ def gather_bytes(data: Bytes, starts: Ints, offsets: Ints, column: Bytes) -> Non
 
 
 @inlined
+def base64_value(data: Bytes, at: int) -> int:
+    """Returns the six bits of a character of the standard alphabet, -1 for another one."""
+    value: int = _BASE64_VALUES[byte_at(data, at)]
+    return value
+
+
+@inlined
 def base64_size(data: Bytes, start: int, length: int) -> int:
     """Bytes that this base64 text stands for, with or without its padding; negative when its length is impossible."""
     digits = length

@@ -16,6 +16,7 @@ import pyarrow as pa
 from spark_pulsar.connector.schemas.decoding.avro import kernels
 from spark_pulsar.connector.schemas.decoding.avro.program import Node, Program, Unsupported
 from spark_pulsar.connector.schemas.payloads.decoder import UndecodablePayload
+from spark_pulsar.connector.schemas.payloads.equal_keys import without_equal_keys
 from spark_pulsar.connector.schemas.payloads.flat_payloads import flat, gathered, invalid_texts
 from spark_pulsar.connector.schemas.payloads.record_types import RecordType
 from spark_pulsar.model.avro import AvroType
@@ -186,7 +187,7 @@ class _Building:
             starts, sizes = self._rows.slot(node.item_level, node.key_slot)
             keys = self._text(gathered(self._rows.octets, starts, sizes), node.item_level, name)
             if self._rows.has_equal_keys and not self.errors:
-                keys, values, counts = _without_equal_keys(keys, values, counts)
+                keys, values, counts = without_equal_keys(keys, values, counts)
             fields = [node.type.physical.key_field, node.type.physical.item_field]
             values = pa.StructArray.from_arrays([keys, values], fields=fields)
         offsets = np.zeros(len(lengths) + 1, np.int32)
@@ -210,15 +211,3 @@ def _validity(lengths: Any) -> tuple[Any, int]:
 def _struct(kind: Any, count: int, parts: list[Any], lengths: Any) -> Any:
     validity, nulls = (None, 0) if lengths is None else _validity(lengths)
     return pa.Array.from_buffers(kind, count, [validity], nulls, 0, parts)
-
-
-def _without_equal_keys(keys: Any, values: Any, counts: Any) -> tuple[Any, Any, Any]:
-    """Returns maps with the last value of equal keys, at the place of the first, as a dictionary has them."""
-    owners = np.repeat(np.arange(len(counts)), counts)
-    codes = keys.dictionary_encode().indices.to_numpy().astype(np.int64)
-    _, first, inverse = np.unique(owners * (len(keys) + 1) + codes, return_index=True, return_inverse=True)
-    last = np.zeros(len(first), np.int64)
-    np.maximum.at(last, inverse.reshape(-1), np.arange(len(keys)))
-    order = np.argsort(first)
-    first, last = first[order], last[order]
-    return keys.take(pa.array(first)), values.take(pa.array(last)), np.bincount(owners[first], minlength=len(counts))
