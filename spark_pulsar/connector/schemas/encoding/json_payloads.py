@@ -45,6 +45,7 @@ _NOT_FINITE: Final = {b"nan": b'"NaN"', b"inf": b'"Infinity"', b"-inf": b'"-Infi
 _BRACKETS: Final = {"array": (ord("["), ord("]")), "map": (ord("{"), ord("}"))}
 
 
+_UTC, _NOTHING = pa.scalar("Z", pa.large_string()), pa.scalar("", pa.large_string())
 _DAY_LENGTH: Final = len("2023-11-14")
 _FIRST_MICROS: Final = -62_135_596_800_000_000
 _LAST_MICROS: Final = 253_402_300_799_999_999
@@ -275,7 +276,9 @@ def _time_texts(array: Any, kind: Any, column: str) -> FlatBytes:
             f"column {column} holds a timestamp that is not in the years 1 to 9999, which ISO 8601 has no text for; "
             "set jsonTimes to NUMBER"
         )
-    texts = flat_bytes(array.cast(pa.timestamp("us", None if is_local else "UTC")).cast(pa.large_string()))
+    array = array.cast(pa.timestamp("us", array.type.tz)).view(pa.timestamp("us"))  # whose text has a quick way
+    shown = array.cast(pa.large_string())
+    texts = flat_bytes(shown if is_local else pc.binary_join_element_wise(shown, _UTC, _NOTHING))
     data = texts.data.copy()
     starts = texts.offsets[:-1]
     data[(starts if not len(texts.valid) else starts[texts.valid != 0]) + _DAY_LENGTH] = ord("T")
