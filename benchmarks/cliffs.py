@@ -142,7 +142,7 @@ def rate(read: Read, rounds: int) -> float:
     """Rows a second of the best round, by processor time."""
     wanted = () if read.definition is None else tuple((each.name, each.type) for each in value_columns(read.definition))
     decoding = Decoding(read.definition, wanted, DecodeMode(read.mode))
-    names = [name for name, _ in wanted] + [name for name, _, _ in decoding.mode.columns()] + list(read.names)
+    names = [name for name, _ in wanted] + [name for name, _ in decoding.mode.columns()] + list(read.names)
 
     def work() -> int:
         registry: Any = Registry([read.older, read.definition])

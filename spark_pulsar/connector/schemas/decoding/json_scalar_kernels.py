@@ -54,6 +54,7 @@ _MICROS = 1_000_000
 
 @inlined
 def is_space(byte: int) -> bool:
+    """Returns whether a byte is white space of JSON."""
     return byte in (0x20, 0x0A, 0x0D, 0x09)
 
 
@@ -123,6 +124,7 @@ def behind_string(data: Bytes, at: int, end: int) -> tuple[int, bool]:
 
 @inlined
 def behind_digits(data: Bytes, at: int, end: int) -> int:
+    """Returns the place behind digits, of which there may be none."""
     while at < end and 0x30 <= byte_at(data, at) <= 0x39:
         at += 1
     return at
