@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
+import sys
 from typing import Any
 
 __version__ = "0.1.0"
@@ -63,6 +65,18 @@ def __dir__() -> list[str]:
     return sorted([*globals(), *_LAZY])
 
 
-if "PYSPARK_PYTHON" not in os.environ:
+def _is_command() -> bool:
+    """Returns whether this process is a command of this package, which starts no Spark."""
+    arguments = sys.orig_argv[1:3]
+    return os.path.basename(sys.argv[0] if sys.argv else "") == "spark-pulsar" or (
+        arguments[:1] == ["-m"] and arguments[-1].split(".")[0] == "spark_pulsar"
+    )
+
+
+if _is_command():
+    # Ctrl-C ends a command without a traceback while it imports its modules, too; the command then has its own way.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+elif "PYSPARK_PYTHON" not in os.environ:
     # By name: the layers below import this package, and shall not seem to import all of it.
     importlib.import_module("spark_pulsar.connector.worker_python").choose_own()

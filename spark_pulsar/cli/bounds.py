@@ -38,7 +38,7 @@ def parse_bound(text: str, option: str, *, words: tuple[str, ...]) -> Bound:
     if given.lower() in words:
         return Bound(is_latest=given.lower() == "latest")
     if ago := _AGO.fullmatch(given.lower()):
-        return Bound(time_ms=now_ms() - time_s(ago[1]) * 1000)
+        return Bound(time_ms=max(0, now_ms() - time_s(ago[1]) * 1000))
     if _MILLIS.fullmatch(given):
         return Bound(time_ms=int(given))
     try:

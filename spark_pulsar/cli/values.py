@@ -25,6 +25,10 @@ class LogLevel(StrEnum):
 _SIZE_FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _TIME_FACTORS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365 * 86_400}
 NO_LIMIT = -1
+MOST_COUNT: Final = (1 << 63) - 1
+"""Greatest number of an option: a long of Java, in which brokers and clients count."""
+MOST_SECONDS: Final = 2_000_000
+"""Longest time in seconds that a command waits: clients count milliseconds in 32 bits."""
 ACCESS_PANEL: Final = "Access"
 """Group of the options of access in the help of a command, which ends with it."""
 MIB = 1 << 20
@@ -35,7 +39,7 @@ def size_bytes(text: str) -> int:
     match = re.fullmatch(r"(-?[0-9]+)([kmgt]?)", text.strip().lower())
     if match is None:
         raise typer.BadParameter(f"Invalid size '{text}'. Valid formats are: (4096, 100K, 10M, 16G, 2T)")
-    return int(match[1]) * _SIZE_FACTORS[match[2]]
+    return _in_range(int(match[1]) * _SIZE_FACTORS[match[2]], text)
 
 
 def time_s(text: str) -> int:
@@ -43,7 +47,13 @@ def time_s(text: str) -> int:
     match = re.fullmatch(r"(-?[0-9]+)([smhdwy]?)", text.strip().lower())
     if match is None:
         raise typer.BadParameter(f"Invalid time '{text}'. Valid formats are: (90, 30s, 5m, 3h, 2d, 5w, 1y)")
-    return int(match[1]) * _TIME_FACTORS[match[2]]
+    return _in_range(int(match[1]) * _TIME_FACTORS[match[2]], text, MOST_COUNT // 1000)
+
+
+def _in_range(value: int, text: str, most: int = MOST_COUNT) -> int:
+    if not -most <= value <= most:
+        raise typer.BadParameter(f"{text!r} is out of range: want at most {most}")
+    return value
 
 
 def whole_mib(size: int) -> int:

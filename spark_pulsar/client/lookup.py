@@ -123,7 +123,9 @@ def partition_count(pool: ConnectionPool, topic: str, create: bool, deadline: De
     try:
         answer = yield connection.start(requests.partition_metadata(request_id, topic, create), request_id)
     except TopicNotFound as error:
-        raise TopicNotFound(f"topic {topic} not found: {error.message}") from None
+        said = f"topic {topic} not found"
+        repeats = error.message.lower().startswith(said.lower())
+        raise TopicNotFound(said + (error.message[len(said) :] if repeats else f": {error.message}")) from None
     count: int = answer.partitionMetadataResponse.partitions
     if count > MAX_PARTITIONS:
         raise UnexpectedReply(f"topic {topic} has {count} partitions, says its broker: more than {MAX_PARTITIONS}")

@@ -59,11 +59,14 @@ class RestApi:
         *,
         timeout_s: float = 60.0,
         uses_proxies: bool = True,
+        most_bytes: int | None = None,
     ) -> None:
-        """`headers`: those of every call, such as credentials; `uses_proxies`: those that the environment names."""
+        """`headers`: those of every call, such as credentials; `uses_proxies`: those that the environment names;
+        `most_bytes` of an answer are read, all without it."""
         self.url = url.rstrip("/")
         self._headers = dict(headers or {})
         self._timeout_s = timeout_s
+        self._limit = () if most_bytes is None else (most_bytes,)
         handlers: list[urllib.request.BaseHandler] = [_Redirects()]
         if tls is not None:
             handlers.append(urllib.request.HTTPSHandler(context=tls))
@@ -91,10 +94,12 @@ class RestApi:
             request = urllib.request.Request(url, data, headers, method=method)
             with self._opener.open(request, timeout=self._timeout_s) as answer:
                 _LOG.debug("status %d", answer.status)
-                return Answer(answer.headers.items(), answer.read())
+                return Answer(answer.headers.items(), answer.read(*self._limit))
         except urllib.error.HTTPError as error:
             with error:
-                raise RestError(url, error.code, error.read().decode(errors="replace"), error.reason) from None
+                raise RestError(
+                    url, error.code, error.read(*self._limit).decode(errors="replace"), error.reason
+                ) from None
         except (OSError, HTTPException, UnicodeError) as error:
             raise RestError(url, 0, "", getattr(error, "reason", error)) from error
 

@@ -92,7 +92,7 @@ def choose_own() -> None:
     """Sets `PYSPARK_PYTHON` to this Python, where spark-pulsar is installed, if the `python3` that Spark would start
     has none (READ-36). Only in a program that may start Spark itself: no setting names a Python, and no session is
     there."""
-    if any(name in os.environ for name in _CHOSEN_BY) or _is_ours() or not sys.executable:
+    if any(name in os.environ for name in _CHOSEN_BY) or _is_sparks() or not sys.executable:
         return
     others = shutil.which("python3")
     if others is None or Path(others).parent == Path(sys.executable).parent or _spark_runs():
@@ -105,12 +105,10 @@ def choose_own() -> None:
         LOG.info("%s is set to %s: %s has no spark-pulsar", _VARIABLE, sys.executable, others)
 
 
-def _is_ours() -> bool:
-    """Returns whether this process is a command of this package."""
+def _is_sparks() -> bool:
+    """Returns whether this process is one of Spark's."""
     arguments = sys.orig_argv[1:3]
-    return Path(sys.argv[0] if sys.argv else "").name == "spark-pulsar" or (
-        arguments[:1] == ["-m"] and arguments[-1].startswith(("spark_pulsar", "pyspark"))
-    )
+    return arguments[:1] == ["-m"] and arguments[-1].startswith("pyspark")
 
 
 def _spark_runs() -> bool:

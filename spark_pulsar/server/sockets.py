@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import ipaddress
 import socket
 from typing import Any, Final
 
 _BACKLOG: Final = 1024
+_TAKEN: Final = "; another program, perhaps a broker, has it: --port and --http-port choose others, 0 any free one"
 _ANY_IPV4: Final = frozenset({"0.0.0.0", ""})
 _IPV6_TWINS: Final = {"0.0.0.0": "::", "": "::", "127.0.0.1": "::1", "localhost": "::1"}
 """Addresses that bring another one along, as `localhost` may mean either family (SEC-48)."""
@@ -49,7 +51,8 @@ def _listen(family: socket.AddressFamily, address: str, port: int) -> socket.soc
         listener.setblocking(False)
     except OSError as error:
         listener.close()
-        raise OSError(f"cannot listen at {address}, port {port}: {error.strerror or error}") from error
+        taken = _TAKEN if error.errno == errno.EADDRINUSE else ""
+        raise OSError(f"cannot listen at {address}, port {port}: {error.strerror or error}{taken}") from error
     return listener
 
 

@@ -1,6 +1,6 @@
 """`spark-pulsar bench`: measurements by the official client for Python, as pulsar-perf makes them."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -9,18 +9,27 @@ from spark_pulsar.cli.access.options import AccessOptions
 from spark_pulsar.cli.access.topics import Topic
 from spark_pulsar.cli.frame.help import Commands, examples
 from spark_pulsar.cli.output.formats import Output
-from spark_pulsar.cli.values import size_bytes, time_s
+from spark_pulsar.cli.values import MOST_COUNT, MOST_SECONDS, size_bytes, time_s
 
 app = Commands(
     epilog=examples("bench produce orders --rate 5000 --time 30s", "bench consume orders"),
     name="bench",
     help="Rates and latencies, measured by the official client for Python: its limits are in the figures, too.",
 )
+MOST_QUEUED: Final = (1 << 31) - 1
+"""Most that the official client counts of what waits."""
+_MOST_BYTES: Final = 1 << 30
+"""Most bytes of a message or a batch, far more than a broker takes."""
 Messages = Annotated[
-    int, typer.Option("--messages", "-n", min=0, help="End after this many messages; 0 = at Ctrl-C or after --time.")
+    int,
+    typer.Option(
+        "--messages", "-n", min=0, max=MOST_COUNT, help="End after this many messages; 0 = at Ctrl-C or after --time."
+    ),
 ]
 Time = Annotated[str | None, typer.Option("--time", metavar="TIME", help="End after 30s, 5m ….")]
-Queue = Annotated[int, typer.Option("--queue", "-q", min=1, help="Messages that a receiver requests ahead.")]
+Queue = Annotated[
+    int, typer.Option("--queue", "-q", min=1, max=MOST_QUEUED, help="Messages that a receiver requests ahead.")
+]
 
 
 @app.command(
@@ -34,16 +43,20 @@ def produce(
     topic: Topic,
     messages: Messages = 0,
     time: Time = None,
-    rate: Annotated[float, typer.Option("--rate", "-r", min=0, help="Messages a second, of all; 0 = no limit.")] = 0,
+    rate: Annotated[
+        float, typer.Option("--rate", "-r", min=0, max=MOST_COUNT, help="Messages a second, of all; 0 = no limit.")
+    ] = 0,
     size: Annotated[str, typer.Option("--size", "-s", help="Bytes of a message: 100, 1K, 1M.")] = "1K",
     producers: Annotated[
         int, typer.Option("--producers", "--threads", min=1, max=256, help="Producers, a thread each.")
     ] = 1,
     batching: Annotated[bool, typer.Option(help="Messages travel in batches.")] = True,
-    batch_messages: Annotated[int, typer.Option(min=1, help="Most messages of a batch.")] = 1000,
+    batch_messages: Annotated[int, typer.Option(min=1, max=MOST_QUEUED, help="Most messages of a batch.")] = 1000,
     batch_size: Annotated[str, typer.Option(help="Most bytes of a batch.")] = "128K",
-    batch_delay_ms: Annotated[int, typer.Option(min=1, help="Longest wait for a batch to fill.")] = 1,
-    max_pending: Annotated[int, typer.Option(min=1, help="Messages without receipt, of a producer.")] = 1000,
+    batch_delay_ms: Annotated[int, typer.Option(min=1, max=MOST_QUEUED, help="Longest wait for a batch to fill.")] = 1,
+    max_pending: Annotated[
+        int, typer.Option(min=1, max=MOST_QUEUED, help="Messages without receipt, of a producer.")
+    ] = 1000,
     compression: Annotated[str, typer.Option(help="none, lz4, zlib, zstd or snappy.")] = "none",
     output: Output = None,
     *,
@@ -54,12 +67,12 @@ def produce(
     from spark_pulsar.cli.bench.running import Length
 
     load = Load(
-        size=_at_least(0, size, "--size"),
+        size=_size(0, size, "--size"),
         rate=rate,
         producers=producers,
         is_batched=batching,
         batch_messages=batch_messages,
-        batch_bytes=_at_least(1, batch_size, "--batch-size"),
+        batch_bytes=_size(1, batch_size, "--batch-size"),
         batch_delay_ms=batch_delay_ms,
         max_pending=max_pending,
         compression=compression,
@@ -122,13 +135,13 @@ def read(
 
 def _seconds(text: str | None) -> int:
     seconds = 0 if text is None else time_s(text)
-    if seconds < 0:
+    if not 0 <= seconds <= MOST_SECONDS:
         raise typer.BadParameter(f"want a time such as 30s, got {text!r}", param_hint="--time")
     return seconds
 
 
-def _at_least(least: int, text: str, option: str) -> int:
+def _size(least: int, text: str, option: str) -> int:
     size = size_bytes(text)
-    if size < least:
-        raise typer.BadParameter(f"want at least {least}, got {text!r}", param_hint=option)
+    if not least <= size <= _MOST_BYTES:
+        raise typer.BadParameter(f"want {least} to {_MOST_BYTES} bytes, got {text!r}", param_hint=option)
     return size

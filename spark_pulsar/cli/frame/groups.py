@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from typing import Any, Final, NoReturn
@@ -19,6 +22,7 @@ from spark_pulsar.model.extras import installation_of
 HELP_NAMES: Final = ["-h", "--help"]
 INTERRUPTED: Final = 130
 """Exit status after Ctrl-C, as shells have it."""
+_EXTRA: Final = "Got unexpected extra argument"
 _UsageError: Final[Any] = typer.BadParameter.__base__
 _ClickError: Final[Any] = _UsageError.__base__
 
@@ -45,8 +49,9 @@ class OneLineErrors(HelpfulGroup):
         self, args: Any, prog_name: str | None, complete_var: str | None, windows_expand_args: bool, **extra: Any
     ) -> NoReturn:
         try:
-            status = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
-            sys.stdout.flush()  # what cannot be written is an error of the command, not of the interpreter's end
+            with _interruptible():
+                status = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+                sys.stdout.flush()  # what cannot be written is an error of the command, not of the interpreter's end
         except _ClickError as error:
             if type(error).__name__ == "NoArgsIsHelpError":
                 typer.echo(error.ctx.get_help())
@@ -72,9 +77,24 @@ class OneLineErrors(HelpfulGroup):
         sys.exit(status if isinstance(status, int) else 0)
 
 
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Has Ctrl-C raise KeyboardInterrupt while a command runs; before and after, it ends the process at once."""
+    is_deadly = signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+    if is_deadly:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        if is_deadly:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def _line_of(error: Any) -> str:
     text = " ".join(error.format_message().split())
-    context = getattr(error, "ctx", None)
+    context: Any = getattr(error, "ctx", None)
+    if text.startswith(_EXTRA) and any("--message" in parameter.opts for parameter in context.command.params):
+        text = f"{text}: a text follows -m, a file with lines follows --lines"
     if context is None:
         return f"spark-pulsar: {text}"
     return f"{context.command_path}: {text.removesuffix('.')}; see {context.command_path} --help"

@@ -9,7 +9,7 @@ from spark_pulsar.cli.access.decorator import with_broker_access
 from spark_pulsar.cli.access.options import AccessOptions
 from spark_pulsar.cli.access.topics import Topic
 from spark_pulsar.cli.messages.forms import MessageFormat, form_of
-from spark_pulsar.cli.values import pairs
+from spark_pulsar.cli.values import MOST_COUNT, MOST_SECONDS, pairs
 
 Form = Annotated[
     str,
@@ -67,7 +67,9 @@ def produce(
         bool, typer.Option("--schema", help="Values are JSON; encode them by the schema of TOPIC, which messages name.")
     ] = False,
     compression: Annotated[str, typer.Option(help="none, lz4, zlib, zstd or snappy.")] = "none",
-    count: Annotated[int, typer.Option("--count", "-n", min=1, help="Send every message this many times.")] = 1,
+    count: Annotated[
+        int, typer.Option("--count", "-n", min=1, max=MOST_COUNT, help="Send every message this many times.")
+    ] = 1,
     *,
     access: AccessOptions,
 ) -> None:
@@ -96,14 +98,20 @@ def produce(
 def consume(
     topic: Topic,
     subscription: Annotated[str, typer.Option("--subscription", "-s", help="Name of the durable subscription.")],
-    count: Annotated[int, typer.Option("--count", "-n", min=0, help="End after this many messages; 0 = never.")] = 0,
+    count: Annotated[
+        int, typer.Option("--count", "-n", min=0, max=MOST_COUNT, help="End after this many messages; 0 = never.")
+    ] = 0,
     kind: Annotated[str, typer.Option("--type", "-t", help="Exclusive, Shared, Failover or Key_Shared.")] = "Exclusive",
     initial_position: Annotated[
         str, typer.Option(help="Where a new subscription starts: latest or earliest.")
     ] = "latest",
     timeout: Annotated[
         float,
-        typer.Option(min=0, help="End with status 1 when no message comes for this many seconds; 0 = wait for ever."),
+        typer.Option(
+            min=0,
+            max=MOST_SECONDS,
+            help="End with status 1 when no message comes for this many seconds; 0 = wait for ever.",
+        ),
     ] = 0.0,
     form: Form = MessageFormat.TEXT.value,
     values_only: ValuesOnly = False,
@@ -132,7 +140,9 @@ def read(
     follow: Annotated[
         bool, typer.Option("--follow", help="Go on with messages that are published from now on.")
     ] = False,
-    count: Annotated[int, typer.Option("--count", "-n", min=0, help="End after this many messages; 0 = all.")] = 0,
+    count: Annotated[
+        int, typer.Option("--count", "-n", min=0, max=MOST_COUNT, help="End after this many messages; 0 = all.")
+    ] = 0,
     form: Form = MessageFormat.TEXT.value,
     values_only: ValuesOnly = False,
     output: Annotated[

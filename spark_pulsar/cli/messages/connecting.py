@@ -18,12 +18,13 @@ from spark_pulsar.client.connections.config import ClientConfig
 from spark_pulsar.client.connections.connection import Connection
 from spark_pulsar.client.deadlines import Deadline
 from spark_pulsar.client.errors import ConnectionLost, CredentialsError, OperationTimeout, TlsError
-from spark_pulsar.model.errors import AuthenticationError, AuthorizationError, PulsarError
+from spark_pulsar.model.errors import AuthenticationError, AuthorizationError, PulsarError, TopicNotFound
 
 if TYPE_CHECKING:
     import pulsar
 
 OPERATION_TIMEOUT_S = 10
+_START = "; start one: spark-pulsar broker; another one is named by --service-url, --profile or PULSAR_SERVICE_URL"
 _NEEDS_PERMISSION = "the role needs a permission, see spark-pulsar admin namespaces grant-permission"
 
 
@@ -100,6 +101,8 @@ def queries(options: AccessOptions) -> Iterator[PulsarClient]:
         raise failed(f"{access.url}: {error}; {access.hint}") from error
     except AuthorizationError as error:
         raise failed(f"{access.url}: {error}; {_NEEDS_PERMISSION}") from error
+    except TopicNotFound as error:
+        raise failed(f"{access.url}: {error}; spark-pulsar topics tree shows those that are there") from error
     except PulsarError as error:
         raise failed(f"{access.url}: {error}") from error
 
@@ -131,4 +134,5 @@ def _check_listening(access: Access) -> None:
     except TlsError as error:
         raise failed(f"{access.url}: {error}; {TRUST_HINT}") from error
     except (ConnectionLost, OperationTimeout) as error:
-        raise failed(f"no broker at {access.url}: {error}") from error
+        is_closed = isinstance(error.__cause__, ConnectionRefusedError)
+        raise failed(f"no broker at {access.url}: {error}{_START if is_closed else ''}") from error

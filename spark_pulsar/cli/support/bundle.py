@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
 import platform
+import re
 import sys
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
+from threading import Thread
 from typing import Any, Final
 
 import typer
@@ -20,13 +24,14 @@ from spark_pulsar.cli.access.access import Access
 from spark_pulsar.cli.output.progress import Progress
 from spark_pulsar.cli.support.masking import masked, masked_settings, masked_value
 from spark_pulsar.client.rest import RestApi, RestError
-from spark_pulsar.model.errors import PulsarError
 
 MEMBER_BYTES: Final = 8 << 20
 """Most bytes of a member; of a log they are its last ones."""
 ALL_BYTES: Final = 64 << 20
 """Most bytes of all members, before they are compressed."""
 _TIMEOUT_S: Final = 15.0
+"""Time of an answer, from the request to its last byte: a peer that sends a byte now and then is as good as silent."""
+_DOCTORS_TIME_S: Final = 60.0
 _CALLS: Final = {
     "broker/version.txt": "/admin/v2/brokers/version",
     "broker/health.txt": "/admin/v2/brokers/health",
@@ -70,22 +75,51 @@ class Bundle:
         """Adds a text that may not be had."""
         try:
             text = content()
-        except (RestError, PulsarError, OSError, ValueError) as error:
-            self.missing.append(f"{name}: {masked(str(error))}")
+        except Exception as error:  # noqa: BLE001 the rest of the file is the more needed, the less works
+            self.missing.append(f"{name}: {masked(str(error) or type(error).__name__)}")
         else:
             self.add(name, text)
 
 
+class _Bounded(Thread):
+    """Work that ends in time, or is left alone: the end of the command does not wait for it."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        super().__init__(daemon=True)
+        self._work = work
+        self._result: Any = None
+        self._error: Exception | None = None
+
+    def run(self) -> None:
+        """Does the work."""
+        try:
+            self._result = self._work()
+        except Exception as error:  # noqa: BLE001 raised by result()
+            self._error = error
+
+    def result(self, timeout_s: float) -> Any:
+        """Starts the work and returns its result. Raises its error, and TimeoutError."""
+        self.start()
+        self.join(timeout_s)
+        if self.is_alive():
+            raise TimeoutError(f"not complete within {timeout_s:g} s")
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+
 def write_bundle(
     path: Path,
-    access: Access,
+    access: Access | str,
     findings: Callable[[], list[dict[str, str]]],
     *,
     settings: Mapping[str, Path],
     logs: Iterable[Path],
 ) -> None:
-    """Writes the file, readable by its owner alone. `findings` are the doctor's, `settings` are files of `name=value`
-    lines by their names in it. Raises OSError."""
+    """Writes the file, readable by its owner alone. `access` is that of the admin API, or the reason why there is none;
+    `findings` are the doctor's, `settings` are files of `name=value` lines by their names in it. Raises OSError."""
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "it is no file")  # a device, whose place the file would take
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
     try:
         with (
@@ -94,8 +128,8 @@ def write_bundle(
             Progress("Collecting", len(_CALLS) + 2) as bar,
         ):
             bundle = Bundle(archive)
-            bundle.add("versions.json", _json(_versions()))
-            bundle.collect("doctor.json", lambda: _json(masked_value(findings())))
+            bundle.collect("versions.json", lambda: _json(_versions()))
+            bundle.collect("doctor.json", lambda: _json(masked_value(_Bounded(findings).result(_DOCTORS_TIME_S))))
             bar.advance()
             for name, text in _answers(access):
                 bundle.collect(name, text)
@@ -103,7 +137,7 @@ def write_bundle(
             for name, source in settings.items():
                 bundle.collect(f"configuration/{name}", lambda source=source: masked_settings(_end_of(source)))  # type: ignore[misc]
             for number, log in enumerate(logs, start=1):
-                bundle.collect(f"logs/{number}-{log.name}", lambda log=log: masked(_end_of(log)))  # type: ignore[misc]
+                bundle.collect(f"logs/{number}-{_plain(log.name)}", lambda log=log: masked(_end_of(log)))  # type: ignore[misc]
             bundle.add("README.txt", _readme(access, bundle.missing))
         unfinished.replace(path)
     finally:
@@ -111,34 +145,40 @@ def write_bundle(
 
 
 def logs_near(data_dir: Path) -> list[Path]:
-    """Returns the logs of a broker that are where they usually are, the newest first."""
-    paths = {
-        log.resolve()
-        for place in (Path.cwd(), data_dir)
-        for pattern in _LOGS
-        for log in (Path("/").glob(pattern[1:]) if pattern.startswith("/") else place.glob(pattern))
-        if log.is_file()
-    }
-    return sorted(paths, key=lambda log: log.stat().st_mtime, reverse=True)[:_MOST_LOGS]
+    """Returns the logs of a broker that are where they usually are, the newest first. A link that another user has made
+    is none: it may lead to any file that the caller may read."""
+    times_s: dict[Path, float] = {}
+    for place in (Path.cwd(), data_dir):
+        for pattern in _LOGS:
+            for log in Path("/").glob(pattern[1:]) if pattern.startswith("/") else place.glob(pattern):
+                with contextlib.suppress(OSError):  # it has gone, or may not be seen
+                    if log.is_file() and (not log.is_symlink() or log.lstat().st_uid in (0, os.geteuid())):
+                        times_s[log.resolve()] = log.stat().st_mtime
+    return sorted(times_s, key=lambda log: times_s[log], reverse=True)[:_MOST_LOGS]
 
 
-def _answers(access: Access) -> Iterator[tuple[str, Callable[[], str]]]:
+def _answers(access: Access | str) -> Iterator[tuple[str, Callable[[], str]]]:
     """Yields members, and the calls whose answers they are; after one without an answer there are no more calls."""
-    gone: list[RestError] = []
+    gone: list[Exception] = [ValueError(access)] if isinstance(access, str) else []
 
-    def call(path: str, is_json: bool) -> str:
-        if gone:
+    def call(name: str, path: str) -> str:
+        if gone or isinstance(access, str):
             raise gone[0]
+        limits: dict[str, Any] = {"timeout_s": _TIMEOUT_S, "most_bytes": MEMBER_BYTES}
+        api = RestApi(access.url, access.headers(), access.tls_context(), **limits)
         try:
-            answer = RestApi(access.url, access.headers(), access.tls_context(), timeout_s=_TIMEOUT_S).call("GET", path)
-        except RestError as error:
-            if not error.status:
+            answer = _Bounded(lambda: api.call("GET", path)).result(_TIMEOUT_S)
+        except (RestError, TimeoutError) as error:
+            if not getattr(error, "status", 0):
                 gone.append(error)
             raise
-        return _json(masked_value(answer.value)) if is_json else masked(answer.body.decode(errors="replace"))
+        value = answer.value if name.endswith(".json") else answer.body.decode(errors="replace")
+        if isinstance(value, str):  # no JSON, or the beginning of a long one
+            return masked(value)
+        return _json(masked_value(value, inherits=not name.startswith("statistics/")))
 
     for name, path in _CALLS.items():
-        yield name, lambda path=path, name=name: call(path, name.endswith(".json"))  # type: ignore[misc]
+        yield name, lambda path=path, name=name: call(name, path)  # type: ignore[misc]
 
 
 def _versions() -> dict[str, Any]:
@@ -160,19 +200,26 @@ def _versions() -> dict[str, Any]:
 def _end_of(path: Path) -> str:
     """Returns the last bytes of a file as text, from the beginning of a line."""
     with path.open("rb") as file:
+        if not file.seekable():  # of a command: --log <(journalctl …)
+            return file.read(MEMBER_BYTES).decode(errors="replace")
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - MEMBER_BYTES))
         data = file.read(MEMBER_BYTES)
     return (data if size <= MEMBER_BYTES else data.partition(b"\n")[2]).decode(errors="replace")
 
 
+def _plain(name: str) -> str:
+    """Returns the name of a file in ZIP's characters."""
+    return re.sub(r"[^\w.-]", "_", name)
+
+
 def _json(value: Any) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
 
 
-def _readme(access: Access, missing: list[str]) -> str:
+def _readme(access: Access | str, missing: list[str]) -> str:
     lines = [
-        f"Support bundle of spark-pulsar {__version__} for {access.url}",
+        f"Support bundle of spark-pulsar {__version__}" + ("" if isinstance(access, str) else f" for {access.url}"),
         "",
         "Secrets, tokens and passwords are masked. Names of topics, subscriptions and roles, and addresses, are not:",
         "read the files before you send them.",
@@ -180,7 +227,7 @@ def _readme(access: Access, missing: list[str]) -> str:
         "Missing:" if missing else "Nothing is missing.",
         *(f"- {text}" for text in missing),
     ]
-    return "".join(f"{line}\n" for line in lines)
+    return masked("".join(f"{line}\n" for line in lines))
 
 
 def report(path: Path) -> None:

@@ -37,23 +37,28 @@ def support_bundle(
     masked; it has at most 64 MiB before compression."""
     from dataclasses import replace
 
-    from spark_pulsar.cli.access.access import admin_access
+    from spark_pulsar.cli.access.access import Access, admin_access
     from spark_pulsar.cli.access.client_conf import read_client_conf
     from spark_pulsar.cli.doctor.command import findings_of
     from spark_pulsar.cli.support.bundle import logs_near, report, write_bundle
 
     path = output or Path(f"support-{datetime.now().astimezone():%Y-%m-%d-%H%M%S}.zip")  # noqa: TID251 a file's name
     files = {} if conf is None else {"broker.conf": conf}
-    client_conf = read_client_conf(access.client_conf).path
-    files |= {} if client_conf is None else {"client.conf": client_conf}
+    where: Access | str
+    try:
+        client_conf = read_client_conf(access.client_conf).path
+        files |= {} if client_conf is None else {"client.conf": client_conf}
+    except typer.BadParameter as error:
+        where = error.message
+    else:
+        where = admin_access(replace(access, url=admin_url))
 
     def findings() -> list[dict[str, str]]:
         return findings_of(access, admin_url, data_dir)
 
     try:
-        where = admin_access(replace(access, url=admin_url))
         write_bundle(path, where, findings, settings=files, logs=log or logs_near(data_dir))
     except OSError as error:
-        typer.echo(f"spark-pulsar: {path} cannot be written: {error.strerror}", err=True)
+        typer.echo(f"spark-pulsar: {path} cannot be written: {error.strerror or error}", err=True)
         raise typer.Exit(1) from error
     report(path)

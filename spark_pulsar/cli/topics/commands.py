@@ -7,6 +7,7 @@ import typer
 from spark_pulsar.cli.access.decorator import with_admin_access
 from spark_pulsar.cli.access.options import AccessOptions
 from spark_pulsar.cli.output.formats import Output
+from spark_pulsar.cli.values import MOST_COUNT, MOST_SECONDS
 
 
 @with_admin_access
@@ -17,9 +18,14 @@ def top(
     sort: Annotated[
         str, typer.Option("--sort", "-s", help="in, out, backlog, unacked, storage, producers, consumers or topic.")
     ] = "in",
-    interval: Annotated[float, typer.Option("--interval", "-i", min=0.1, help="Seconds between two refreshes.")] = 2.0,
+    interval: Annotated[
+        float, typer.Option("--interval", "-i", min=0.1, max=MOST_SECONDS, help="Seconds between two refreshes.")
+    ] = 2.0,
     count: Annotated[
-        int, typer.Option("--count", "-n", min=0, help="Refreshes; 1 prints a plain table, 0 = until q on a terminal.")
+        int,
+        typer.Option(
+            "--count", "-n", min=0, max=MOST_COUNT, help="Refreshes; 1 prints a plain table, 0 = until q on a terminal."
+        ),
     ] = 0,
     partitions: Annotated[bool, typer.Option("--partitions", help="A row for each partition.")] = False,
     output: Output = None,

@@ -10,7 +10,7 @@ from typing import Final
 
 import typer
 
-from spark_pulsar.cli.admin.rest import Admin
+from spark_pulsar.cli.admin.rest import Admin, refusal_text
 from spark_pulsar.cli.topics.figures import Figures, Sampler
 from spark_pulsar.model.printable import one_line
 
@@ -48,7 +48,11 @@ class TopicTable:
         """Ends the command when the tenant or the namespace to show is not there."""
         if self._scope and not self.rows:
             topics = "" if "/" not in self._scope else "/topics"
-            self._admin.get(f"/admin/v2/namespaces/{self._scope}{topics}")
+            _, refusal = self._admin.get_or_refusal(f"/admin/v2/namespaces/{self._scope}{topics}")
+            if refusal is not None:
+                why = f"{self._scope}: {refusal_text(refusal)}; spark-pulsar topics tree shows those that are there"
+                typer.echo(f"spark-pulsar: {why}", err=True)
+                raise typer.Exit(1)
 
     def try_to_refresh(self) -> None:
         """Renews the rows; a broker that does not answer leaves them as they are, with its failure beside them."""

@@ -38,6 +38,18 @@ ROOT = typer.main.get_command(app)
 ALL = list(contexts(ROOT, "spark-pulsar"))
 
 
+def test_every_number_has_a_greatest() -> None:
+    unbounded = [
+        f"{context.command_path} {parameter.name}"
+        for context in ALL
+        if not context.command_path.startswith("spark-pulsar admin ")  # whose broker checks its numbers
+        for parameter in context.command.params
+        if getattr(getattr(parameter, "type_descriptor", None), "annotation", None) in (int, float)
+        if parameter.max is None
+    ]
+    assert unbounded == []
+
+
 def test_the_help_of_every_command_is_whole_at_80_columns() -> None:
     # covers ADM-76
     assert len(ALL) > 450

@@ -1,10 +1,12 @@
 """The commands as one tree: help, completion, mistakes, and ends without a word."""
 
+import os
 import signal
 import subprocess
 import sys
 import time
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -103,6 +105,39 @@ def test_ctrl_c_while_something_is_asked_for() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (128 + signal.SIGINT, "", "")
+
+
+def test_ctrl_c_while_a_command_is_loaded(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    program = (
+        "import os, signal, sys\nsignal.signal(signal.SIGINT, signal.SIG_DFL)\nos.execv(sys.argv[1], sys.argv[1:])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *MODULE, "version"],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        ("produce t hello", "extra argument(s) (hello): a text follows -m, a file with lines follows --lines; see "),
+        ("consume t -s x --timeout 9e20", "Input should be less than or equal to 2000000"),
+        (f"read t -n {'9' * 26}", "Input should be less than or equal to 9223372036854775807"),
+        (f"read t --from -{'9' * 26}y", "is out of range: want at most 9223372036854775"),
+        (f"produce t -m x --delay {'9' * 26}d", "is out of range"),
+        ("bench produce t --size 9999G", "want 0 to 1073741824 bytes, got '9999G'"),
+        ("bench produce t --time 9999y", "want a time such as 30s"),
+        (f"admin namespaces set-retention public/default -s {'9' * 26}T -t 1d", "is out of range"),
+    ],
+)
+def test_numbers_that_are_too_large_are_one_line(words: str, part: str) -> None:
+    done = CliRunner().invoke(app, words.split(), prog_name="spark-pulsar")
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert part in done.stderr
 
 
 def test_a_broker_loads_no_command_but_its_own() -> None:

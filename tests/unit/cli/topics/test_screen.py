@@ -127,7 +127,9 @@ def test_a_narrow_terminal_shows_the_ends_of_names(broker: Broker) -> None:
 def test_a_scope_that_is_not_there_is_an_error(broker: Broker, scope: str) -> None:
     with top(broker, scope) as terminal:
         assert terminal.status() == 1
-        assert terminal.shown() in ("spark-pulsar: Tenant not found\r\n", "spark-pulsar: Namespace does not exist\r\n")
+        reason = "Namespace does not exist" if "/" in scope else "Tenant not found"
+        shown = f"spark-pulsar: {scope}: {reason}; spark-pulsar topics tree shows those that are there\r\n"
+        assert terminal.shown() == shown
 
 
 def test_it_ends_after_so_many_looks(broker: Broker) -> None:
