@@ -21,7 +21,7 @@ _PARTS: Final = {
         "role": "guest",
         "mode": "None",
     },
-    **{"file": "app.js", "name": "maxTopicsPerNamespace", "broker": "127.0.0.1:80", "group": "nobody"},
+    **{"file": "app.js", "release": "0", "name": "maxTopicsPerNamespace", "broker": "127.0.0.1:80", "group": "nobody"},
     **{"most": "0", "least": "0", "timeout": "1"},
 }
 """Values of the named parts of paths."""

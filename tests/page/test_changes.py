@@ -2,11 +2,12 @@
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from click.testing import CliRunner
 from playwright.sync_api import Page, expect
+from typer.core import TyperGroup
 from typer.main import get_command
 
 from spark_pulsar.cli.main import app
@@ -23,6 +24,20 @@ def run(broker: Broker, command: str) -> None:
     assert words[:2] == ["spark-pulsar", "admin"]
     done = CliRunner().invoke(get_command(app), ["admin", "--admin-url", broker.admin_url, *words[2:]])
     assert done.exit_code == 0, done.output
+
+
+def understood(words: Sequence[str]) -> str:
+    """Has the command line read a command as it does before it runs it, and returns its name. Raises for an option that
+    it does not know or lacks."""
+    assert words[0] == "spark-pulsar"
+    command, rest, names = get_command(app), list(words[1:]), []
+    while True:
+        context = command.make_context(None, rest)
+        group = context.command
+        if not isinstance(group, TyperGroup):
+            return " ".join(names).removeprefix("admin ")
+        name, command, rest = group.resolve_command(context, [*context._protected_args, *context.args])
+        names.append(name)
 
 
 def change(page: Page, name: str, values: Mapping[str, str]) -> str:
@@ -146,6 +161,152 @@ def test_tenants_namespaces_and_permissions_are_changed(page_broker: Broker, vis
     page.get_by_role("button", name="Delete", exact=True).click()
     confirm(page, "page-acme")
     assert page_broker.rest("GET", tenant)[0] == 404
+
+
+def commands_of(page: Page, broker: Broker, place: str) -> dict[str, str]:
+    """The command that the dialog of each action of a place shows, as the command line understands it."""
+    page.goto(f"{broker.admin_url}/{place}")
+    actions = page.get_by_role("group", name="Actions").get_by_role("button")
+    expect(actions.first).to_be_visible()
+    found = {}
+    for text in actions.all_inner_texts():
+        page.get_by_role("group", name="Actions").get_by_role("button", name=text, exact=True).click()
+        dialog = page.get_by_role("dialog")
+        for label in ("Name", "Value"):
+            if (field := dialog.get_by_label(label, exact=True)).count():
+                field.fill("made")
+        found[text] = understood(shlex.split(dialog.locator(".command").inner_text()))
+        page.keyboard.press("Escape")
+        expect(dialog).to_have_count(0)
+    return found
+
+
+def test_every_action_shows_a_command(page_broker: Broker, visit: Open) -> None:
+    one, parts = page_broker.topic("act"), page_broker.topic("act", partitions=2)
+    for topic in (one, parts):
+        page_broker.rest("PUT", topic_path(topic))
+        assert page_broker.rest("PUT", f"{topic_path(topic)}/subscription/sub")[0] == 204
+    page = visit(page_broker)
+    assert commands_of(page, page_broker, "#/") == {"Create tenant": "tenants create"}
+    tenant = {"Create namespace": "namespaces create", "Change": "tenants update", "Delete": "tenants delete"}
+    assert commands_of(page, page_broker, "#/public") == tenant
+    assert commands_of(page, page_broker, "#/public/default") == {
+        "Create topic": "topics create",
+        "Unload": "namespaces unload",
+        "Clear all backlogs": "namespaces clear-backlog",
+        "Delete": "namespaces delete",
+    }
+    common = {
+        "Produce": "produce",
+        "Unload": "topics unload",
+        "Compact": "topics compact",
+        "Expire messages": "topics expire-messages-all-subscriptions",
+    }
+    assert commands_of(page, page_broker, place_of(one)) == common | {
+        "Terminate": "topics terminate",
+        "Delete": "topics delete",
+    }
+    assert commands_of(page, page_broker, place_of(parts)) == common | {
+        "Terminate": "topics partitioned-terminate",
+        "Delete": "topics delete-partitioned-topic",
+    }
+    moves = {
+        "Clear backlog": "topics clear-backlog",
+        "Reset cursor": "topics reset-cursor",
+        "Expire messages": "topics expire-messages",
+        "Delete": "topics unsubscribe",
+    }
+    assert commands_of(page, page_broker, place_of(one, "sub")) == {"Skip": "topics skip"} | moves
+    assert commands_of(page, page_broker, place_of(parts, "sub")) == moves
+
+
+def act(page: Page, action: str, fields: Mapping[str, str], name: str = "") -> str:
+    """Confirms the dialog of an action with values, and returns the command that it showed."""
+    page.get_by_role("group", name="Actions").get_by_role("button", name=action, exact=True).click()
+    dialog = page.get_by_role("dialog")
+    for label, value in fields.items():
+        field = dialog.get_by_label(label, exact=True)
+        if field.evaluate("element => element.tagName") == "SELECT":
+            field.select_option(value)
+        else:
+            field.fill(value)
+    command = dialog.locator(".command").inner_text()
+    confirm(page, name)
+    return command
+
+
+def test_the_command_of_an_action_does_the_same(page_broker: Broker, visit: Open) -> None:
+    one, other = page_broker.topic("same"), page_broker.topic("same")
+    for topic in (one, other):
+        for sub in ("sub", "gone"):
+            assert page_broker.rest("PUT", f"{topic_path(topic)}/subscription/{sub}")[0] == 204
+        producer = page_broker.client().create_producer(topic, batching_enabled=False)
+        for index in range(10):
+            producer.send(b"%d" % index)
+        producer.close()
+
+    def backlogs(topic: str) -> dict[str, int]:
+        subscriptions = page_broker.stats(topic)["subscriptions"]
+        return {name: found["msgBacklog"] for name, found in subscriptions.items()}
+
+    def ledger(topic: str) -> str:
+        return str(page_broker.rest("GET", f"{topic_path(topic)}/lastMessageId")[1]["ledgerId"])
+
+    def both(action: str, fields: Mapping[str, str], expected: Mapping[str, int], name: str = "") -> None:
+        command = act(page, action, fields, name)
+        run(page_broker, command.replace(one, other).replace(f"{ledger(one)}:", f"{ledger(other)}:"))
+        assert (backlogs(one), backlogs(other)) == (expected, expected), command
+
+    page = visit(page_broker, place_of(one, "sub"))
+    both("Skip", {"Entries to skip": "4"}, {"sub": 6, "gone": 10})
+    both("Clear backlog", {}, {"sub": 0, "gone": 10}, "sub")
+    both("Reset cursor", {}, {"sub": 10, "gone": 10})
+    at = {"To": "id", "Message id (ledger:entry)": f"{ledger(one)}:7:-1:-1"}
+    both("Reset cursor", at, {"sub": 3, "gone": 10})
+    both(
+        "Reset cursor",
+        {"To": "time", "Published at or after (your local time)": "2026-01-31T12:00:00"},
+        {"sub": 10, "gone": 10},
+    )
+    page.goto(f"{page_broker.admin_url}/{place_of(one, 'gone')}")
+    both("Delete", {}, {"sub": 10}, "gone")
+    page.goto(f"{page_broker.admin_url}/{place_of(one)}")
+    both("Unload", {}, {"sub": 10})
+    both("Compact", {}, {"sub": 10})
+    both("Terminate", {}, {"sub": 10}, one.rpartition("/")[2])
+    for topic in (one, other):
+        assert page_broker.rest("GET", f"{topic_path(topic)}/compaction")[1]["status"] != "NOT_RUN"
+        assert page_broker.rest("GET", f"{topic_path(topic)}/internalStats")[1]["state"] == "Terminated"
+    command = act(page, "Delete", {}, one.rpartition("/")[2])
+    run(page_broker, command.replace(one, other))
+    for topic in (one, other):
+        assert page_broker.rest("GET", f"{topic_path(topic)}/stats")[0] == 404
+
+
+def test_every_policy_shows_a_command(page_broker: Broker, visit: Open) -> None:
+    topic = page_broker.topic("policy-commands")
+    assert page_broker.rest("PUT", topic_path(topic))[0] == 204
+    for place, fewest in (("#/public/default?policies", 20), (place_of(topic, tab="policies"), 20)):
+        page = visit(page_broker, place)
+        buttons = page.get_by_role("button", name=re.compile("^Set "))
+        expect(buttons.nth(fewest - 1)).to_be_visible()
+        for command in page.evaluate(COMMANDS):
+            words = shlex.split(command)
+            understood(words)
+
+
+COMMANDS = """() => [...document.querySelectorAll("button[aria-label^='Set ']")].map((button) => {
+  button.click();
+  const dialog = document.querySelector("dialog[open]");
+  for (const input of dialog.querySelectorAll("input:required")) {
+    if (input.value === "") input.value = input.type === "number" ? "1" : "x";
+    input.dispatchEvent(new Event("input"));
+  }
+  const command = dialog.querySelector(".command").textContent;
+  dialog.close();
+  return command;
+})"""
+"""The commands of all policies of a view; what they need is filled in."""
 
 
 def test_a_role_without_rights_changes_nothing(secured: Broker, visit: Open) -> None:

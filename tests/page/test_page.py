@@ -8,6 +8,7 @@ import struct
 import time
 import urllib.parse
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pulsar
@@ -15,6 +16,7 @@ import pytest
 from playwright.sync_api import Page, expect
 from pulsar.schema import AvroSchema, Boolean, Float, JsonSchema, Map, Record, String
 
+import spark_pulsar
 from tests.brokers import Broker, topic_path
 
 from .conftest import Open
@@ -426,6 +428,29 @@ def make_topics(broker: Broker, namespace: str, number: int) -> None:
         list(threads.map(make, range(16)))
 
 
+def test_the_index_names_every_module_at_an_address_that_is_kept(page_broker: Broker) -> None:
+    connection = http.client.HTTPConnection(urllib.parse.urlsplit(page_broker.admin_url).netloc, timeout=60)
+
+    def fetched(path: str) -> tuple[int, str, str]:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.headers.get("Cache-Control", ""), answer.read().decode()
+
+    status, kept, index = fetched("/")
+    assert (status, kept) == (200, "no-cache")
+    addresses = re.findall(r'(?:href|src)="(/page/[^"]+)"', index)
+    folder = Path(spark_pulsar.__file__).parent / "admin/page/static"
+    assert {path.rpartition("/")[2] for path in addresses} == {path.name for path in folder.iterdir()} - {"index.html"}
+    for path in set(addresses):
+        status, kept, content = fetched(path)
+        assert (status, kept) == (200, "public, max-age=31536000, immutable")
+        assert content == (folder / path.rpartition("/")[2]).read_text()
+    older = addresses[0].rpartition("/")[2]
+    assert fetched(f"/page/0123456789abcdef/{older}")[:2] == (200, "no-cache"), "of another release, not to be kept"
+    assert fetched(f"/page/x/y/{older}")[0] == 404
+    connection.close()
+
+
 @pytest.mark.parametrize("name", ["", "page/app.js", "page/page.css", "page/icon.svg", "page/policies.json"])
 def test_files_come_with_a_tag_and_a_policy(page_broker: Broker, name: str) -> None:
     connection = http.client.HTTPConnection(urllib.parse.urlsplit(page_broker.admin_url).netloc, timeout=60)
@@ -455,9 +480,21 @@ def test_why_a_subscription_receives_nothing(page_broker: Broker, visit: Open) -
     expect(card.get_by_role("listitem")).to_have_text(
         re.compile(r'^cause No consumer is connected to "sub"; its 3 messages wait, the oldest since ')
     )
-    expect(card.locator("code")).to_have_text(re.compile(r"^spark-pulsar admin topics peek-messages -s sub -n 10 why-"))
+    expect(card.locator(".advice code")).to_have_text(
+        re.compile(r"^spark-pulsar admin topics peek-messages -s sub -n 10 why-")
+    )
+    expect(card.locator(".command")).to_have_text(f"spark-pulsar why {topic} sub")
     assert page.evaluate(NAMELESS) == []
     consumer = page_broker.client().subscribe(topic, "sub", receiver_queue_size=1)
     card.get_by_role("button", name="Check again").click()
     expect(card.locator("[data-cause=no-permits]")).to_contain_text("has no permits")
     consumer.close()
+
+    page.get_by_label("Place").get_by_role("link", name=re.compile("why")).click()
+    page.get_by_role("tab", name="Diagnosis").click()
+    expect(card.get_by_role("listitem").first).to_contain_text('No consumer is connected to "sub"')
+    expect(card.locator(".command")).to_have_text(f"spark-pulsar why {topic}")
+    bare = page_broker.topic("unread")
+    assert page_broker.rest("PUT", topic_path(bare))[0] == 204
+    page.goto(f"{page_broker.admin_url}/{place_of(bare, tab='why')}")
+    expect(card.get_by_role("listitem")).to_contain_text("no subscription", ignore_case=True)

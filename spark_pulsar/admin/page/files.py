@@ -2,6 +2,9 @@
 
 The files hold no data: the page gets all of it over the admin API, with the credentials of its user. They are public
 therefore, where authentication is on, too. `webPageEnabled=false` takes them away.
+
+The index names every module, so that a browser requests all of them at once instead of one import after the other, at
+the address of this release (`/page/TAG/app.js`, whose imports are relative), so that it keeps them.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ from spark_pulsar.admin.http.refusals import Refused
 from .policy_list import policy_list
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from spark_pulsar.admin.http.calls import Call, Routes
 
 FOLDER: Final = Path(__file__).with_name("static")
@@ -45,6 +50,8 @@ HEADERS: Final = {
 }
 """Headers of every file: nothing of another origin is loaded, no other page may frame this one. A copy that a browser
 keeps is requested again by its tag, so that a new release shows at once."""
+_KEPT: Final = {**HEADERS, "Cache-Control": "public, max-age=31536000, immutable"}
+"""Headers of a file at the address of its release, which never changes there."""
 
 
 class _File(NamedTuple):
@@ -58,19 +65,53 @@ def _file(content: bytes, name: str) -> _File:
 
 
 @cache
+def _stored() -> dict[str, bytes]:
+    named = {path.name: path.read_bytes() for path in sorted(FOLDER.iterdir()) if path.suffix in _MEDIA_TYPES}
+    return {**named, POLICY_LIST: policy_list(), CONNECT: b"{}"}
+
+
+@cache
+def release() -> str:
+    """Returns the tag of this release: it differs where any of the files does."""
+    digest = hashlib.sha256()
+    for name, content in _stored().items():
+        digest.update(f"{name} {len(content)}\n".encode() + content)
+    return digest.hexdigest()[:16]
+
+
+@cache
 def files() -> dict[str, _File]:
     """Returns all files of the page by name; they are read once."""
-    named = {path.name: _file(path.read_bytes(), path.name) for path in FOLDER.iterdir() if path.suffix in _MEDIA_TYPES}
-    return {**named, POLICY_LIST: _file(policy_list(), POLICY_LIST), CONNECT: _file(b"{}", CONNECT)}
+    return {
+        name: _file(_preloading(content) if name == INDEX else content, name) for name, content in _stored().items()
+    }
 
 
-def _answer(call: Call, name: str) -> Response:
+def _preloading(index: bytes) -> bytes:
+    """Returns the index with the addresses of this release, and with a preload of each module."""
+    modules = [name for name in _stored() if name.endswith(".js")]
+    links = "".join(f'    <link rel="modulepreload" href="/page/{name}">\n' for name in modules)
+    index = index.replace(b"  </head>", links.encode() + b"  </head>", 1)
+    return index.replace(b'"/page/', f'"/page/{release()}/'.encode())
+
+
+def page_file(words: str) -> tuple[_File, Mapping[str, str]] | None:
+    """Returns the file at `/page/NAME` or `/page/TAG/NAME` and its headers, None where there is none. At the tag of
+    another release it is the file of this one, which no browser keeps."""
+    tag, _, name = words.rpartition("/")
+    file = files().get(name)
+    if file is None or "/" in tag:
+        return None
+    return file, {**(_KEPT if tag == release() else HEADERS), "ETag": file.tag}
+
+
+def _answer(call: Call, words: str) -> Response:
     if not call.core.config.web_page:
         raise Refused(404, "The page is turned off: webPageEnabled=false")
-    file = files().get(name)
-    if file is None:
-        raise Refused(404, f"There is nothing at /page/{name}")
-    headers = {**HEADERS, "ETag": file.tag}
+    found = page_file(words)
+    if found is None:
+        raise Refused(404, f"There is nothing at /page/{words}")
+    file, headers = found
     known = {tag.strip().removeprefix("W/") for tag in call.headers.get("if-none-match", "").split(",")}
     if file.tag in known:
         return Response(status_code=304, headers=headers)
@@ -85,8 +126,13 @@ async def _page_file(call: Call) -> Response:
     return _answer(call, call.parts["file"])
 
 
+async def _released_file(call: Call) -> Response:
+    return _answer(call, f"{call.parts['release']}/{call.parts['file']}")
+
+
 ROUTES: Final[Routes] = routes(
     "",
     ("GET /", access.anyone, _index),
     ("GET /page/{file}", access.anyone, _page_file),
+    ("GET /page/{release}/{file}", access.anyone, _released_file),
 )

@@ -69,6 +69,7 @@ WITHOUT_COMMAND: Final = {
     "GET metrics": "for Prometheus",
     "GET ": "the page, for browsers",
     "GET page/{file}": "a file of the page",
+    "GET page/{release}/{file}": "a file of the page",
     "GET admin/v2/brokers/ready": "for probes; brokers healthcheck is the command",
     "GET admin/v2/brokers": "brokers list takes a cluster",
     **{f"DELETE {path}": "pulsar-admin sets the value that is the default" for path in _SET_BACK},

@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 from spark_pulsar.admin.diagnosis.gathering import Request
 from spark_pulsar.admin.page.diagnosis import PATH as _WHY
 from spark_pulsar.admin.page.diagnosis import zone_of
-from spark_pulsar.admin.page.files import CONNECT, HEADERS, INDEX, files
+from spark_pulsar.admin.page.files import CONNECT, HEADERS, INDEX, page_file
 from spark_pulsar.cli.access.access import Access, credentials_failure
 from spark_pulsar.cli.page.requests import Guard, RefusedRequest, body_bytes, forwarded_path
 from spark_pulsar.cli.why.requests import diagnosed, is_peek
@@ -151,17 +151,18 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(*_refusal(refused.status, str(refused)))
             return
         name = path.removeprefix(_PAGE) if path != "/" else INDEX
-        file = files().get(name)
-        if file is None:
+        found = page_file(name)
+        if found is None:
             self._answer(*_refusal(404, f"There is nothing at {path[:200]}"))
             return
+        file, kept = found
         content = file.content.replace(_MARK, _MARKED, 1) if name == INDEX else file.content
         if name == CONNECT:
             pulsar = self.server.pulsar
             content = json.dumps(
                 {"serviceUrl": pulsar.service_url, "adminUrl": pulsar.access.url, "produces": True}
             ).encode()
-        self._answer(200, [("Content-Type", file.media_type)], content)
+        self._answer(200, [("Content-Type", file.media_type), ("Cache-Control", kept["Cache-Control"])], content)
 
     def _forward(self) -> None:
         headers = self._headers()
@@ -193,7 +194,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
         try:
             self.send_response(HTTPStatus(status) if status in HTTPStatus._value2member_map_ else status)
-            for name, value in [*headers, *HEADERS.items(), ("Content-Length", str(len(body)))]:
+            own = {name for name, _ in headers}
+            of_page = [(name, value) for name, value in HEADERS.items() if name not in own]
+            for name, value in [*headers, *of_page, ("Content-Length", str(len(body)))]:
                 self.send_header(name, value)
             self.end_headers()
             if status not in (204, 304):

@@ -1,8 +1,11 @@
-// What the page does to namespaces, topics and subscriptions: each asks first, and says what will happen.
+// What the page does to namespaces, topics and subscriptions: each asks first, says what will happen, and shows the
+// command that does the same.
 
+import { command } from "./commands.js";
 import { ask } from "./dialogs.js";
-import { count, plural } from "./dom.js";
-import { topicPath } from "./names.js";
+import { count, plural, timeOf } from "./dom.js";
+import { parsedId } from "./entries.js";
+import { fullName, topicPath } from "./names.js";
 import { path, send } from "./rest.js";
 
 const AGES = [
@@ -26,6 +29,7 @@ function localTime(ms) {
 // ---- subscriptions ----------------------------------------------------------------------------------------------
 
 const ofSubscription = (place, ...more) => topicPath(place, "subscription", place.subscription, ...more);
+const commandOf = (place, name, ...options) => command("topics", name, "-s", place.subscription, ...options, fullName(place));
 
 export function clearBacklog(place, backlog) {
   return ask({
@@ -34,6 +38,7 @@ export function clearBacklog(place, backlog) {
     typed: place.subscription,
     verb: "Clear backlog",
     isDangerous: true,
+    command: () => commandOf(place, "clear-backlog"),
     run: () => send("POST", ofSubscription(place, "skip_all")),
     done: `The backlog of ${place.subscription} is cleared`,
   });
@@ -46,23 +51,43 @@ export function skip(place, backlog) {
     fields: [{ name: "number", label: "Entries to skip", type: "number", min: 1, step: 1, value: "1", isRequired: true }],
     verb: "Skip",
     isDangerous: true,
+    command: (values) => commandOf(place, "skip", "-n", String(Number(values.number) || 0)),
     run: (values) => send("POST", ofSubscription(place, "skip", String(Number(values.number)))),
     done: (values) => `Skipped ${count(Number(values.number))} of ${place.subscription}`,
   });
 }
 
+const EARLIEST = "earliest";
+/** Reaches back to before every message: a partitioned topic is reset to a time alone. */
+const ALWAYS = "50y";
+
+/** The id that a text names, as the body of a reset; without one the text is refused. */
+function positionOf(text) {
+  const id = parsedId(text);
+  if (!id) throw new Error("A message id is written LEDGER:ENTRY, such as 12:345, or LEDGER:ENTRY:PARTITION:BATCH");
+  return { ledgerId: id.ledger, entryId: id.entry, partitionIndex: id.partition, batchIndex: id.batchIndex };
+}
+
+function resetCommand(place, values, isPartitioned) {
+  if (values.kind === "time") {
+    const seconds = Math.max(0, Math.round((Date.now() - timeOf(values.time)) / 1000));
+    return commandOf(place, "reset-cursor", "-t", `${seconds || 0}s`);
+  }
+  if (values.kind === EARLIEST && isPartitioned) return commandOf(place, "reset-cursor", "-t", ALWAYS);
+  return commandOf(place, "reset-cursor", "-m", values.kind === EARLIEST ? EARLIEST : values.id.trim() || "LEDGER:ENTRY");
+}
+
 export function resetCursor(place, isPartitioned) {
   const kinds = [
-    ["earliest", "The oldest message that is kept"],
+    [EARLIEST, "The oldest message that is kept"],
     ["time", "A time of publishing"],
     ...(isPartitioned ? [] : [["id", "A message id"]]),
   ];
-  const target = (values) => {
-    if (values.kind === "earliest") return ["0"];
-    if (values.kind === "time") return [String(new Date(values.time).getTime())];
-    const found = /^\s*(-?\d+):(-?\d+)(:-?\d+)*\s*$/.exec(values.id);
-    if (!found) throw new Error("A message id is written LEDGER:ENTRY, such as 12:345");
-    return { ledgerId: Number(found[1]), entryId: Number(found[2]), partitionIndex: -1 };
+  const reset = (values) => {
+    if (values.kind === "id") return send("POST", ofSubscription(place, "resetcursor"), positionOf(values.id));
+    const ms = values.kind === EARLIEST ? 0 : timeOf(values.time);
+    if (Number.isNaN(ms)) throw new Error("Choose a date and a time");
+    return send("POST", ofSubscription(place, "resetcursor", String(ms)));
   };
   return ask({
     title: `Reset the cursor of ${place.subscription}`,
@@ -72,12 +97,10 @@ export function resetCursor(place, isPartitioned) {
       { name: "time", label: "Published at or after (your local time)", type: "datetime-local", step: 1, value: localTime(Date.now() - 3_600_000), when: (values) => values.kind === "time" },
       { name: "id", label: "Message id (ledger:entry)", placeholder: "12:345", when: (values) => values.kind === "id" },
     ],
+    command: (values) => resetCommand(place, values, isPartitioned),
     verb: "Reset cursor",
     isDangerous: true,
-    run: (values) => {
-      const to = target(values);
-      return Array.isArray(to) ? send("POST", ofSubscription(place, "resetcursor", ...to)) : send("POST", ofSubscription(place, "resetcursor"), to);
-    },
+    run: reset,
     done: `The cursor of ${place.subscription} is reset`,
   });
 }
@@ -92,6 +115,7 @@ export function expire(place) {
     fields: AGE_FIELDS,
     verb: "Expire",
     isDangerous: true,
+    command: (values) => (isOne ? commandOf(place, "expire-messages", "-t", `${ageOf(values)}s`) : command("topics", "expire-messages-all-subscriptions", "-t", `${ageOf(values)}s`, fullName(place))),
     run: (values) => send("POST", of(String(ageOf(values)))),
     done: `Older messages of ${whose} are expired`,
   });
@@ -104,6 +128,7 @@ export function deleteSubscription(place, backlog) {
     typed: place.subscription,
     verb: "Delete subscription",
     isDangerous: true,
+    command: () => commandOf(place, "unsubscribe"),
     run: () => send("DELETE", ofSubscription(place)),
     done: `The subscription ${place.subscription} is deleted`,
   });
@@ -116,8 +141,33 @@ export function unloadTopic(place) {
     title: `Unload ${place.topic}`,
     text: "Producers and consumers are disconnected and connect again by themselves; nothing is lost.",
     verb: "Unload",
+    command: () => command("topics", "unload", fullName(place)),
     run: () => send("PUT", topicPath(place, "unload")),
     done: `${place.topic} is unloaded`,
+  });
+}
+
+export function compactTopic(place) {
+  return ask({
+    title: `Compact ${place.topic}`,
+    text: "Readers of the compacted view get the last message of each key; all others get what they got before.",
+    command: () => command("topics", "compact", fullName(place)),
+    verb: "Compact",
+    run: () => send("PUT", topicPath(place, "compaction")),
+    done: `The compaction of ${place.topic} has begun`,
+  });
+}
+
+export function terminateTopic(place, isPartitioned) {
+  return ask({
+    title: `Terminate ${place.topic}`,
+    text: "It takes no more messages, for good: its producers are refused. What is stored stays and is consumed as before.",
+    typed: place.topic,
+    command: () => command("topics", isPartitioned ? "partitioned-terminate" : "terminate", fullName(place)),
+    verb: "Terminate",
+    isDangerous: true,
+    run: () => send("POST", isPartitioned ? topicPath(place, "terminate", "partitions") : topicPath(place, "terminate")),
+    done: `${place.topic} is terminated`,
   });
 }
 
@@ -128,6 +178,7 @@ export function deleteTopic(place, isPartitioned) {
     typed: place.topic,
     verb: "Delete topic",
     isDangerous: true,
+    command: () => command("topics", isPartitioned ? "delete-partitioned-topic" : "delete", fullName(place)),
     run: () => send("DELETE", isPartitioned ? topicPath(place, "partitions") : topicPath(place)),
     done: `The topic ${place.topic} is deleted`,
   });
@@ -142,6 +193,7 @@ export function unloadNamespace(place) {
     title: `Unload ${place.tenant}/${place.namespace}`,
     text: "Producers and consumers of all its topics are disconnected and connect again by themselves; nothing is lost.",
     verb: "Unload",
+    command: () => command("namespaces", "unload", `${place.tenant}/${place.namespace}`),
     run: () => send("PUT", ofNamespace(place, "unload")),
     done: `${place.tenant}/${place.namespace} is unloaded`,
   });
@@ -155,6 +207,7 @@ export function clearNamespace(place, backlog) {
     typed: name,
     verb: "Clear all backlogs",
     isDangerous: true,
+    command: () => command("namespaces", "clear-backlog", "--force", name),
     run: () => send("POST", ofNamespace(place, "clearBacklog")),
     done: `The backlogs of ${name} are cleared`,
   });

@@ -3,12 +3,12 @@
 import { Broker } from "./broker.js";
 import { showConnect } from "./connect.js";
 import { askCredentials, askPlace, note, problemText, showKeys } from "./dialogs.js";
-import { h, setText } from "./dom.js";
+import { h, setText, storage } from "./dom.js";
 import { showJson } from "./json.js";
 import { address, placeNamed, placeOf } from "./names.js";
 import { Namespace } from "./namespace.js";
 import { Overview, Tenant } from "./overview.js";
-import { basicHeader, beginView, get, getText, isSignedIn, onStranger, path, schemes, signIn, signOut, signedInAs, tokenHeader } from "./rest.js";
+import { answered, basicHeader, beginView, get, getText, isSignedIn, onStranger, path, schemes, signIn, signOut, signedInAs, tokenHeader } from "./rest.js";
 import { Subscription } from "./subscription.js";
 import { Topic } from "./topic.js";
 
@@ -40,8 +40,12 @@ class App {
   }
 
   async start() {
-    this.applyTheme(localStorage.getItem(THEME_KEY) || "system");
+    this.applyTheme(storage("localStorage")?.getItem(THEME_KEY) || "system");
     element("theme").addEventListener("click", () => this.nextTheme());
+    document.querySelector(".skip-link").addEventListener("click", (event) => {
+      event.preventDefault(); // its address is no place of the page
+      element("main-content").focus();
+    });
     element("help").addEventListener("click", () => showKeys());
     element("go").addEventListener("click", () => this.goTo());
     element("connect").addEventListener("click", () => showConnect(this.place));
@@ -141,9 +145,15 @@ class App {
     element("places").setAttribute("aria-expanded", String(isShown));
   }
 
+  /** Reads the tree now and then; what was broken off, or got no answer, is read by the next round. */
   async lookAtTree(signal) {
     if (Date.now() - this.treeLooked < TREE_MS) return;
-    this.treeLooked = Date.now();
+    const begin = Date.now();
+    await this.readTree(signal);
+    this.treeLooked = begin;
+  }
+
+  async readTree(signal) {
     const own = this.place.tenant;
     const quiet = (call, otherwise) =>
       call.catch((error) => {
@@ -211,21 +221,30 @@ class App {
 
   async round(signal) {
     const begin = performance.now();
+    const before = answered();
     const slow = setTimeout(() => signal.aborted || this.gone("The broker does not answer"), SLOW_MS);
     try {
       await Promise.all([this.view.refresh(signal), this.lookAtTree(signal)]);
+      // A view that had nothing to request, as messages that are not followed, says nothing of the broker.
+      if (answered() === before) await getText(path("brokers", "version"), signal);
       if (signal.aborted) return;
       this.pulse("live", "good");
     } catch (error) {
       if (signal.aborted || this.isStranger) return;
       if (error.status === 0) this.gone(problemText(error));
-      else this.pulse("trouble", "bad", problemText(error));
+      else this.trouble(problemText(error));
     } finally {
       clearTimeout(slow);
     }
     if (this.isStranger) return;
     const wait = Math.max(ROUND_MS, (performance.now() - begin) / MOST_SHARE);
     this.timer = setTimeout(() => this.round(signal), wait);
+  }
+
+  /** Says what went wrong, once. */
+  trouble(reason) {
+    if (element("pulse").title !== reason) note(reason, "problem");
+    this.pulse("trouble", "bad", reason);
   }
 
   /** Says that there is no broker, and greys what was told by it. */
@@ -305,6 +324,8 @@ class App {
       j: () => showJson(this.view.title),
       t: () => this.nextTheme(),
       p: () => this.pause(),
+      n: () => this.view.filterable?.turn?.(true),
+      b: () => this.view.filterable?.turn?.(false),
       ArrowDown: () => this.firstRow(event),
     }[event.key];
     if (action) {
@@ -337,7 +358,7 @@ class App {
 
   applyTheme(theme) {
     this.theme = THEMES.includes(theme) ? theme : "system";
-    localStorage.setItem(THEME_KEY, this.theme);
+    storage("localStorage")?.setItem(THEME_KEY, this.theme);
     if (this.theme === "system") delete document.documentElement.dataset.theme;
     else document.documentElement.dataset.theme = this.theme;
     const names = { system: "Auto", light: "Light", dark: "Dark" };

@@ -1,12 +1,11 @@
 // Policies, tenants, namespaces and permissions that are changed: each asks first, and shows the command that does the same.
 
-import { shellWord } from "./connect.js";
+import { command } from "./commands.js";
 import { ask } from "./dialogs.js";
 import { words } from "./dom.js";
 import { fullName, topicPath } from "./names.js";
 import { path, send } from "./rest.js";
 
-const command = (...words) => ["spark-pulsar", "admin", ...words.filter((word) => word !== null).map(shellWord)].join(" ");
 const listOf = (text) => text.split(",").map((word) => word.trim()).filter(Boolean);
 const isNamespace = (place) => place.topic === undefined;
 const groupOf = (place) => (isNamespace(place) ? "namespaces" : "topics");

@@ -1,10 +1,11 @@
 // How programs connect: the addresses of the broker, and first programs with them.
 
+import { shellWord } from "./commands.js";
 import { note, showDialog } from "./dialogs.js";
 import { h, newId } from "./dom.js";
 import { fullName } from "./names.js";
 import { copy } from "./records.js";
-import { get, isSignedIn, path } from "./rest.js";
+import { get, path, schemeSignedIn } from "./rest.js";
 
 const USUAL_PORT = 6650;
 let told = null;
@@ -24,14 +25,30 @@ export async function addresses(signal) {
   };
 }
 
-export const shellWord = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);
 const literal = (text) => JSON.stringify(text);
+
+/** What a program adds for the credentials that are signed in with, by their scheme and its language. */
+const CREDENTIALS = {
+  Bearer: {
+    Python: `, authentication=pulsar.AuthenticationToken("TOKEN")`,
+    Spark: `\n    .option("pulsar.client.authPluginClassName", "token").option("pulsar.client.authParams", "token:TOKEN")`,
+    Java: `\n    .authentication(AuthenticationFactory.token("TOKEN"))`,
+    "Command line": " --auth-plugin token --auth-params env:TOKEN",
+  },
+  Basic: {
+    Python: `, authentication=pulsar.AuthenticationBasic("USER", "PASSWORD")`,
+    Spark: `\n    .option("pulsar.client.authPluginClassName", "basic").option("pulsar.client.authParams", '{"userId": "USER", "password": "PASSWORD"}')`,
+    Java: `\n    .authentication("org.apache.pulsar.client.impl.auth.AuthenticationBasic", "{\\"userId\\":\\"USER\\",\\"password\\":\\"PASSWORD\\"}")`,
+    "Command line": ` --auth-plugin basic --auth-params '{"userId":"USER","password":"PASSWORD"}'`,
+  },
+};
+const credentials = (language) => CREDENTIALS[schemeSignedIn()]?.[language] ?? "";
 
 const SNIPPETS = {
   Python: ({ service }, topic) => `# pip install pulsar-client
 import pulsar
 
-client = pulsar.Client(${literal(service)}${isSignedIn() ? `, authentication=pulsar.AuthenticationToken("TOKEN")` : ""})
+client = pulsar.Client(${literal(service)}${credentials("Python")})
 consumer = client.subscribe(${literal(topic)}, "my-subscription")
 producer = client.create_producer(${literal(topic)})
 producer.send(b"hello")
@@ -46,7 +63,7 @@ from pyspark.sql import SparkSession
 spark = SparkSession.builder.getOrCreate()
 rows = (
     spark.read.format("pulsar")
-    .option("service.url", ${literal(service)})${isSignedIn() ? `\n    .option("pulsar.client.authPluginClassName", "token").option("pulsar.client.authParams", "token:TOKEN")` : ""}
+    .option("service.url", ${literal(service)})${credentials("Spark")}
     .option("topic", ${literal(topic)})
     .load()
 )
@@ -55,7 +72,7 @@ rows.selectExpr("STRING(__key)", "STRING(value)", "__publishTime").show(truncate
   Java: ({ service }, topic) => `// org.apache.pulsar:pulsar-client
 import org.apache.pulsar.client.api.*;
 
-PulsarClient client = PulsarClient.builder().serviceUrl(${literal(service)})${isSignedIn() ? `\n    .authentication(AuthenticationFactory.token("TOKEN"))` : ""}.build();
+PulsarClient client = PulsarClient.builder().serviceUrl(${literal(service)})${credentials("Java")}.build();
 Consumer<String> consumer = client.newConsumer(Schema.STRING)
     .topic(${literal(topic)}).subscriptionName("my-subscription").subscribe();
 Producer<String> producer = client.newProducer(Schema.STRING).topic(${literal(topic)}).create();
@@ -66,9 +83,9 @@ consumer.acknowledge(message);
 client.close();
 `,
   "Command line": ({ service, admin }, topic) => `export PULSAR_SERVICE_URL=${shellWord(service)} PULSAR_ADMIN_URL=${shellWord(admin)}
-spark-pulsar produce ${shellWord(topic)} -m hello -m world${isSignedIn() ? " --auth-plugin token --auth-params env:TOKEN" : ""}
-spark-pulsar read ${shellWord(topic)} --from earliest
-spark-pulsar admin topics stats ${shellWord(topic)}
+spark-pulsar produce ${shellWord(topic)} -m hello -m world${credentials("Command line")}
+spark-pulsar read ${shellWord(topic)} --from earliest${credentials("Command line")}
+spark-pulsar admin topics stats ${shellWord(topic)}${credentials("Command line")}
 `,
 };
 

@@ -89,11 +89,12 @@ function nested(data, depth) {
 
 /** Metadata of one message of a batch. */
 function single(data) {
-  const found = { properties: {}, payloadSize: 0 };
+  const found = { payloadSize: 0 };
+  const properties = [];
   for (const [number, value] of fields(data)) {
     if (number === 1) {
       const pair = new Map(fields(value));
-      found.properties[loose.decode(pair.get(1) ?? new Uint8Array())] = loose.decode(pair.get(2) ?? new Uint8Array());
+      properties.push([loose.decode(pair.get(1) ?? new Uint8Array()), loose.decode(pair.get(2) ?? new Uint8Array())]);
     } else if (number === 2) found.key = loose.decode(value);
     else if (number === 3) found.payloadSize = Number(value);
     else if (number === 4) found.isCompactedOut = value !== 0n;
@@ -102,7 +103,7 @@ function single(data) {
     else if (number === 8) found.sequenceId = shortened(value);
     else if (number === 9) found.isNull = value !== 0n;
   }
-  return found;
+  return { ...found, properties: Object.fromEntries(properties) }; // which takes any name for one, __proto__ too
 }
 
 /** Splits a batch into its messages: { payload, key, properties, … }. */

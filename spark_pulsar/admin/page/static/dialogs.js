@@ -17,7 +17,10 @@ export function problemText(error) {
   return error.isRefusal ? `Refused (${error.status}): ${error.message}` : `${error.message} (${error.status})`;
 }
 
-/** Shows a dialog until it is closed; `build` returns its elements and gets a function that closes it. */
+/**
+ * Shows a dialog until it is closed; `build` returns its elements and gets two functions: one closes it with a value, the
+ * other says what it resolves to if its user closes it.
+ */
 export function showDialog(title, build, { isWide = false } = {}) {
   const id = newId("dialog");
   const before = document.activeElement;
@@ -28,7 +31,10 @@ export function showDialog(title, build, { isWide = false } = {}) {
       result = value;
       dialog.close();
     };
-    dialog.append(h("h2", { id }, title), ...build(close));
+    const settle = (value) => {
+      result = value;
+    };
+    dialog.append(h("h2", { id }, title), ...build(close, settle));
     dialog.addEventListener("close", () => {
       dialog.remove();
       if (before && before.isConnected) before.focus();
@@ -67,7 +73,7 @@ function field(each, values, changed) {
  * when it was done.
  */
 export function ask({ title, text, fields = [], typed, verb, isDangerous = false, run, done, command }) {
-  return showDialog(title, (close) => {
+  return showDialog(title, (close, settle) => {
     const values = {};
     const problem = h("p", { class: "problem", role: "alert", hidden: true });
     const button = h("button", { type: "submit", class: isDangerous ? "danger" : "primary" }, verb);
@@ -90,16 +96,23 @@ export function ask({ title, text, fields = [], typed, verb, isDangerous = false
       if (button.disabled) return;
       button.disabled = true;
       problem.hidden = true;
+      const running = act();
+      settle(running); // who closes the dialog meanwhile has not stopped it
+      if (await running) close(true);
+      else settle(false);
+    };
+    const act = async () => {
       try {
         await run(values);
       } catch (error) {
+        if (!problem.isConnected) note(`${title}: ${problemText(error)}`, "problem");
         problem.hidden = false;
         setText(problem, problemText(error));
         button.disabled = false;
-        return;
+        return false;
       }
       note(typeof done === "function" ? done(values) : done);
-      close(true);
+      return true;
     };
     const cancel = h("button", { type: "button", onclick: () => close(false), autofocus: first ? undefined : true }, "Cancel");
     const form = h("form", { onsubmit: submit }, explanation, made.map((each) => each.element), same ? h("p", { class: "hint" }, "The same by a command:") : null, same, problem, h("div", { class: "buttons" }, cancel, button));
@@ -162,6 +175,7 @@ const KEYS = [
   ["c", "Connect: addresses and first programs"],
   ["j", "The view as JSON by URL"],
   ["1 … 9", "Tabs of a topic or namespace"],
+  ["n b", "The next messages, and back"],
   ["t", "Light, dark, or as the system has it"],
   ["p", "Pause, and go on"],
   ["?", "These keys"],

@@ -73,6 +73,15 @@ export function when(ms) {
   return Number.isNaN(date.getTime()) ? String(ms) : date.toLocaleString("sv-SE");
 }
 
+/**
+ * Milliseconds of a date, or of a date and a time, in the viewer's zone unless it names one; NaN for another text. A date
+ * alone is its first moment here, while Date.parse takes it for one in UTC.
+ */
+export function timeOf(text) {
+  const wanted = text.trim().replace(" ", "T");
+  return Date.parse(/^\d{4}-\d\d-\d\d$/.test(wanted) ? `${wanted}T00:00` : wanted);
+}
+
 /** A name of the API as words: "message TTL in seconds". */
 export const words = (name) =>
   name
@@ -81,5 +90,21 @@ export const words = (name) =>
     .toLowerCase()
     .replace(/\bttl\b/, "TTL")
     .replace(/\bmb\b/, "MB");
+
+/** A storage of the browser, `localStorage` or `sessionStorage`; null where its user allows none. */
+export function storage(name) {
+  try {
+    return window[name];
+  } catch {
+    return null;
+  }
+}
+
+/** Base64 of bytes, in pieces that a call's arguments can hold. */
+export function base64(data) {
+  let text = "";
+  for (let at = 0; at < data.length; at += 8192) text += String.fromCharCode(...data.subarray(at, at + 8192));
+  return btoa(text);
+}
 
 export const plural = (number, noun) => `${count(number)} ${noun}${number === 1 ? "" : "s"}`;

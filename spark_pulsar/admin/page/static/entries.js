@@ -239,9 +239,14 @@ export class Walk {
     return this.state.every((at, index) => at.next === null || (this.heads[index] && at.skip >= this.heads[index].length && this.stepped(index) === null));
   }
 
+  /** Yields the messages in their order, and null for an entry without any, so that a reader can count its requests. */
   async *messages(signal) {
     for (;;) {
       await Promise.all(this.sources.map((_, index) => this.fill(index, signal)));
+      if (this.state.some((at, index) => at.next !== null && this.heads[index] === null)) {
+        yield null;
+        continue;
+      }
       const index = this.foremost();
       if (index < 0) return;
       const [at, messages] = [this.state[index], this.heads[index]];
@@ -267,17 +272,16 @@ export class Walk {
   /** Reads the next entry of a source, if it has one, and some after it if they are small. */
   async fill(index, signal) {
     const [source, at] = [this.sources[index], this.state[index]];
-    while (this.heads[index] === null && at.next !== null) {
-      const messages = await source.at(at.next, signal);
-      this.entries += 1;
-      if (messages === null) {
-        if (source instanceof BacklogSource) at.next = null;
-        else this.advance(index); // an entry that compaction or a lost file took away
-        continue;
-      }
-      this.heads[index] = this.isNewest ? messages.toReversed() : messages;
-      if (messages.length < SMALL_BATCH) this.readAhead(source, at.next, signal);
+    if (this.heads[index] !== null || at.next === null) return;
+    const messages = await source.at(at.next, signal);
+    this.entries += 1;
+    if (messages === null || messages.length === 0) {
+      if (messages === null && source instanceof BacklogSource) at.next = null;
+      else this.advance(index); // an entry that compaction or a lost file took away, or a batch of nothing
+      return;
     }
+    this.heads[index] = this.isNewest ? messages.toReversed() : messages;
+    if (messages.length < SMALL_BATCH) this.readAhead(source, at.next, signal);
   }
 
   readAhead(source, position, signal) {

@@ -1,6 +1,6 @@
 // What a view shows, as JSON by URL: the calls of the admin API that it has made.
 
-import { shellWord } from "./connect.js";
+import { shellWord } from "./commands.js";
 import { note, showDialog } from "./dialogs.js";
 import { h } from "./dom.js";
 import { copy } from "./records.js";

@@ -1,7 +1,7 @@
 // Messages of a topic or of a subscription's backlog: fifty at a time, filtered, followed, copied and downloaded.
 
 import { ask, note, problemText } from "./dialogs.js";
-import { bytes, count, h, newId, plural, setText, when } from "./dom.js";
+import { bytes, count, h, newId, plural, setText, timeOf, when } from "./dom.js";
 import { BacklogSource, TopicSource, Walk, idOf, parsedId } from "./entries.js";
 import { address, partitionOf } from "./names.js";
 import { Decoder, FORMATS, copy, jsonLine, matcher, recordOf, save } from "./records.js";
@@ -24,7 +24,7 @@ export function startOf(text) {
   if (age) return { ms: Date.now() - Number(age[1]) * AGES_MS[age[2]] };
   const id = parsedId(wanted);
   if (id) return { id };
-  const ms = /^\d{12,}$/.test(wanted) ? Number(wanted) : Date.parse(wanted.replace(" ", "T"));
+  const ms = /^\d{12,}$/.test(wanted) ? Number(wanted) : timeOf(wanted);
   if (Number.isNaN(ms)) throw new Error(`${wanted} is no start: want an id such as 12:345, a time such as 2026-01-31 12:00, or an age such as 10m`);
   return { ms };
 }
@@ -34,6 +34,10 @@ class Budget {
   constructor({ messages, entries, ms }, walk) {
     Object.assign(this, { messages, walk, entries: walk.entries + entries, until: performance.now() + ms });
     this.searched = 0;
+  }
+
+  get hasEntries() {
+    return this.walk.entries < this.entries && performance.now() < this.until;
   }
 
   spend() {
@@ -135,6 +139,19 @@ export class Messages {
     this.restart();
   }
 
+  /** Reads anew where an address has other settings than those shown. */
+  showQuery(query) {
+    const wanted = Object.entries(this.controls).map(([name, control]) => [name, query[name] ?? control.options?.[0].value ?? ""]);
+    if (wanted.every(([name, value]) => (this.query[name] ?? "") === value)) return;
+    clearTimeout(this.typing);
+    for (const [name, value] of wanted) {
+      this.controls[name].value = value;
+      this.query[name] = value;
+    }
+    this.stopFollowing();
+    this.restart();
+  }
+
   get isNewest() {
     return !this.isPeek && this.query.order !== "earliest";
   }
@@ -207,6 +224,16 @@ export class Messages {
     await this.load();
   }
 
+  /** Turns to the next page, or to the one before, if there is one. */
+  turn(isForward) {
+    (isForward ? this.more : this.back).click(); // one that is disabled does nothing
+  }
+
+  focusFilter() {
+    this.controls.text.focus();
+    return true;
+  }
+
   next() {
     this.pages.push(this.walk.saved());
     this.stopFollowing();
@@ -241,6 +268,10 @@ export class Messages {
     const fits = matcher(this.query);
     let taken = 0;
     for await (const message of walk.messages(signal)) {
+      if (message === null) {
+        if (!budget.hasEntries) return walk.isAtEnd ? "end" : "far";
+        continue;
+      }
       await this.decoder.decode(message, signal);
       if (signal.aborted) throw signal.reason;
       if (walk === this.walk) Object.assign(this, { searched: this.searched + 1, searchedTo: message });
@@ -259,7 +290,7 @@ export class Messages {
     const before = (this.pages.length - 1) * PAGE;
     if (number === 0) setText(this.state, reason === "far" ? "none so far" : "none");
     else setText(this.state, `${count(before + 1)}–${count(before + number)}${reason === "end" ? ", that is all" : ""}`);
-    const to = this.searchedTo ? ` down to ${idOf(this.searchedTo)}, published ${when(this.searchedTo.published)}` : "";
+    const to = this.searchedTo ? ` ${this.isNewest ? "down" : "up"} to ${idOf(this.searchedTo)}, published ${when(this.searchedTo.published)}` : "";
     const isTold = this.isFiltered || reason === "far";
     setText(this.far, isTold && this.searched ? `Searched ${plural(this.searched, "message")}${to}: ${number} fit.` : "");
     this.showButtons(false, reason);

@@ -38,7 +38,7 @@ export class Namespace {
         { name: "permissions", title: "Permissions", make: () => new Permissions(place, () => app.refreshSoon()) },
       ],
       place.tab,
-      (tab) => app.go(address({ ...place, tab })),
+      (tab) => app.go(address({ ...place, tab }, tab === "topics" ? place.query : {})),
     );
     this.element = h("div", {}, this.head.element, this.problem.element, this.tabs.element);
   }
@@ -129,8 +129,9 @@ export class Namespace {
   }
 
   show(place) {
+    const isOfTopics = place.tab === undefined || place.tab === "topics";
+    Object.assign(this.place, { tab: place.tab }, isOfTopics ? { query: place.query } : {}); // its parts keep this place
     this.tabs.show(place.tab);
-    this.place = place;
   }
 
   get filterable() {

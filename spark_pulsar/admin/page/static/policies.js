@@ -1,7 +1,7 @@
 // Policies in effect, the level that each comes from, and the command that sets it.
 
 import { changePolicy, levelOf, removePolicy } from "./changing.js";
-import { shellWord } from "./connect.js";
+import { shellWord } from "./commands.js";
 import { bytes, count, h, setText, words } from "./dom.js";
 import { topicPath } from "./names.js";
 import { problemPanel } from "./pieces.js";

@@ -1,13 +1,13 @@
 // A message that is produced, and a topic that is created, from the page.
 
-import { addresses, shellWord } from "./connect.js";
+import { command, shellWord } from "./commands.js";
+import { addresses } from "./connect.js";
 import { ask } from "./dialogs.js";
+import { base64, timeOf } from "./dom.js";
 import { fullName, topicPath } from "./names.js";
 import { authorizationToken, segments, send } from "./rest.js";
 
 const PATIENCE_MS = 30_000;
-
-const base64 = (text) => btoa(String.fromCharCode(...new TextEncoder().encode(text)));
 
 /** Reads lines of `name=value`. */
 function propertiesOf(text) {
@@ -19,7 +19,7 @@ function propertiesOf(text) {
 
 function eventTimeOf(text) {
   if (!text.trim()) return undefined;
-  const date = new Date(text.trim().replace(" ", "T"));
+  const date = new Date(timeOf(text));
   if (Number.isNaN(date.getTime())) throw new Error(`${text} is no time: want one such as 2026-01-31 12:00`);
   return date;
 }
@@ -47,7 +47,7 @@ function sendOverWebSocket(place, message) {
 
 async function produced(place, values) {
   const date = eventTimeOf(values.eventTime);
-  const message = { payload: base64(values.value), properties: propertiesOf(values.properties) };
+  const message = { payload: base64(new TextEncoder().encode(values.value)), properties: propertiesOf(values.properties) };
   if (values.key) message.key = values.key;
   if (date) message.eventTime = date.toISOString();
   const { produces } = await addresses();
@@ -56,14 +56,20 @@ async function produced(place, values) {
 }
 
 function produceCommand(place, values) {
-  let words = [];
+  let [properties, date] = [{}, undefined];
   try {
-    words = Object.entries(propertiesOf(values.properties)).flatMap(([name, value]) => ["-p", `${name}=${value}`]);
+    [properties, date] = [propertiesOf(values.properties), eventTimeOf(values.eventTime)];
   } catch {
     // said when it is sent
   }
-  const key = values.key ? ["-k", values.key] : [];
-  return ["spark-pulsar", "produce", fullName(place), "-m", values.value, ...key, ...words].map(shellWord).join(" ");
+  const words = ["spark-pulsar", "produce", fullName(place)];
+  const written = (each) => each.map(shellWord).join(" ");
+  if (date) {
+    const line = { value: values.value, key: values.key || undefined, properties, event_time_ms: date.getTime() };
+    return `${written(["printf", "%s\\n", JSON.stringify(line)])} | ${written([...words, "--json-lines"])}`;
+  }
+  const pairs = Object.entries(properties).flatMap(([name, value]) => ["-p", `${name}=${value}`]);
+  return written([...words, "-m", values.value, ...(values.key ? ["-k", values.key] : []), ...pairs]);
 }
 
 export function produce(place) {
@@ -95,8 +101,9 @@ export async function createTopic({ tenant, namespace }) {
       { name: "partitions", label: "Partitions (0: a single topic)", type: "number", min: 0, step: 1, value: "0", isRequired: true },
     ],
     command: (values) => {
-      const name = shellWord(fullName(placeOf(values)));
-      return Number(values.partitions) ? `spark-pulsar admin topics create-partitioned-topic ${name} --partitions ${Number(values.partitions)}` : `spark-pulsar admin topics create ${name}`;
+      const name = fullName(placeOf(values));
+      const number = Number(values.partitions);
+      return number ? command("topics", "create-partitioned-topic", name, "--partitions", String(number)) : command("topics", "create", name);
     },
     verb: "Create",
     run: async (values) => {

@@ -2,16 +2,10 @@
 // The members are those of `spark-pulsar read --format json`.
 
 import { decoded, plainNumbers } from "./decode.js";
+import { base64 } from "./dom.js";
 import { idOf } from "./entries.js";
 import { fullName, partitionOf } from "./names.js";
 import { get, path } from "./rest.js";
-
-/** Base64 in pieces that a call's arguments can hold. */
-function base64(data) {
-  let text = "";
-  for (let at = 0; at < data.length; at += 8192) text += String.fromCharCode(...data.subarray(at, at + 8192));
-  return btoa(text);
-}
 
 /** The bytes of a message's key; null when it has none, or one that is said to be base64 and is not. */
 function keyBytes({ key, isKeyBase64 }) {

@@ -1,18 +1,27 @@
 // Calls of the admin API, with the credentials that the user gave. They are kept for the life of the tab, nowhere else.
 
+import { base64, storage } from "./dom.js";
+
 const KEPT = "spark-pulsar-authorization";
 /** Whether `spark-pulsar page` serves this, and signs in by itself. */
 export const isServedByPage = document.documentElement.dataset.server === "page";
 const PATIENCE_MS = 65_000;
 /** Time for which a refused question is not asked again: each refusal is a line of the broker's audit log. */
 const REFUSED_MS = 60_000;
+const MOST_REFUSED = 500;
 const refused = new Map();
+const HTTP_BAD_GATEWAY = 502;
 /** Addresses that are kept for the view that reads them. */
 const MOST_READ = 200;
-let authorization = sessionStorage.getItem(KEPT);
+const kept = storage("sessionStorage");
+let authorization = kept?.getItem(KEPT) ?? null;
 /** Addresses that were read since the view was opened. */
 const read = new Set();
 
+/** The number of answers of the broker since the page was opened. */
+let answers = 0;
+
+export const answered = () => answers;
 export const requested = () => [...read].sort();
 export const beginView = () => read.clear();
 
@@ -35,25 +44,26 @@ export let schemes = [];
 const listeners = new Set();
 
 export const isSignedIn = () => authorization !== null;
+/** Scheme of the credentials, Bearer or Basic; empty without any. */
+export const schemeSignedIn = () => authorization?.split(" ")[0] ?? "";
 export const onStranger = (listener) => listeners.add(listener);
 
 export function signIn(header) {
   authorization = header;
   refused.clear();
-  sessionStorage.setItem(KEPT, header);
+  kept?.setItem(KEPT, header);
 }
 
 export function signOut() {
   authorization = null;
   refused.clear();
-  sessionStorage.removeItem(KEPT);
+  kept?.removeItem(KEPT);
 }
 
 export const tokenHeader = (token) => `Bearer ${token.trim().replace(/^Bearer\s+/i, "")}`;
 
 export function basicHeader(user, password) {
-  const text = new TextEncoder().encode(`${user}:${password}`);
-  return `Basic ${btoa(String.fromCharCode(...text))}`;
+  return `Basic ${base64(new TextEncoder().encode(`${user}:${password}`))}`;
 }
 
 /** Name of who is signed in, as far as the credentials tell. */
@@ -107,6 +117,9 @@ async function fetched(method, url, body, signal) {
     if (signal && signal.aborted) throw error;
     throw new RestError(0, error.name === "TimeoutError" ? "The broker does not answer" : "The broker cannot be reached", `${method} ${url}`, false);
   }
+  // The server of `spark-pulsar page` answers so for a Pulsar that does not.
+  const isGone = isServedByPage && answer.status === HTTP_BAD_GATEWAY;
+  if (!isGone) answers += 1;
   if (answer.ok) return answer;
   const text = await answer.text();
   let reason = text;
@@ -115,6 +128,7 @@ async function fetched(method, url, body, signal) {
   } catch {
     // not of the admin API: a proxy's page
   }
+  if (isGone) throw new RestError(0, String(reason).slice(0, 600), `${method} ${url}`, false);
   const challenge = answer.headers.get("WWW-Authenticate") || "";
   const isStranger = !isServedByPage && answer.status === 401 && (challenge !== "" || reason === "Authentication required" || reason === "Failed to authenticate");
   if (isStranger) {
@@ -122,7 +136,10 @@ async function fetched(method, url, body, signal) {
     for (const listener of listeners) listener(reason);
   }
   const error = new RestError(answer.status, String(reason).slice(0, 600) || `Status ${answer.status}`, `${method} ${url}`, isStranger);
-  if (method === "GET" && error.isRefusal && !isStranger) refused.set(url, { error, until: Date.now() + REFUSED_MS });
+  if (method === "GET" && error.isRefusal && !isStranger) {
+    if (refused.size >= MOST_REFUSED) refused.delete(refused.keys().next().value);
+    refused.set(url, { error, until: Date.now() + REFUSED_MS });
+  }
   throw error;
 }
 

@@ -1,6 +1,6 @@
 // A topic: its rates, subscriptions, producers and partitions, its messages, schema and policies.
 
-import { deleteTopic, expire, unloadTopic } from "./actions.js";
+import { compactTopic, deleteTopic, expire, terminateTopic, unloadTopic } from "./actions.js";
 import { rowOf } from "./broker.js";
 import { brief, bytes, count, duration, h, plural, rate, when } from "./dom.js";
 import { Messages } from "./messages.js";
@@ -11,6 +11,7 @@ import { Policies } from "./policies.js";
 import { produce } from "./producing.js";
 import { get, path } from "./rest.js";
 import { Table, bar } from "./table.js";
+import { Why } from "./why.js";
 
 /** The statistics of a topic, of all partitions together for a partitioned one. */
 export async function statsOf(place, partitions, signal) {
@@ -40,7 +41,7 @@ function subscriptionTable(place) {
     filterOf: (row) => row.name,
     order: 0,
     isDescending: false,
-    empty: "No subscriptions: nothing is kept for anybody, but for what retention keeps.",
+    empty: "No subscriptions: nothing is kept for anybody, but for what retention keeps. “Diagnosis” says more.",
   });
   return {
     table,
@@ -149,13 +150,20 @@ export class Topic {
     this.head = head(isStored ? "Topic" : "Non-persistent topic", place.topic, [
       ["Produce", async () => soon(await produce(place))],
       ["Unload", async () => soon(await unloadTopic(place))],
-      ...(isStored ? [["Expire messages", async () => soon(await expire(place)), true]] : []),
+      ...(isStored
+        ? [
+            ["Compact", async () => soon(await compactTopic(place))],
+            ["Expire messages", async () => soon(await expire(place)), true],
+            ["Terminate", async () => soon(await terminateTopic(place, this.partitions > 0)), true],
+          ]
+        : []),
       ["Delete", remove, true],
     ]);
     const tabs = [{ name: "now", title: "Now", make: () => this.now() }];
     if (isStored) tabs.push({ name: "messages", title: "Messages", make: () => new Messages(place, this.partitions) });
+    tabs.push({ name: "why", title: "Diagnosis", make: () => new Why(place) });
     tabs.push({ name: "schema", title: "Schema", make: () => new Schema(place) }, { name: "policies", title: "Policies", make: () => new Policies(place, () => app.refreshSoon()) }, { name: "permissions", title: "Permissions", make: () => new Permissions(place, () => app.refreshSoon()) });
-    this.tabs = new Tabs(tabs, this.tab, (tab) => app.go(address({ ...place, tab: tab === "now" ? undefined : tab })));
+    this.tabs = new Tabs(tabs, this.tab, (tab) => app.go(address({ ...place, tab: tab === "now" ? undefined : tab }, tab === "messages" ? place.query : {})));
     this.element.replaceChildren(this.head.element, this.problem.element, this.tabs.element);
   }
 
@@ -227,7 +235,7 @@ export class Topic {
 
   show(place) {
     this.tab = place.tab;
-    this.tabs?.show(place.tab);
+    showTab(this, place);
   }
 
   get filterable() {
@@ -237,6 +245,13 @@ export class Topic {
   close() {
     this.tabs?.close();
   }
+}
+
+/** Shows the tab of a view that an address names, and messages as its query has them. */
+export function showTab(view, { tab, query }) {
+  if (tab === "messages") view.place.query = query;
+  view.tabs?.show(tab);
+  if (tab === "messages") view.tabs?.current.showQuery?.(query);
 }
 
 /** Messages per second to a subscription since the last look, of its counter. */

@@ -1,5 +1,7 @@
-// Why a subscription receives nothing, in sentences with the command that mends it: what `spark-pulsar why` prints.
+// Why a topic or one of its subscriptions receives nothing, in sentences with the command that mends it: what
+// `spark-pulsar why` prints.
 
+import { whyCommand } from "./commands.js";
 import { problemText } from "./dialogs.js";
 import { h, plural, setText } from "./dom.js";
 import { fullName } from "./names.js";
@@ -25,12 +27,15 @@ function finding(row) {
   );
 }
 
-/** A card with the findings about a subscription; asks when it is first shown, and again by its button. */
+/**
+ * A card with the findings about a subscription, or about a topic with all its subscriptions; asks when it is first shown,
+ * and again by its button.
+ */
 export class Why {
   constructor(place) {
     this.url = `/page/why?${new URLSearchParams({
       topic: fullName(place),
-      subscription: place.subscription,
+      subscription: place.subscription ?? "",
       zone: Intl.DateTimeFormat().resolvedOptions().timeZone,
     })}`;
     this.list = h("ul", { class: "findings" });
@@ -42,6 +47,8 @@ export class Why {
       h("div", { class: "why-head" }, h("h2", {}, "Diagnosis"), this.button),
       this.state,
       this.list,
+      h("p", { class: "hint" }, "The same by a command:"),
+      h("code", { class: "command whole" }, whyCommand(place)),
     );
     this.closing = new AbortController();
     this.request();
