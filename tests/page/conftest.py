@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import bcrypt
 import pytest
-from playwright.sync_api import Browser, Page, Request
+from playwright.sync_api import Browser, Page, Request, expect
 
 from tests.access.roles import CONFIGURATION, Rest, set_up
 from tests.brokers import Broker
@@ -14,6 +14,9 @@ from tests.conftest import started
 from .browser import chromium, launched
 
 Open = Callable[..., Page]
+PATIENCE_MS = 20_000
+"""Time for a step of a page, on a machine that has other work."""
+expect.set_options(timeout=PATIENCE_MS)
 _HASH = bcrypt.hashpw(b"hunter2", bcrypt.gensalt(4)).decode()
 
 
@@ -58,7 +61,7 @@ def visit(browser: Browser) -> Iterator[Open]:
         context = browser.new_context(viewport={"width": 1280, "height": 800}, reduced_motion="reduce", **settings)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(PATIENCE_MS)
 
         def check(request: Request) -> None:
             if not request.url.startswith(f"{broker.admin_url}/"):

@@ -24,9 +24,11 @@ MOST_BYTES: Final = 200_000
 SIZE: Final = {"width": 1440, "height": 900}
 _WATCHED_S: Final = 240.0
 """Time in which the plots fill."""
+_SETTLED_S: Final = 3.0
+"""Time in which a view of another width is drawn anew."""
 _NAMESPACES: Final = ("shop/orders", "shop/catalog", "analytics/events", "analytics/features", "public/default")
 _TOPICS: Final = {
-    "shop/orders": ["orders-placed", "orders-paid", "orders-shipped", "refunds", "invoices"],
+    "shop/orders": ["orders-placed", "orders-paid", "orders-shipped", "refunds", "invoices", "order-history"],
     "shop/catalog": ["products", "prices", "stock-levels", "product-images"],
     "analytics/events": ["page-views", "searches", "sessions", "clicks-enriched"],
     "analytics/features": ["user-features", "item-features"],
@@ -86,12 +88,13 @@ class Shop:
             for _ in range(round(per_s * wave / 10 + chance.random())):
                 number += 1
                 producer.send_async(
-                    self._value(schema, chance, number, size), None, partition_key=f"customer-{number % 97}"
+                    self.value(schema, chance, number, size), None, partition_key=f"customer-{number % 97}"
                 )
         producer.flush()
 
     @staticmethod
-    def _value(schema: Any, chance: random.Random, number: int, size: int) -> Any:
+    def value(schema: Any, chance: random.Random, number: int, size: int) -> Any:
+        """The value of a message: an order where there is a schema, else JSON."""
         if schema is None:
             return json.dumps(
                 {"session": f"{chance.getrandbits(40):x}", "path": "/items/" + "x" * (size // 10)}
@@ -144,6 +147,7 @@ def set_up(admin_url: str) -> None:
             if topic != "orders-placed":
                 _rest(admin_url, "PUT", f"persistent/{namespace}/{topic}")
     _rest(admin_url, "POST", "persistent/shop/orders/orders-paid/messageTTL?messageTTL=86400")
+    _rest(admin_url, "PUT", "persistent/shop/orders/orders-paid/subscription/fraud-check")  # nobody consumes
     quota = {"limitSize": 2 << 30, "limitTime": -1, "policy": "producer_request_hold"}
     _rest(admin_url, "POST", "persistent/shop/orders/orders-paid/backlogQuota", quota)
 
@@ -170,17 +174,47 @@ def run(shop: Shop) -> None:
         shop.publish(f"analytics/events/{topic}", per_s, size=600)
 
 
+BATCHED: Final = "shop/orders/order-history"
+_BATCHED_MESSAGES: Final = 10_000
+_BATCH: Final = 1000
+
+
+def publish_batches(service_url: str) -> None:
+    """Publishes 10,000 orders in batches of 1,000, as Spark's sink does."""
+    client = pulsar.Client(service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    producer = client.create_producer(
+        BATCHED,
+        schema=AvroSchema(Order),
+        batching_enabled=True,
+        batching_max_messages=_BATCH,
+        batching_max_allowed_size_in_bytes=4 << 20,
+        batching_max_publish_delay_ms=60_000,
+        max_pending_messages=_BATCHED_MESSAGES,
+    )
+    chance = random.Random(BATCHED)
+    for number in range(_BATCHED_MESSAGES):
+        order = Shop.value(AvroSchema, chance, number, 0)
+        producer.send_async(order, None, partition_key=order.customer, properties={"batch": str(number // _BATCH)})
+        if (number + 1) % _BATCH == 0:
+            producer.flush()
+    client.close()
+
+
 PICTURES: Final = {
     "overview": "#/",
     "topic": "#/shop/orders/persistent/orders-paid",
-    "messages": "#/shop/orders/persistent/orders-paid/audit?messages",
+    "messages": "#/shop/orders/persistent/order-history?messages",
+    "why": "#/shop/orders/persistent/orders-paid/fraud-check",
     "policies": "#/shop/orders/persistent/orders-paid?policies",
 }
+_NARROW: Final = {"width": 400, "height": 800}
+"""A phone: its pictures are light, of the views that change most on it."""
+_ON_A_PHONE: Final = ("overview", "messages", "why")
 
 
-def take(page: Page, name: str, theme: str) -> Path:
+def take(page: Page, name: str, look: str) -> Path:
     """Takes one picture."""
-    path = FOLDER / f"page-{name}-{theme}.png"
+    path = FOLDER / f"page-{name}-{look}.png"
     page.screenshot(path=path)
     if path.stat().st_size > MOST_BYTES:
         raise ValueError(f"{path} is larger than {MOST_BYTES} bytes")
@@ -192,6 +226,7 @@ def main(watched_s: float = _WATCHED_S) -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     with broker_process() as broker, launched() as browser:
         set_up(broker.admin_url)
+        publish_batches(broker.service_url)
         shop = Shop(broker.service_url)
         run(shop)
         pages = {}
@@ -199,10 +234,17 @@ def main(watched_s: float = _WATCHED_S) -> None:
             pages[name] = browser.new_page(viewport=SIZE, color_scheme="light", reduced_motion="reduce")
             pages[name].goto(f"{broker.admin_url}/{place}")
         pages["overview"].wait_for_timeout(watched_s * 1000)
+        pages["why"].get_by_role("button", name="Check again").click()
+        pages["why"].get_by_text("cause found").wait_for()
         for name, page in pages.items():
             for theme in ("light", "dark"):
                 page.emulate_media(color_scheme=theme, reduced_motion="reduce")
                 print(take(page, name, theme))
+        for name in _ON_A_PHONE:
+            pages[name].emulate_media(color_scheme="light", reduced_motion="reduce")
+            pages[name].set_viewport_size(_NARROW)
+            pages[name].wait_for_timeout(_SETTLED_S * 1000)
+            print(take(pages[name], name, "narrow"))
         shop.stop()
 
 

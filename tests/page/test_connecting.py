@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.access.roles import NAMESPACE, TOKENS, TOPIC
 from tests.brokers import Broker, topic_path
@@ -57,9 +57,22 @@ def test_an_empty_broker_begins_with_programs_that_run(empty: Broker, visit: Ope
 
 def test_a_topic_is_created_and_a_message_produced(page_broker: Broker, visit: Open) -> None:
     namespace = page_broker.namespace()
-    page = visit(page_broker, f"#/{namespace}", permissions=["clipboard-read", "clipboard-write"])
+    settings = {"permissions": ["clipboard-read", "clipboard-write"], "timezone_id": "America/New_York"}
+    page = visit(page_broker, f"#/{namespace}", **settings)
+    held: list[Route] = []
+    page.route("**/admin/v2/persistent/**/closed", lambda route: held.append(route))
     page.get_by_role("button", name="Create topic").click()
     dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name").fill("closed")
+    with page.expect_request("**/closed"):
+        dialog.get_by_role("button", name="Create").click()
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    held[0].continue_()
+    expect(page.get_by_role("heading", level=1)).to_have_text("closed")  # it was made: the page goes there
+    page.unroute("**/admin/v2/persistent/**/closed")
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Create topic").click()
     dialog.get_by_label("Name").fill("parts")
     dialog.get_by_label("Partitions").fill("2")
     expect(dialog.locator(".command")).to_have_text(
@@ -77,8 +90,11 @@ def test_a_topic_is_created_and_a_message_produced(page_broker: Broker, visit: O
     dialog.get_by_role("button", name="Produce", exact=True).click()
     expect(dialog.get_by_role("alert")).to_contain_text("want name=value")
     dialog.get_by_label("Properties").fill("source=page\nn=a=b")
-    dialog.get_by_label("Event time").fill("2026-01-31 12:00")
     expect(dialog.locator(".command")).to_contain_text("-k 'kütchen' -p source=page -p n=a=b")
+    dialog.get_by_label("Event time").fill("2026-01-31")
+    expect(dialog.locator(".command")).to_contain_text('"event_time_ms":1769835600000')  # its first moment here
+    dialog.get_by_label("Event time").fill("2026-01-31 12:00")
+    command = dialog.locator(".command").inner_text()
     dialog.get_by_role("button", name="Produce", exact=True).click()
     expect(page.get_by_text("Produced a message to parts")).to_be_visible()
     page.get_by_role("tab", name="Messages").click()
@@ -87,6 +103,19 @@ def test_a_topic_is_created_and_a_message_produced(page_broker: Broker, visit: O
     expect(message.locator(".message-key b")).to_have_text("kütchen")
     expect(message.locator(".pairs")).to_contain_text("2026-01-31 12:00:00")
     expect(message.locator(".pairs")).to_contain_text("na=b")
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = os.environ | {"PATH": path, "PULSAR_SERVICE_URL": page_broker.service_url}
+    subprocess.run(["sh", "-ec", command], timeout=90, check=True, env=environment)
+    page.get_by_role("button", name="Reload").click()
+    expect(message).to_have_count(2)
+    expect(message.locator("pre")).to_have_text(['{ "pre": "größe" }'] * 2)
+    expect(message.first.locator(".pairs")).to_contain_text("2026-01-31 12:00:00")
+    page.get_by_role("button", name="Produce", exact=True).click()
+    dialog.get_by_label("Value", exact=True).fill("long " * 50_000)
+    dialog.get_by_role("button", name="Produce", exact=True).click()
+    expect(dialog).to_have_count(0)
+    page.get_by_role("button", name="Reload").click()
+    expect(message).to_have_count(3)
     page.keyboard.press("c")
     box = page.get_by_role("dialog", name="Connect")
     expect(box.locator("pre")).to_contain_text(f'"persistent://{namespace}/parts"')

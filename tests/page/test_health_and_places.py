@@ -12,6 +12,7 @@ from tests.conftest import started
 
 from .conftest import Open
 from .test_page import PRESENT, place_of, tile
+from .test_page_server import page_of
 
 
 @pytest.fixture(scope="module")
@@ -23,9 +24,24 @@ def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 def test_health_turns_with_the_broker(mortal: Broker, visit: Open) -> None:
-    page = visit(mortal)
-    expect(page.get_by_text("healthy")).to_be_visible()
-    mortal.kill()
+    topic = mortal.topic("quiet")
+    assert mortal.rest("PUT", topic_path(topic))[0] == 204
+    with page_of(mortal) as (server, key):
+        served = visit(server, f"?key={key}")
+        expect(served.get_by_text("healthy")).to_be_visible()
+        quiet = visit(mortal, place_of(topic, tab="messages"))
+        expect(quiet.locator("#pulse")).to_have_text("live")
+        page = visit(mortal)
+        expect(page.get_by_text("healthy")).to_be_visible()
+        page.route("**/broker-stats/topics", lambda route: route.fulfill(status=500, json={"reason": "it went wrong"}))
+        page.evaluate(PRESENT)
+        expect(page.locator(".toast")).to_have_text("it went wrong (500)")
+        page.unroute("**/broker-stats/topics")
+        mortal.kill()
+        for each in (served, quiet):
+            each.evaluate(PRESENT)
+            expect(each.locator("#pulse")).to_have_text("no answer")
+        expect(served.get_by_text("healthy")).to_have_count(0)
     page.evaluate(PRESENT)
     expect(page.locator("#pulse")).to_have_text("no answer")
     expect(page.locator(".badges .bad")).to_have_text("no answer")
@@ -59,6 +75,11 @@ def test_live_topics_come_first_and_rates_have_bytes(page_broker: Broker, visit:
     assert names_of(page) == ["a-idle", "b-idle", "z-live"]
     page.reload()
     expect(page.locator("tbody tr:has(a) td:first-child").first).to_have_text("a-idle")
+    for tab in ("Policies", "Topics"):
+        page.get_by_role("tab", name=tab).click()
+    expect(page).to_have_url(re.compile(r"\?topics&sort=-Topic"))
+    page.get_by_role("button", name="Topic", exact=True).click()
+    expect(page).to_have_url(re.compile(r"\?topics&sort=Topic"))
 
     page.goto(f"{page_broker.admin_url}/#/")
     for _ in range(30):
@@ -66,6 +87,21 @@ def test_live_topics_come_first_and_rates_have_bytes(page_broker: Broker, visit:
     page.evaluate(PRESENT)
     expect(tile(page, "Messages in")).to_have_text(re.compile(r"[1-9][\d.,K]* /s"))
     expect(page.locator(".tile").first.locator(".more")).to_have_text(re.compile(r"[1-9][\d.]* (B|KiB|MiB)/s"))
+
+
+def test_a_tree_that_was_broken_off_is_read_again(page_broker: Broker, visit: Open) -> None:
+    page = visit(page_broker)
+    page.route("**/admin/v2/tenants", lambda route: None)  # no answer
+    with page.expect_request("**/admin/v2/tenants"):
+        page.reload()
+    page.unroute("**/admin/v2/tenants")
+    page.evaluate(PRESENT)
+    tree = page.get_by_role("navigation", name="Tenants")
+    expect(tree.get_by_role("link", name="public")).to_be_visible(timeout=12_000)  # not after 15 s
+    page.locator(".skip-link").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("main")).to_be_focused()
+    expect(page.get_by_role("heading", level=1)).to_have_text("standalone")
 
 
 NAMES = ["..", ".", "%2F", "?", "#", "a;b", "..;", "a+b c"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pulsar
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.brokers import Broker, topic_path
 
@@ -136,6 +136,45 @@ def test_messages_are_filtered_and_a_search_says_how_far_it_came(
     assert numbers_of(page) == [4321]
     page.get_by_label("Key").fill("key-54")
     expect(tally(page)).to_contain_text("none")
+
+
+def test_settings_stay_in_the_address_and_keys_turn_pages(page_broker: Broker, visit: Open, batched: str) -> None:
+    page = visit(page_broker, place_of(batched, tab="messages&text=12"))
+    expect(page.locator(".messages-card")).to_contain_text("50 fit")
+    for tab in ("Schema", "Messages"):
+        page.get_by_role("tab", name=tab).click()
+    expect(page).to_have_url(re.compile("messages&text=12"))
+    expect(page.get_by_label("Text")).to_have_value("12")
+    page.evaluate("location.hash = location.hash.replace('text=12', 'text=4321')")
+    expect(page.get_by_label("Text")).to_have_value("4321")
+    expect(page.locator("li.message")).to_have_count(1)
+    page.go_back()
+    expect(page.get_by_label("Text")).to_have_value("12")
+    expect(page.locator("li.message")).to_have_count(50)
+    page.get_by_role("heading", level=1).focus()
+    page.keyboard.press("n")
+    expect(tally(page)).to_have_text("51–100")
+    page.keyboard.press("b")
+    expect(tally(page)).to_have_text("1–50")
+    page.keyboard.press("/")
+    expect(page.get_by_label("Text")).to_be_focused()
+
+
+def test_a_search_over_entries_that_are_gone_ends(page_broker: Broker, visit: Open) -> None:
+    topic = page_broker.topic("holes")
+    publish(page_broker, topic, range(1), batch=1)
+    page = visit(page_broker, place_of(topic))
+    expect(page.get_by_role("tab", name="Messages")).to_be_visible()
+
+    def more(route: Route) -> None:
+        stats = route.fetch().json()
+        stats["lastConfirmedEntry"] = f"{stats['ledgers'][-1]['ledgerId']}:4999"
+        route.fulfill(json=stats)
+
+    page.route("**/internalStats", more)
+    page.get_by_role("tab", name="Messages").click()
+    expect(page.get_by_role("button", name="Search further")).to_be_visible(timeout=15_000)
+    expect(tally(page)).to_have_text("none so far")
 
 
 def test_a_search_is_bounded_and_goes_on(page_broker: Broker, visit: Open) -> None:

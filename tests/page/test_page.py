@@ -138,7 +138,9 @@ def test_messages_are_decoded_by_their_schemas(page_broker: Broker, visit: Open)
         topic, schema=AvroSchema(Sample), batching_enabled=True, compression_type=pulsar.CompressionType.ZLib
     )
     for index in range(3):  # one batch
-        producer.send_async(Sample(**sample), None, partition_key=f"schlüssel-{index}", properties={"n": str(index)})
+        producer.send_async(
+            Sample(**sample), None, partition_key=f"schlüssel-{index}", properties={"n": str(index), "__proto__": "too"}
+        )
     producer.flush()
     page = visit(page_broker, place_of(topic, "sub", "messages"))
     messages = page.locator("li.message")
@@ -147,7 +149,7 @@ def test_messages_are_decoded_by_their_schemas(page_broker: Broker, visit: Open)
     assert shown == sample | {"nested": {"label": "ü", "weight": 0.25}}
     expect(messages.nth(1)).to_contain_text("AVRO v0")
     expect(messages.nth(1)).to_contain_text("schlüssel-1")
-    expect(messages.nth(1).locator(".pairs")).to_have_text("n1")
+    expect(messages.nth(1).locator(".pairs dt")).to_have_text(["n", "__proto__"])
     assert backlog_of(page_broker, topic) == 3 or backlog_of(page_broker, topic) == 1, "peeking takes nothing"
 
     topic = page_broker.topic("json")
@@ -329,6 +331,10 @@ def test_light_dark_and_as_the_system_has_it(page_broker: Broker, visit: Open) -
     assert ground() == dark
     page.reload()
     assert ground() == dark, "it is remembered"
+    page.add_init_script("Object.defineProperty(window, 'localStorage', { get() { throw new Error('not allowed') } })")
+    page.reload()
+    expect(page.get_by_role("heading", level=1)).to_have_text("standalone")
+    assert ground() == light, "without a storage it is as the system has it"
 
 
 def test_everything_is_done_by_keys(page_broker: Broker, visit: Open) -> None:

@@ -46,6 +46,8 @@ def test_a_user_signs_in_with_a_password(secured: Broker, visit: Open) -> None:
     dialog.get_by_label("Password").fill("hunter2")
     dialog.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("link", name=TOPIC, exact=True)).to_be_visible()
+    page.keyboard.press("c")
+    expect(page.get_by_role("dialog").locator("pre")).to_contain_text('AuthenticationBasic("USER", "PASSWORD")')
 
 
 def test_a_consumer_sees_its_topics_and_is_told_what_it_may_not(secured: Broker, visit: Open) -> None:

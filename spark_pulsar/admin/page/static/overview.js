@@ -129,6 +129,7 @@ export class Overview {
 
   /** Says that the broker is gone: what is shown is of before. */
   gone(text) {
+    this.isGone = true;
     this.health = [text, "bad"];
     this.load = null;
     this.looked = 0;
@@ -144,6 +145,10 @@ export class Overview {
     const { broker } = this.app;
     this.look(signal).catch(() => {}); // beside the rest: a check of health may take seconds; who is gone answers neither
     await broker.refresh(signal);
+    if (this.isGone) {
+      this.isGone = false;
+      this.health = null; // it answers again: until it is known how it is
+    }
     this.told.hidden = broker.refusal !== null;
     this.problem.show(broker.refusal, "statistics of all topics. Open a tenant or namespace of yours with “Go to”");
     this.setBadges();
@@ -209,6 +214,7 @@ export class Overview {
     this.isLooking = null;
     if (health.status === 0 || signal.aborted) return;
     this.looked = begin;
+    this.isGone = false;
     if (typeof health === "string") this.health = ["healthy", "good"];
     else this.health = health.isRefusal ? null : [health.message, "bad"];
     this.setBadges();

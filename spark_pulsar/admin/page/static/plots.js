@@ -31,6 +31,7 @@ function lines(xs, values, y) {
       return;
     }
     data += `${isDrawing ? "L" : "M"}${point(xs[index], y(value))}`;
+    if (!isDrawing && Number.isNaN(values[index + 1] ?? NaN)) data += "h0"; // a value alone is a dot
     isDrawing = true;
   });
   return data;
