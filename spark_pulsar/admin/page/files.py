@@ -108,10 +108,10 @@ def page_file(words: str) -> tuple[_File, Mapping[str, str]] | None:
 def _answer(call: Call, words: str) -> Response:
     if not call.core.config.web_page:
         raise Refused(404, "The page is turned off: webPageEnabled=false")
-    found = page_file(words)
-    if found is None:
+    released = page_file(words)
+    if released is None:
         raise Refused(404, f"There is nothing at /page/{words}")
-    file, headers = found
+    file, headers = released
     known = {tag.strip().removeprefix("W/") for tag in call.headers.get("if-none-match", "").split(",")}
     if file.tag in known:
         return Response(status_code=304, headers=headers)

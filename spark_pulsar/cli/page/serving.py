@@ -151,11 +151,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(*_refusal(refused.status, str(refused)))
             return
         name = path.removeprefix(_PAGE) if path != "/" else INDEX
-        found = page_file(name)
-        if found is None:
+        released = page_file(name)
+        if released is None:
             self._answer(*_refusal(404, f"There is nothing at {path[:200]}"))
             return
-        file, kept = found
+        file, kept = released
         content = file.content.replace(_MARK, _MARKED, 1) if name == INDEX else file.content
         if name == CONNECT:
             pulsar = self.server.pulsar
