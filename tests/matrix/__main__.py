@@ -55,7 +55,7 @@ class Row:
 
 
 _OLDEST = ("numpy==1.26.*", "pyarrow==15.0.*", "protobuf==4.25.*", "pandas==2.*")
-_SPARK_SUITE = ("tests/spark", "tests/security", "-m", "not long", "-n", "2", "--dist", "loadfile")
+_SPARK_SUITE = ("tests/spark", "tests/security", "-m", "not long", "--dist", "loadfile")
 _PULSAR_SUITE = ("tests/conformance", *_SPARK_SUITE)
 _SHORT = ("tests/spark", "-m", "versions")
 
@@ -187,7 +187,9 @@ def make_environment(row: Row, python: str, wheel: Path, directory: Path) -> Pat
 
 def run_suite(row: Row, own: Path) -> str:
     """Runs the row's suite in its environment; returns pytest's counts. Raises Failed."""
-    arguments = [*row.suite, "-q", "-p", "no:cacheprovider"]
+    # Tests on Apache Pulsar wait for it most of the time.
+    workers = "3" if row.pulsar else "2"
+    arguments = [*row.suite, *(("-n", workers) if row.suite != _SHORT else ()), "-q", "-p", "no:cacheprovider"]
     more = {"PYSPARK_PYTHON": str(own)}
     if row.pulsar:
         arguments.append("--broker=apache-pulsar")
