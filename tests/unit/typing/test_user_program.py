@@ -30,9 +30,10 @@ def test_a_users_program_is_checked(tmp_path: Path) -> None:
     # With the settings of `make check`, whose cache has the package then.
     command = [sys.executable, "-m", "mypy", str(program)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=240)
-    told = [line.partition(": error:")[0] for line in done.stdout.splitlines() if ": error:" in line]
+    # The cache keeps errors, too, under the path that the program had in an earlier run.
+    reported = [Path(line.partition(": error:")[0]).name for line in done.stdout.splitlines() if ": error:" in line]
     wrong = [number for number, line in enumerate(PROGRAM.splitlines(), start=1) if line.endswith("# error")]
-    assert told == [f"{program}:{number}" for number in wrong], done.stdout
+    assert reported == [f"program.py:{number}" for number in wrong], done.stdout
 
 
 def test_the_stub_has_what_the_package_has() -> None:
