@@ -38,8 +38,8 @@ PROPERTIES = pa.map_(pa.string(), pa.string())
 _SCHEMA_VERSION_BYTES = 8
 
 
-def _validity(lengths: IntArray, nulls: int) -> Any:
-    """Arrow's validity bitmap for lengths of which -1 means null; None when none is."""
+def validity(lengths: IntArray, nulls: int) -> Any:
+    """Returns Arrow's validity bitmap for lengths of which -1 means null; None when none is."""
     return pa.py_buffer(np.packbits(lengths >= 0, bitorder="little")) if nulls else None
 
 
@@ -62,7 +62,7 @@ def bytes_array(rows: Rows, starts: IntArray, lengths: IntArray, arrow_type: Any
     gather_bytes(rows.data, starts, offsets, column)
     if arrow_type == pa.string():
         offsets, column = _valid_text(offsets, column)
-    buffers = [_validity(lengths, nulls), pa.py_buffer(offsets), pa.py_buffer(column)]
+    buffers = [validity(lengths, nulls), pa.py_buffer(offsets), pa.py_buffer(column)]
     return pa.Array.from_buffers(arrow_type, len(lengths), buffers, nulls)
 
 
@@ -99,7 +99,7 @@ def key_array(rows: Rows) -> Any:
     code, row = gather_keys(rows.data, starts, base64, offsets, column)
     if code < 0:
         rows.refuse(row, code)
-    buffers = [_validity(lengths, nulls), pa.py_buffer(offsets), pa.py_buffer(column)]
+    buffers = [validity(lengths, nulls), pa.py_buffer(offsets), pa.py_buffer(column)]
     return pa.Array.from_buffers(pa.binary(), len(lengths), buffers, nulls)
 
 

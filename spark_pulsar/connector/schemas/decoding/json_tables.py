@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from spark_pulsar.connector.schemas.decoding import json_kernels as kernels
 from spark_pulsar.connector.schemas.decoding import json_scalar_kernels as scalars
 from spark_pulsar.connector.schemas.decoding.json_program import Node, Program
-from spark_pulsar.connector.schemas.payloads.equal_keys import without_equal_keys
 from spark_pulsar.connector.schemas.payloads.flat_payloads import flat, gathered
+from spark_pulsar.connector.schemas.payloads.nested_arrays import list_array, map_array, struct_array
 from spark_pulsar.wire.columns.arrays import fixed_array
 
 _STACK: Final = 1_024
@@ -104,8 +104,7 @@ class JsonTables:
             return self._items(node, lengths)
         if kind.kind == "record" or kind.is_union:
             parts = [self.array(member) for member in node.members.values()]
-            validity, nulls = _validity(lengths)
-            return pa.Array.from_buffers(kind.physical, len(lengths), [validity], nulls, 0, parts)
+            return struct_array(kind.physical, len(lengths), parts, lengths)
         if kind.kind == "null":
             return pa.nulls(len(lengths), kind.physical)
         if kind.logical == "decimal":
@@ -123,19 +122,11 @@ class JsonTables:
     def _items(self, node: Node, lengths: Any) -> Any:
         assert node.item is not None
         assert node.type is not None
-        items, counts = self.array(node.item), np.maximum(lengths, 0)
-        if node.type.kind == "map":
-            keys = gathered(self._text, *self._slot(node.item_level, 0)).view(pa.string())
-            if self._has_equal_keys:
-                keys, items, counts = without_equal_keys(keys, items, counts)
-            fields = [node.type.physical.key_field, node.type.physical.item_field]
-            items = pa.StructArray.from_arrays([keys, items], fields=fields)
-        offsets = np.zeros(len(lengths) + 1, np.int32)
-        np.cumsum(counts, out=offsets[1:])
-        validity, nulls = _validity(lengths)
-        return pa.Array.from_buffers(
-            node.type.physical, len(lengths), [validity, pa.py_buffer(offsets)], nulls, 0, [items]
-        )
+        items = self.array(node.item)
+        if node.type.kind != "map":
+            return list_array(node.type.physical, items, lengths)
+        keys = gathered(self._text, *self._slot(node.item_level, 0)).view(pa.string())
+        return map_array(node.type.physical, keys, items, lengths, has_equal_keys=self._has_equal_keys)
 
     def _decimals(self, values: Any, lengths: Any, kind: Any) -> Any:
         words = np.empty((len(values), 2), np.int64)
@@ -161,10 +152,3 @@ class JsonTables:
         if (np.abs(reals[lengths >= 0]) >= most).any():
             raise OutOfRange
         return reals
-
-
-def _validity(lengths: Any) -> tuple[Any, int]:
-    """Returns Arrow's validity of slots, None where none is null, and the number of nulls."""
-    valid = lengths >= 0
-    nulls = len(valid) - int(np.count_nonzero(valid))
-    return (pa.py_buffer(np.packbits(valid, bitorder="little")) if nulls else None), nulls

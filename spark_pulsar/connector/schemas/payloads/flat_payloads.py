@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from spark_pulsar.wire.columns.arrays import validity
 from spark_pulsar.wire.columns.kernels.column_kernels import bytes_offsets, gather_bytes, invalid_text_rows
 
 Offsets = npt.NDArray[np.int32]
@@ -36,10 +37,8 @@ def gathered(octets: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], lengt
     total, nulls = bytes_offsets(lengths, offsets)
     column = np.empty(total, np.uint8)
     gather_bytes(octets, starts, offsets, column)
-    validity = pa.py_buffer(np.packbits(lengths >= 0, bitorder="little")) if nulls else None
-    return pa.Array.from_buffers(
-        pa.binary(), len(lengths), [validity, pa.py_buffer(offsets), pa.py_buffer(column)], nulls
-    )
+    buffers = [validity(lengths, nulls), pa.py_buffer(offsets), pa.py_buffer(column)]
+    return pa.Array.from_buffers(pa.binary(), len(lengths), buffers, nulls)
 
 
 def invalid_texts(payloads: Any) -> list[int]:

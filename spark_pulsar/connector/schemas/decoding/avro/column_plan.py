@@ -16,8 +16,8 @@ import pyarrow as pa
 from spark_pulsar.connector.schemas.decoding.avro import kernels
 from spark_pulsar.connector.schemas.decoding.avro.program import Node, Program, Unsupported
 from spark_pulsar.connector.schemas.payloads.decoder import UndecodablePayload
-from spark_pulsar.connector.schemas.payloads.equal_keys import without_equal_keys
 from spark_pulsar.connector.schemas.payloads.flat_payloads import flat, gathered, invalid_texts
+from spark_pulsar.connector.schemas.payloads.nested_arrays import list_array, map_array, struct_array
 from spark_pulsar.connector.schemas.payloads.record_types import RecordType
 from spark_pulsar.model.avro import AvroType
 from spark_pulsar.wire.columns.arrays import fixed_array
@@ -143,7 +143,7 @@ class _Building:
         if kind.kind == "record" or kind.is_union:
             parts = [self.array(member, member_name) for member_name, member in node.members.items()]
             lengths = None if node.slot < 0 else self._rows.slot(node.level, node.slot)[1]
-            return _struct(kind.physical, count, parts, lengths)
+            return struct_array(kind.physical, count, parts, lengths)
         if not node.form:  # no branch of the writer's comes here
             return pa.nulls(count, kind.physical)
         return self._leaf(node, name)
@@ -182,32 +182,12 @@ class _Building:
         assert node.item is not None
         lengths = self._rows.slot(node.level, node.slot)[1]
         values = self.array(node.item, name)
-        counts = np.maximum(lengths, 0)
-        if node.key_slot >= 0:
-            starts, sizes = self._rows.slot(node.item_level, node.key_slot)
-            keys = self._text(gathered(self._rows.octets, starts, sizes), node.item_level, name)
-            if self._rows.has_equal_keys and not self.errors:
-                keys, values, counts = without_equal_keys(keys, values, counts)
-            fields = [node.type.physical.key_field, node.type.physical.item_field]
-            values = pa.StructArray.from_arrays([keys, values], fields=fields)
-        offsets = np.zeros(len(lengths) + 1, np.int32)
-        np.cumsum(counts, out=offsets[1:])
-        validity, nulls = _validity(lengths)
-        return pa.Array.from_buffers(
-            node.type.physical, len(lengths), [validity, pa.py_buffer(offsets)], nulls, 0, [values]
-        )
+        if node.key_slot < 0:
+            return list_array(node.type.physical, values, lengths)
+        starts, sizes = self._rows.slot(node.item_level, node.key_slot)
+        keys = self._text(gathered(self._rows.octets, starts, sizes), node.item_level, name)
+        has_equal_keys = self._rows.has_equal_keys and not self.errors
+        return map_array(node.type.physical, keys, values, lengths, has_equal_keys=has_equal_keys)
 
 
 _NUMPY: Final = {"int": np.int32, "long": np.int64, "float": np.float32, "double": np.float64}
-
-
-def _validity(lengths: Any) -> tuple[Any, int]:
-    """Returns Arrow's validity of slots, None where none is null, and the number of nulls."""
-    valid = lengths >= 0
-    nulls = len(valid) - int(np.count_nonzero(valid))
-    return (pa.py_buffer(np.packbits(valid, bitorder="little")) if nulls else None), nulls
-
-
-def _struct(kind: Any, count: int, parts: list[Any], lengths: Any) -> Any:
-    validity, nulls = (None, 0) if lengths is None else _validity(lengths)
-    return pa.Array.from_buffers(kind, count, [validity], nulls, 0, parts)
