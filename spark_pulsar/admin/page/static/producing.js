@@ -1,6 +1,6 @@
 // A message that is produced, and a topic that is created, from the page.
 
-import { command, shellWord } from "./commands.js";
+import { command, written } from "./commands.js";
 import { addresses } from "./connect.js";
 import { ask } from "./dialogs.js";
 import { base64, timeOf } from "./dom.js";
@@ -63,7 +63,6 @@ function produceCommand(place, values) {
     // said when it is sent
   }
   const words = ["spark-pulsar", "produce", fullName(place)];
-  const written = (each) => each.map(shellWord).join(" ");
   if (date) {
     const line = { value: values.value, key: values.key || undefined, properties, event_time_ms: date.getTime() };
     return `${written(["printf", "%s\\n", JSON.stringify(line)])} | ${written([...words, "--json-lines"])}`;

@@ -8,7 +8,7 @@ import { address } from "./names.js";
 import { Tabs, backlogPlot, facts, head, problemPanel, setBadges, tiles } from "./pieces.js";
 import { LinePlot } from "./plots.js";
 import { Table } from "./table.js";
-import { partitionsOf, showTab, statsOf } from "./topic.js";
+import { partitionsOf, showTab, statsOf, tabAddress } from "./topic.js";
 import { Why } from "./why.js";
 
 const consumerTable = () =>
@@ -61,7 +61,7 @@ export class Subscription {
     this.head = head("Subscription", place.subscription, [...(isStored ? moves : []), ["Delete", remove, true]]);
     const tabs = [{ name: "now", title: "Now", make: () => this.now() }];
     if (isStored) tabs.push({ name: "messages", title: "Peek at messages", make: () => new Messages(place, this.partitions) });
-    this.tabs = new Tabs(tabs, this.tab, (tab) => app.go(address({ ...place, tab: tab === "now" ? undefined : tab }, tab === "messages" ? place.query : {})));
+    this.tabs = new Tabs(tabs, this.tab, (tab) => app.go(tabAddress(place, tab)));
     this.element.replaceChildren(this.head.element, this.problem.element, this.tabs.element);
   }
 

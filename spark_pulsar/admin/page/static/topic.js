@@ -163,7 +163,7 @@ export class Topic {
     if (isStored) tabs.push({ name: "messages", title: "Messages", make: () => new Messages(place, this.partitions) });
     tabs.push({ name: "why", title: "Diagnosis", make: () => new Why(place) });
     tabs.push({ name: "schema", title: "Schema", make: () => new Schema(place) }, { name: "policies", title: "Policies", make: () => new Policies(place, () => app.refreshSoon()) }, { name: "permissions", title: "Permissions", make: () => new Permissions(place, () => app.refreshSoon()) });
-    this.tabs = new Tabs(tabs, this.tab, (tab) => app.go(address({ ...place, tab: tab === "now" ? undefined : tab }, tab === "messages" ? place.query : {})));
+    this.tabs = new Tabs(tabs, this.tab, (tab) => app.go(tabAddress(place, tab)));
     this.element.replaceChildren(this.head.element, this.problem.element, this.tabs.element);
   }
 
@@ -246,6 +246,9 @@ export class Topic {
     this.tabs?.close();
   }
 }
+
+/** The address of a tab of a view; messages keep their query. */
+export const tabAddress = (place, tab) => address({ ...place, tab: tab === "now" ? undefined : tab }, tab === "messages" ? place.query : {});
 
 /** Shows the tab of a view that an address names, and messages as its query has them. */
 export function showTab(view, { tab, query }) {
