@@ -55,8 +55,9 @@ class Row:
 
 
 _OLDEST = ("numpy==1.26.*", "pyarrow==15.0.*", "protobuf==4.25.*", "pandas==2.*")
-_SPARK_SUITE = ("tests/spark", "tests/security", "-m", "not long", "--dist", "loadfile")
-_PULSAR_SUITE = ("tests/conformance", *_SPARK_SUITE)
+_SPARK_TESTS = ("tests/spark", "tests/security")
+_WORKERS = ("-m", "not long", "--dist", "loadfile", "-n")
+_SPARK_SUITE = (*_SPARK_TESTS, *_WORKERS, "2")
 _SHORT = ("tests/spark", "-m", "versions")
 
 ROWS = (
@@ -71,10 +72,10 @@ ROWS = (
     Row("spark-4.3", "3.11", "all", ("pyspark==4.3.*",), _SPARK_SUITE),
     Row("python-3.14", "3.14", "all", ("pyspark==4.3.*",), _SPARK_SUITE),
     *(
-        # A milestone is judged by Spark's suites alone.
-        Row(f"pulsar-{version}", "3.11", "all", ("pyspark==4.3.*",), suite, version)
+        # A milestone is judged by Spark's suites alone. Tests on Apache Pulsar wait for it most of the time.
+        Row(f"pulsar-{version}", "3.11", "all", ("pyspark==4.3.*",), (*tests, *_WORKERS, "3"), version)
         for version in APACHE_PULSARS
-        for suite in [_SPARK_SUITE if "-M" in version else _PULSAR_SUITE]
+        for tests in [_SPARK_TESTS if "-M" in version else ("tests/conformance", *_SPARK_TESTS)]
     ),
     Row("spark-4.0-short", "3.11", "all", ("pyspark==4.0.*", *_OLDEST), _SHORT),
     Row("spark-4.1-short", "3.11", "all", ("pyspark==4.1.*", *_OLDEST), _SHORT),
@@ -187,9 +188,7 @@ def make_environment(row: Row, python: str, wheel: Path, directory: Path) -> Pat
 
 def run_suite(row: Row, own: Path) -> str:
     """Runs the row's suite in its environment; returns pytest's counts. Raises Failed."""
-    # Tests on Apache Pulsar wait for it most of the time.
-    workers = "3" if row.pulsar else "2"
-    arguments = [*row.suite, *(("-n", workers) if row.suite != _SHORT else ()), "-q", "-p", "no:cacheprovider"]
+    arguments = [*row.suite, "-q", "-p", "no:cacheprovider"]
     more = {"PYSPARK_PYTHON": str(own)}
     if row.pulsar:
         arguments.append("--broker=apache-pulsar")

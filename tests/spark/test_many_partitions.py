@@ -27,6 +27,14 @@ def readers() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if thread.name.startswith("pulsar-reader")}
 
 
+@pytest.fixture
+def long_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An idle poll waits for a minute, unless there is news."""
+    monkeypatch.setattr(polling, "_FIRST_WAIT_MS", 60_000)
+    monkeypatch.setattr(polling, "_LONGEST_WAIT_MS", 60_000)
+    monkeypatch.setattr(polling, "_IDLE_LOOP_MS", 60_000)
+
+
 def test_one_connection_and_the_same_text(broker: Broker) -> None:
     # covers READ-22, READ-48
     topic = broker.topic("many", PARTITIONS)
@@ -61,11 +69,9 @@ def test_one_connection_and_the_same_text(broker: Broker) -> None:
         planner.close()
 
 
-def test_a_transaction_that_ends_wakes_an_idle_query(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("long_waits")
+def test_a_transaction_that_ends_wakes_an_idle_query(broker: Broker) -> None:
     # covers READ-38
-    monkeypatch.setattr(polling, "_FIRST_WAIT_MS", 60_000)
-    monkeypatch.setattr(polling, "_LONGEST_WAIT_MS", 60_000)
-    monkeypatch.setattr(polling, "_IDLE_LOOP_MS", 60_000)
     topic = broker.topic("committed", 40)
     options = parse_options({"service.url": broker.service_url, "topic": topic, "startingOffsets": "earliest"})
     client, writer = PulsarClient(ClientConfig(broker.service_url)), PulsarClient(ClientConfig(broker.service_url))
@@ -86,11 +92,9 @@ def test_a_transaction_that_ends_wakes_an_idle_query(broker: Broker, monkeypatch
         planner.close()
 
 
-def test_an_idle_query_of_many_partitions_waits_for_news(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("long_waits")
+def test_an_idle_query_of_many_partitions_waits_for_news(broker: Broker) -> None:
     # covers READ-11, READ-38
-    monkeypatch.setattr(polling, "_FIRST_WAIT_MS", 60_000)
-    monkeypatch.setattr(polling, "_LONGEST_WAIT_MS", 60_000)
-    monkeypatch.setattr(polling, "_IDLE_LOOP_MS", 60_000)
     topic = broker.topic("idle", 40)
     options = parse_options({"service.url": broker.service_url, "topic": topic, "startingOffsets": "earliest"})
     client, writer = PulsarClient(ClientConfig(broker.service_url)), PulsarClient(ClientConfig(broker.service_url))

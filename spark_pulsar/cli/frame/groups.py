@@ -92,11 +92,11 @@ def _interruptible() -> Iterator[None]:
 
 def _line_of(error: Any) -> str:
     text = " ".join(error.format_message().split())
-    context: Any = getattr(error, "ctx", None)
-    if text.startswith(_EXTRA) and any("--message" in parameter.opts for parameter in context.command.params):
-        text = f"{text}: a text follows -m, a file with lines follows --lines"
+    context = getattr(error, "ctx", None)
     if context is None:
         return f"spark-pulsar: {text}"
+    if text.startswith(_EXTRA) and any("--message" in parameter.opts for parameter in context.command.params):
+        text = f"{text}: a text follows -m, a file with lines follows --lines"
     return f"{context.command_path}: {text.removesuffix('.')}; see {context.command_path} --help"
 
 

@@ -242,13 +242,14 @@ class EndReader(Attachment):
 
     def arm(self, arrived: threading.Event) -> None:
         """Requests one entry, unless that was done; `arrived` is set when it comes."""
-        if self._arrived is None:
-            self._arrived = arrived
-            self.connection.attach_consumer(self.consumer_id, self, takes_messages=True)
-            if self.lost is not None:  # before the connection knew who takes the messages
-                raise self.lost
-            self.connection.send_command(requests.flow(self.consumer_id, 1))
+        is_armed = self._arrived is not None
         self._arrived = arrived
+        if is_armed:
+            return
+        self.connection.attach_consumer(self.consumer_id, self, takes_messages=True)
+        if self.lost is not None:  # before the connection knew who takes the messages
+            raise self.lost
+        self.connection.send_command(requests.flow(self.consumer_id, 1))
 
     def messages(self, frames: list[Frame]) -> None:
         """Rings. Entries of a reader that was closed may come here, too."""
