@@ -178,8 +178,10 @@ def make_environment(row: Row, python: str, wheel: Path, directory: Path) -> Pat
     own = directory / "venv" / "bin" / "python"
     spark = [pin for pin in row.pins if pin.startswith("pyspark")]
     if row.extras != "broker":
-        build = ("--config-settings=--build-option=--compression=stored", "--wheel-dir", directory / "wheels")
-        run(own, "-m", "pip", "wheel", "-q", "--no-deps", *build, *(spark or ["pyspark"]))
+        # The pip of Debian's Python 3.11 would build with the environment's setuptools, which needs `wheel`.
+        build = ("--use-pep517", "--config-settings=--build-option=--compression=stored")
+        built = ("--wheel-dir", directory / "wheels", *(spark or ["pyspark"]))
+        run(own, "-m", "pip", "wheel", "-q", "--no-deps", *build, *built)
         run(own, "-m", "pip", "install", "-q", "--no-deps", *sorted((directory / "wheels").glob("*.whl")))
     run(own, "-m", "pip", "install", "-q", f"{wheel}[{row.extras}]", *row.pins, *(_TESTING if row.suite else ()))
     shutil.rmtree(directory / "wheels", ignore_errors=True)
