@@ -25,7 +25,7 @@ from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.fingerprints import Fingerprint
 from spark_pulsar.model.positions.ids import MessageId
 from spark_pulsar.wire.columns.entries import EntryTable, inspect_block
-from spark_pulsar.wire.entries.entry_blocks import EntryBlock
+from spark_pulsar.wire.entries.entry_blocks import EntryBlock, message_count_of
 from spark_pulsar.wire.entries.entry_bytes import BROKER_METADATA_MAGIC, CHECKSUM_MAGIC
 
 _HEAD_BYTES: Final = 6
@@ -154,6 +154,8 @@ class PartitionLookAhead:
         self._topic = topic
         self._arrived = arrived
         self._fetch: Fetch | None = None
+        self._uncounted: EntryBlock | None = None
+        """The next block, of which `begins` has seen the first entry."""
         self._blocks: deque[Counted] = deque()
         self._counted = self._counted_bytes = 0
         self._begun_bytes = 0
@@ -184,7 +186,7 @@ class PartitionLookAhead:
         """Closes the reader and discards the counts."""
         if self._fetch is not None:
             self._fetch.close()
-        self._fetch = None
+        self._fetch = self._uncounted = None
         self._blocks.clear()
         self._counted = self._counted_bytes = self._begun_bytes = 0
         self._keep_from(EARLIEST)
@@ -203,8 +205,7 @@ class PartitionLookAhead:
             return max(known.total, 1)
         entries = end.entry_id - (frontier.entry_id if frontier.ledger_id == end.ledger_id else 0)
         entries += 1 if end.batch_index else 0
-        per_entry = self._seen_messages / self._seen_entries if self._seen_entries else 1.0
-        return max(known.total + int(entries * per_entry), 1)
+        return max(known.total + int(entries * self.means[0]), 1)
 
     def count(self, start: ReadPosition, end: ReadPosition, wanted: Wanted, patience: Deadline) -> bool:
         """Counts the messages that have arrived. Returns whether they are all between `start` and `end`, or as many as
@@ -217,6 +218,14 @@ class PartitionLookAhead:
             if not self._poll(fetch, patience):
                 return False
         return True
+
+    def begins(self, start: ReadPosition, patience: Deadline) -> bool:
+        """Returns whether the first entry at or after `start` has arrived, which is what an estimate needs. Entries are
+        not counted for it: that would compile, or load, what counts them. Raises as `count`."""
+        fetch = self._open(start)
+        if not self._seen_entries and self._uncounted is None:
+            self._uncounted = fetch.poll(patience)
+        return bool(self._seen_entries) or self._uncounted is not None
 
     def _open(self, start: ReadPosition) -> Fetch:
         """Returns the fetch that has sent, or will send, what follows `start`; another one if it is behind."""
@@ -233,7 +242,8 @@ class PartitionLookAhead:
 
     def _poll(self, fetch: Fetch, patience: Deadline) -> bool:
         """Counts the next block. Returns whether one has arrived."""
-        block = fetch.poll(patience)
+        block = self._uncounted or fetch.poll(patience)
+        self._uncounted = None
         if block is None:
             return False
         try:
@@ -298,9 +308,11 @@ class PartitionLookAhead:
 
     @property
     def means(self) -> tuple[float, float | None]:
-        """Messages and bytes of an entry, by those that were seen; bytes are None when there were none."""
+        """Messages and bytes of an entry, by those that were counted. Before that the first entry stands for all, and
+        bytes are None."""
         if not self._seen_entries:
-            return 1.0, None
+            first = 1.0 if self._uncounted is None else float(message_count_of(self._uncounted, 0))
+            return first, None
         return self._seen_messages / self._seen_entries, self._seen_bytes / self._seen_entries
 
     def count_past(self, position: ReadPosition, end: ReadPosition, patience: Deadline) -> bool:

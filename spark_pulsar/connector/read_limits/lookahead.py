@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from spark_pulsar.client.client import PulsarClient
@@ -134,22 +134,36 @@ class LookAhead:
         """
         begins = {topic: start.get(topic, EARLIEST) for topic, at in end.items() if start.get(topic, EARLIEST) < at}
         self.keep(end)
-        known = {topic: self.partition(topic).counted(at, end[topic]) for topic, at in begins.items()}
-        if sum(self.partition(topic).backlog(at, end[topic], known[topic]) for topic, at in begins.items()) > (
-            most_messages
-        ):
-            return False
         deadline = Deadline(timeout_ms, "waiting for the next entry", self._client.config.service_url)
         wanted = Wanted(most_messages + 1)
+        if self._estimate(begins, end) > most_messages or not self._await_each(
+            begins, deadline, lambda topic: self.partition(topic).begins(begins[topic], deadline)
+        ):
+            return False
+        if self._estimate(begins, end) > most_messages or not self._await_each(
+            begins, deadline, lambda topic: self.partition(topic).count(begins[topic], end[topic], wanted, deadline)
+        ):
+            return False
+        return sum(self.partition(topic).counted(at, end[topic]).total for topic, at in begins.items()) <= most_messages
+
+    def _estimate(self, begins: Mapping[str, ReadPosition], end: Mapping[str, ReadPosition]) -> int:
+        """Returns about how many messages lie between positions: what is counted is exact."""
+        partitions = ((self.partition(topic), at, end[topic]) for topic, at in begins.items())
+        return sum(partition.backlog(at, to, partition.counted(at, to)) for partition, at, to in partitions)
+
+    def _await_each(
+        self, begins: Mapping[str, ReadPosition], deadline: Deadline, has_arrived: Callable[[str], bool]
+    ) -> bool:
+        """Waits until something has arrived in each partition; returns whether it has, and all entries are kept."""
         waiting = list(begins)
         while waiting:
             self._arrived.clear()
-            waiting = [t for t in waiting if not self.partition(t).count(begins[t], end[t], wanted, deadline)]
+            waiting = [topic for topic in waiting if not has_arrived(topic)]
             if not all(self.partition(topic).has_kept(at) for topic, at in begins.items()):
                 return False
             if waiting and (deadline.passed or not self._arrived.wait(deadline.left_ms() / 1000)):
                 return False
-        return sum(self.partition(topic).counted(at, end[topic]).total for topic, at in begins.items()) <= most_messages
+        return True
 
     def arrived_ranges(self, works: Collection[TopicRange]) -> list[ArrivedRange] | None:
         """Returns the entries of each range, None if some are not kept."""

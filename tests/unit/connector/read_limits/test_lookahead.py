@@ -153,3 +153,18 @@ def test_entries_are_kept_only_where_a_small_micro_batch_may_come(
     assert ahead.gathering(end).end_within({}, Limits(100)) == end
     assert [ahead.partition(topic).has_kept(EARLIEST) for topic in topics] == [kept] * partitions
     ahead.close()
+
+
+def test_the_first_entry_shows_that_a_micro_batch_is_large(peer: Peer, client: PulsarClient) -> None:
+    def thousands(caller: Caller, command: BaseCommand, _: bytes) -> None:
+        ids = (MessageId(1, number) for number in range(3)) if len(peer.of(BaseCommand.FLOW)) == 1 else ()
+        caller.send(*[message(command.flow.consumer_id, one, bytes(8_000), num_messages_in_batch=1000) for one in ids])
+
+    peer.handlers[BaseCommand.FLOW] = thousands
+    ahead = LookAhead(client, 10_000)
+    start, end = {TOPIC: EARLIEST}, {TOPIC: ReadPosition(1, 3)}
+    assert not ahead.has_all(start, end, 2_999, 10_000)
+    assert ahead.partition(TOPIC).peek(EARLIEST, end[TOPIC]).total == 0, "nothing is counted, so no kernel is loaded"
+    assert ahead.has_all(start, end, 3_000, 10_000)
+    assert ahead.partition(TOPIC).peek(EARLIEST, end[TOPIC]).total == 3_000
+    ahead.close()
