@@ -18,11 +18,11 @@ import fastavro
 import pyarrow as pa
 
 from spark_pulsar.connector.options.parsing import parse_options
+from spark_pulsar.connector.schemas.decoding.evolution import Evolution
 from spark_pulsar.connector.schemas.decoding.messages import MessageDecoder
 from spark_pulsar.connector.schemas.definition import Definition
 from spark_pulsar.connector.schemas.deriving.avro_definition import derive_record
 from spark_pulsar.connector.schemas.deriving.row_schema import derive_row_schema
-from spark_pulsar.connector.schemas.evolution import Evolution
 from spark_pulsar.connector.schemas.types.columns import value_columns
 from spark_pulsar.model.schemas import Schema, SchemaType
 

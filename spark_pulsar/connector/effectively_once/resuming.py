@@ -1,4 +1,5 @@
-"""Resuming: rows that an earlier attempt of the task has written are left out, once the broker proves that it has them.
+"""Resuming: rows that an earlier attempt of the task has written are left out, once the broker proves that it has them
+(ONCE-8).
 
 A producer has one entry in flight, so that a refused entry has none behind it that is stored: its last sequence id,
 which the broker returns when the producer is created, stands for all rows before it (ONCE-9). That is proof of three

@@ -128,7 +128,7 @@ def projection_of(
 
 def _check_has_fields(definition: Definition | None, mode: DecodeMode) -> None:
     if mode.minds_new_fields:
-        from spark_pulsar.connector.schemas.evolution import check_has_fields
+        from spark_pulsar.connector.schemas.decoding.evolution import check_has_fields
 
         check_has_fields(definition, mode)
 

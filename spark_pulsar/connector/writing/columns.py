@@ -1,6 +1,6 @@
 """Columns of a write: the checks of a DataFrame's schema, which is used by its public face only (SCHEMA-15). What rows
-hold, `task_writing` and `topic_writer` check: a `__partition` (SINK-4), a `__topic` that is no name (SINK-19), event
-times (SINK-1)."""
+hold, `topic_column` and `topic_writer` check: a `__topic` that is no name, a `__partition` (SINK-4), event times
+(SINK-1)."""
 
 from __future__ import annotations
 

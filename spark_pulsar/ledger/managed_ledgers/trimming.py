@@ -1,4 +1,5 @@
-"""Plans the trimming of ledgers that cursors no longer need, under a retention policy (TRIM-1 ... TRIM-3, RET-1).
+"""Plans the trimming of ledgers that cursors no longer need, under a retention policy (TRIM-1 ... TRIM-3, RET-1,
+BQ-11).
 
 Only whole closed ledgers go, only from the front, and the first one that something protects protects all behind it.
 Until a ledger goes, its acknowledged entries can be read (TRIM-4).

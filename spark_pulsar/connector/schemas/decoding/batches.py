@@ -14,9 +14,9 @@ from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.connector.errors import UndecodableMessageError
 from spark_pulsar.connector.options.decode_mode import DEADLETTER, ERROR_COLUMN, FAILFAST, PERMISSIVE
 from spark_pulsar.connector.schemas.decoding.dead_letters import DeadLetters, id_text
+from spark_pulsar.connector.schemas.decoding.evolution import Evolution
 from spark_pulsar.connector.schemas.decoding.messages import Decoded, MessageDecoder
 from spark_pulsar.connector.schemas.decoding.plan import NO_VERSION, SCHEMA_VERSION, Decoding
-from spark_pulsar.connector.schemas.evolution import Evolution
 from spark_pulsar.connector.schemas.lookup import definition_at, newest_definition
 from spark_pulsar.connector.schemas.payloads.rescued import with_places
 from spark_pulsar.connector.task_log import record_undecoded

@@ -19,13 +19,13 @@ import pyarrow as pa
 
 from spark_pulsar.connector.errors import SchemaError
 from spark_pulsar.connector.options.decode_mode import BASE64
+from spark_pulsar.connector.schemas.decoding.evolution import Evolution, added_columns
 from spark_pulsar.connector.schemas.decoding.json_columns import read_columns
 from spark_pulsar.connector.schemas.decoding.json_program import is_by_column
 from spark_pulsar.connector.schemas.decoding.json_rescuing import Rescuing, salvage_of
 from spark_pulsar.connector.schemas.decoding.json_times import numbers_of_texts, with_text_times
 from spark_pulsar.connector.schemas.decoding.json_values import Clients, json_text, shown, value_of
 from spark_pulsar.connector.schemas.decoding.unusual_json import LEAST_ROWS, ApartDecoder
-from spark_pulsar.connector.schemas.evolution import Evolution, added_columns
 from spark_pulsar.connector.schemas.payloads.decoder import UndecodablePayload
 from spark_pulsar.connector.schemas.payloads.flat_payloads import flat
 from spark_pulsar.connector.schemas.payloads.record_types import RecordType

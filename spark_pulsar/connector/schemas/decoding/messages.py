@@ -14,11 +14,11 @@ from spark_pulsar.connector.errors import SchemaError
 from spark_pulsar.connector.options.decode_mode import BASE64
 from spark_pulsar.connector.schemas.decoding.avro.decoder import AvroDecoder
 from spark_pulsar.connector.schemas.decoding.avro.rescuing import avro_decoder
+from spark_pulsar.connector.schemas.decoding.evolution import Evolution
 from spark_pulsar.connector.schemas.decoding.json_payloads import JsonDecoder
 from spark_pulsar.connector.schemas.decoding.key_value_payloads import split_inline
 from spark_pulsar.connector.schemas.decoding.primitive_payloads import primitive_decoder
 from spark_pulsar.connector.schemas.definition import Definition, KeyValueEncoding
-from spark_pulsar.connector.schemas.evolution import Evolution
 from spark_pulsar.connector.schemas.payloads.decoder import Decoder, UndecodablePayload, add_errors, decode_rows
 from spark_pulsar.connector.schemas.payloads.rescued import NothingRescued, joined_texts
 from spark_pulsar.connector.schemas.types.columns import KEY, VALUE, is_record

@@ -25,8 +25,8 @@ from spark_pulsar.connector.schemas.types.protobuf_types import is_map, root_mes
 from spark_pulsar.wire.protocol.field_counts import is_repeated
 
 if TYPE_CHECKING:
+    from spark_pulsar.connector.schemas.decoding.evolution import Evolution
     from spark_pulsar.connector.schemas.definition import Definition
-    from spark_pulsar.connector.schemas.evolution import Evolution
 
 
 class ProtobufRescuingDecoder:

@@ -14,7 +14,7 @@ from spark_pulsar.connector.errors import OptionError, SchemaError
 from spark_pulsar.connector.options.parsing import parse_options
 from spark_pulsar.connector.writing import task_writing
 from spark_pulsar.connector.writing.encoded_values import KnownVersions
-from spark_pulsar.connector.writing.task_writing import by_topic
+from spark_pulsar.connector.writing.topic_column import by_topic
 from spark_pulsar.connector.writing.topic_writer import delivery_times_ms
 from spark_pulsar.model.errors import InvalidTopicName
 from spark_pulsar.wire.columns.encode import encode_batches, message_columns

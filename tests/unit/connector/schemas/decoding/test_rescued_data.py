@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 from spark_pulsar.connector.errors import NewColumnsError, SchemaError
 from spark_pulsar.connector.options.decode_mode import ADD_NEW_COLUMNS, FAIL_ON_NEW_COLUMNS, RESCUE, DecodeMode
 from spark_pulsar.connector.schemas.decoding.avro.rescuing import AvroRescuingDecoder, avro_decoder
+from spark_pulsar.connector.schemas.decoding.evolution import Evolution, check_has_fields
 from spark_pulsar.connector.schemas.decoding.messages import MessageDecoder
 from spark_pulsar.connector.schemas.decoding.unusual_json import LEAST_ROWS
 from spark_pulsar.connector.schemas.definition import Definition
-from spark_pulsar.connector.schemas.evolution import Evolution, check_has_fields
 from spark_pulsar.connector.schemas.payloads.rescued import with_places
 from spark_pulsar.connector.schemas.types.columns import value_columns
 from spark_pulsar.connector.schemas.types.protobuf_types import root_message
