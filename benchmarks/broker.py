@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Our broker under load, alone or beside a real Apache Pulsar in the same run.
 
-    python benchmarks/broker.py [--against apache-pulsar] [--secured] [--only NAME …] [--seconds S] [--rounds N]
-                                [--quick]
+    python benchmarks/broker.py [--against apache-pulsar[=VERSION]] [--secured] [--only NAME …] [--seconds S]
+                                [--rounds N] [--quick]
 
 One generator (this process: plain sockets, frames built beforehand, see `load/`) drives both brokers over loopback.
 Each broker runs on a fresh data directory of the same disk with its defaults, every receipt after fdatasync; both are
@@ -25,6 +25,8 @@ again, three times at most; the least disturbed one counts. Both are printed.
     dispatch-batches    the same, and permits for 1,000 batches instead of 10                               messages/s
     shared              a backlog of single messages with 1,000 keys, Shared, 10 consumers                  messages/s
     key-shared          the same, Key_Shared                                                                messages/s
+    showcase            500 publishers of 128 B with 1,000 keys, on 20 connections, 5,000 in flight, and 20 consumers,
+                        Key_Shared, at the same time, until nothing is left                          messages/s consumed
     topics              as unbatched, over 1,000 topics in turn, so that no two neighbours share a topic    messages/s
 
 Consumers behave as official clients do by default: a receiver queue of 1,000 messages refilled by halves, acks by 1,000
@@ -47,6 +49,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from load import end_to_end, frames, idle, machine, peers, sharing, workloads
+from load import showcase as showcases
 from load.connection import UnexpectedFrame
 from load.disturbance import Figures, Undisturbed, alone
 from load.peers import APACHE_PULSAR, OURS, SECURED, Peer
@@ -63,7 +66,7 @@ TOPICS = 1000
 PACE_PER_S = 1000
 IDLE_S = 2.0
 # Frames built per second of measuring: more than any broker has taken.
-MAX_FRAMES_PER_S, MAX_BATCHES_PER_S = 900_000, 60_000
+MAX_FRAMES_PER_S, MAX_BATCHES_PER_S, MAX_SHOWCASE_PER_S = 900_000, 60_000, 400_000
 BACKLOG_ENTRIES, BACKLOG_BATCHES = 200_000, 30_000
 """Backlogs, equal for both brokers: with a few entries only, all are in the memory of the broker that was slower to
 store them."""
@@ -81,9 +84,11 @@ Workload = Callable[[Peer, float], Figures]
 
 
 @functools.lru_cache(maxsize=3)
-def send_buffer(count: int, batch: int = 0, producers: int = 1, keys: int = 0) -> frames.SendBuffer:
+def send_buffer(
+    count: int, batch: int = 0, producers: int = 1, keys: int = 0, message_bytes: int = MESSAGE_BYTES
+) -> frames.SendBuffer:
     """A buffer of SENDs, built once."""
-    return frames.SendBuffer(count, MESSAGE_BYTES, batch, producers, keys=keys)
+    return frames.SendBuffer(count, message_bytes, batch, producers, keys=keys)
 
 
 def enough(per_s: int, seconds: float) -> int:
@@ -162,6 +167,14 @@ def share(name: str, kind: int) -> Workload:
     return run
 
 
+def showcase(peer: Peer, seconds: float) -> Figures:
+    """Many publishers and many consumers at the same time."""
+    connections, keys = showcases.CONNECTIONS, showcases.KEYS
+    count = enough(MAX_SHOWCASE_PER_S, seconds) // connections // keys * keys
+    buffer = send_buffer(count, 0, showcases.PUBLISHERS // connections, keys, showcases.MESSAGE_BYTES)
+    return {"showcase": showcases.showcase(peer, buffer, seconds)}
+
+
 def topics(peer: Peer, seconds: float) -> Figures:
     """Single SENDs of a thousand producers in turn, each on its own topic, on one connection."""
     buffer = send_buffer(enough(MAX_FRAMES_PER_S, seconds) // TOPICS * TOPICS, producers=TOPICS)
@@ -181,6 +194,7 @@ WORKLOADS: dict[str, Workload] = {
     "dispatch-batches": dispatch_batches,
     "shared": share("shared", api.CommandSubscribe.Shared),
     "key-shared": share("key-shared", api.CommandSubscribe.Key_Shared),
+    "showcase": showcase,
     "topics": topics,
 }
 
@@ -230,6 +244,7 @@ TARGETS = (
     Target("consume-failover", (OURS, "shared"), 1.0, True),
     Target("end-to-end p50", None, 2.0, False),
     Target("end-to-end p99", None, 10.0, False),
+    Target("showcase", (APACHE_PULSAR, "showcase"), 2.0, True),
     Target("topics", (OURS, "unbatched"), 0.5, True),
     Target("start to ready, s", None, 1.0, False),
     Target("idle memory, MB", None, 80.0, False),
@@ -328,10 +343,10 @@ def figure(value: float | None) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def report(console: Console, medians: dict[str, Figures]) -> bool:
+def report(console: Console, medians: dict[str, Figures], titles: dict[str, str]) -> bool:
     """Prints both tables, and returns whether every target that was measured is met."""
     names = list(medians)
-    table = Table("figure", *names, *(["ratio"] if len(names) == 2 else []), title="medians")
+    table = Table("figure", *titles.values(), *(["ratio"] if len(names) == 2 else []), title="medians")
     for key in dict.fromkeys(key for figures in medians.values() for key in figures):
         values = [medians[name].get(key) for name in names]
         ratio = []
@@ -355,7 +370,7 @@ def report(console: Console, medians: dict[str, Figures]) -> bool:
 def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--against", choices=[APACHE_PULSAR], help="measure this one in the same run")
+    parser.add_argument("--against", type=peers.against, metavar=peers.AGAINST, help="measure it in the same run")
     parser.add_argument("--only", nargs="+", choices=[*WORKLOADS, *FRESH], metavar="NAME", help="only these workloads")
     parser.add_argument("--seconds", type=float, default=3.0, help="length of one measurement")
     parser.add_argument("--rounds", type=int, default=3, help="measurements of each workload and broker")
@@ -388,9 +403,9 @@ def main() -> int:
         if args.secured:
             found.append(stack.enter_context(peers.secured(args.data)))
         if args.against:
-            found.append(stack.enter_context(peers.apache_pulsar(args.data)))
+            found.append(stack.enter_context(peers.apache_pulsar(args.data, args.against.version)))
         results = measure(console, found, args)
-    return 0 if report(console, medians_of(results)) else 1
+    return 0 if report(console, medians_of(results), {peer.name: peer.title for peer in found}) else 1
 
 
 if __name__ == "__main__":

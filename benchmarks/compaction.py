@@ -1,6 +1,6 @@
 """Compaction: messages a second, memory, and the latency of publishing meanwhile.
 
-    python benchmarks/compaction.py [--messages 500000] [--keys 100000] [--against apache-pulsar] [--data DIR]
+    python benchmarks/compaction.py [--messages 500000] [--keys 100000] [--against apache-pulsar[=VERSION]] [--data DIR]
 
 Keyed messages of 100 bytes are published by the official client, single and in batches, then compacted by command. The
 clock runs from the command to the status SUCCESS. In our broker a second connection publishes one message every 2 ms
@@ -10,58 +10,21 @@ meanwhile, and did so before: its p50 and p99 are to stay what they were.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-import os
 import sys
 import tempfile
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
 
 import pulsar
-from load import frames, machine, workloads
-
-import spark_pulsar
-from tests.apache_pulsar.start import apache_pulsar
+from load import frames, machine, peers, workloads
+from load.peers import OURS, Peer
 
 PACE_PER_S = 500
 PACED_S = 3.0
-
-
-class Peer(NamedTuple):
-    """A broker that runs; `pid` 0 = its memory is not measured."""
-
-    name: str
-    service_url: str
-    admin_url: str
-    pid: int
-
-
-@contextlib.contextmanager
-def started(name: str, data: Path) -> Iterator[Peer]:
-    """A broker on a fresh directory."""
-    with tempfile.TemporaryDirectory(dir=data) as directory:
-        if name == "ours":
-            with spark_pulsar.broker_process(Path(directory)) as ours:
-                yield Peer(name, ours.service_url, ours.admin_url, ours.pid)
-        else:
-            other = apache_pulsar(Path(directory), {})
-            try:
-                yield Peer(name, other.service_url, other.admin_url, 0)
-            finally:
-                other.stop()
-
-
-def resident_mb(pid: int) -> float:
-    """Resident memory of a process, 0 when it is not measured."""
-    if not pid:
-        return 0.0
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def publish(peer: Peer, topic: str, messages: int, keys: int, *, batches: bool) -> None:
@@ -82,7 +45,7 @@ def compact(peer: Peer, topic: str) -> tuple[float, float]:
     begun, most_mb = time.perf_counter(), 0.0
     urllib.request.urlopen(urllib.request.Request(url, method="PUT")).close()
     while True:
-        most_mb = max(most_mb, resident_mb(peer.pid))
+        most_mb = max(most_mb, peer.resident_mb() or 0.0)
         with urllib.request.urlopen(url) as answer:
             status = json.load(answer)["status"]
         if status != "RUNNING":
@@ -102,11 +65,11 @@ def measure(peer: Peer, messages: int, keys: int, *, batches: bool) -> None:
     """One kind of entries on one broker."""
     topic = workloads.fresh_topic()
     publish(peer, topic, messages, keys, batches=batches)
-    before_mb = resident_mb(peer.pid)
+    before_mb = peer.resident_mb()
     kind = "in batches" if batches else "single"
-    if peer.name != "ours":
+    if peer.name != OURS:
         seconds, _ = compact(peer, topic)
-        print(f"{peer.name}, {kind}: {messages / seconds:,.0f} messages/s")
+        print(f"{peer.title}, {kind}: {messages / seconds:,.0f} messages/s")
         return
     idle = paced(peer, PACED_S)
     during: list[tuple[float, float]] = []
@@ -126,13 +89,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--messages", type=int, default=500_000)
     parser.add_argument("--keys", type=int, default=100_000)
-    parser.add_argument("--against", choices=["apache-pulsar"])
+    parser.add_argument("--against", type=peers.against, metavar=peers.AGAINST)
     parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()))
     options = parser.parse_args()
     print(machine.description(options.data))
     print(f"{options.messages:,} messages, {options.keys:,} keys")
-    for name in ["ours", *([options.against] if options.against else [])]:
-        with started(name, options.data) as peer:
+    brokers = [peers.ours(options.data)]
+    if options.against:
+        brokers.append(peers.apache_pulsar(options.data, options.against.version))
+    for broker in brokers:
+        with broker as peer:
             for batches in (False, True):
                 measure(peer, options.messages, options.keys, batches=batches)
                 sys.stdout.flush()

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The connector under load, on our broker, alone or beside a real Apache Pulsar in the same run.
 
-    python benchmarks/spark.py [--against apache-pulsar] [--only NAME ...] [--rows N] [--rounds N] [--data DIR]
-                               [--spark-avro spark-avro_2.13-VERSION.jar] [--json FILE]
+    python benchmarks/spark.py [--against apache-pulsar[=VERSION]] [--only NAME ...] [--rows N] [--rounds N]
+                               [--data DIR] [--spark-avro spark-avro_2.13-VERSION.jar] [--json FILE]
     python benchmarks/spark.py --latency [--idle] [--against kafka] [--rounds N] [--data DIR]
     python benchmarks/spark.py --against kafka [--schemas] [--only NAME ...] [--rows N] [--rounds N]
                                [--conf KEY=VALUE ...] [--data DIR]
@@ -34,6 +34,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import itertools
 import json
 import os
@@ -50,7 +51,7 @@ import pulsar
 import pyarrow as pa
 from load import kafka, machine, peers
 from load.kafka import KAFKA
-from load.peers import APACHE_PULSAR, Peer
+from load.peers import Peer
 from load.spark_avro import spark_avro_jar
 from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.avro.functions import to_avro
@@ -422,7 +423,8 @@ def throughput(directory: Path, found: list[Peer], args: argparse.Namespace) -> 
 def main() -> int:
     """Runs and reports; 1 if a target is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--against", choices=[APACHE_PULSAR, KAFKA])
+    beside = functools.partial(peers.against, others={KAFKA: kafka.VERSION})
+    parser.add_argument("--against", type=beside, metavar=f"{peers.AGAINST}|{KAFKA}")
     parser.add_argument("--latency", action="store_true", help="small micro-batches, and from a client to foreachBatch")
     parser.add_argument("--idle", action="store_true", help="processor time of a query without new messages")
     parser.add_argument("--schemas", action="store_true", help="against kafka: only the works with a schema")
@@ -437,8 +439,8 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="file for the medians: broker, workload, rows a second")
     args = parser.parse_args()
     small = args.latency or args.idle
-    beside_kafka = args.against == KAFKA
-    if small and args.against == APACHE_PULSAR:
+    beside_kafka = args.against is not None and args.against.name == KAFKA
+    if small and args.against and not beside_kafka:
         parser.error("--latency and --idle are measured against kafka")
     if (args.schemas or args.conf) and (small or not beside_kafka):
         parser.error("--schemas and --conf are for --against kafka")
@@ -450,8 +452,8 @@ def main() -> int:
         console.print(machine.description(directory), highlight=False)
         found = [stack.enter_context(peers.ours(args.data))]
         if args.against:
-            start = kafka.kafka if beside_kafka else peers.apache_pulsar
-            found.append(stack.enter_context(start(args.data)))
+            other = kafka.kafka(args.data) if beside_kafka else peers.apache_pulsar(args.data, args.against.version)
+            found.append(stack.enter_context(other))
         if small:
             return 0 if latency(console, directory, found, args) else 1
         if beside_kafka:

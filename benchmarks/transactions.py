@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Transactions of our broker, alone or beside a real Apache Pulsar in the same run.
 
-    python benchmarks/transactions.py [--against apache-pulsar] [--seconds S] [--rounds N]
+    python benchmarks/transactions.py [--against apache-pulsar[=VERSION]] [--seconds S] [--rounds N]
 
 One generator on one connection (`load/transacting.py`) does what official clients do: NEW_TXN, ADD_PARTITION_TO_TXN,
 SENDs, END_TXN, each after the answers to what came before. As in `broker.py` the brokers are measured in turns, each
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from load import machine, peers, transacting
 from load.disturbance import Figures, Undisturbed
-from load.peers import APACHE_PULSAR, OURS, Peer
+from load.peers import OURS, Peer
 from rich.console import Console
 from rich.table import Table
 
@@ -47,7 +47,7 @@ def work(peer: Peer, seconds: float) -> Figures:
 def main() -> int:
     """Exit status 0 when both targets are met, or nothing is compared."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--against", choices=[APACHE_PULSAR], help="measure this one in the same run")
+    parser.add_argument("--against", type=peers.against, metavar=peers.AGAINST, help="measure it in the same run")
     parser.add_argument("--seconds", type=float, default=4.0, help="length of one measurement of a workload")
     parser.add_argument("--rounds", type=int, default=3, help="measurements of each broker")
     parser.add_argument("--data", type=Path, default=peers.ROOT / "data", help="directory for the brokers' data")
@@ -59,7 +59,7 @@ def main() -> int:
     with contextlib.ExitStack() as stack:
         found = [stack.enter_context(peers.ours(args.data, {"transactionCoordinatorEnabled": True}))]
         if args.against:
-            found.append(stack.enter_context(peers.apache_pulsar(args.data)))
+            found.append(stack.enter_context(peers.apache_pulsar(args.data, args.against.version)))
         undisturbed = Undisturbed(found, args.data)
         for peer in found:
             work(peer, WARM_UP_S)

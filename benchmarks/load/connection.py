@@ -195,8 +195,10 @@ class Connection:
             self.send_all(frames.command(producer=producer))
             self.answer("producer_success")
 
-    def create_many_producers(self, topics: list[str], at_once: int = 500) -> None:
-        """Creates producers with many requests on their way at once."""
+    def create_many_producers(
+        self, topics: list[str], at_once: int = 500, producer_name: str | None = frames.PRODUCER_NAME
+    ) -> None:
+        """Creates producers with many requests on their way at once; the broker names those without a name."""
         for low in range(0, len(topics), at_once):
             some = topics[low : low + at_once]
             for topic in some:
@@ -209,7 +211,8 @@ class Connection:
             for index, topic in enumerate(some):
                 producer = api.CommandProducer(topic=topic, producer_id=frames.FIRST_PRODUCER_ID + low + index)
                 producer.request_id = self.request_id()
-                producer.producer_name = frames.PRODUCER_NAME
+                if producer_name is not None:
+                    producer.producer_name = producer_name
                 self.send_all(frames.command(producer=producer))
             for _ in some:
                 self.answer("producer_success")

@@ -55,6 +55,8 @@ class SendBuffer:
         if count // producers + run + FIRST_SEQUENCE_ID > LAST_SEQUENCE_ID:
             raise ValueError(f"{count} frames need sequence ids of more than one width")
         self.count = count
+        self.message_bytes = message_bytes
+        self.producers = producers
         self.messages_per_frame = max(batch, 1)
         self.keys = keys
         value = bytes(i % 251 for i in range(message_bytes))

@@ -17,7 +17,7 @@ from load.peers import ROOT, Peer, fresh_directory
 sys.path.append(str(ROOT))
 from tests.apache_pulsar.start import free_ports, resolved_class_path
 
-KAFKA = "kafka"
+KAFKA, VERSION = "kafka", "3.9.1"
 SPARK_VERSION = "4.2.0"
 _START_TIMEOUT_S = 90
 _POMS = ROOT / "benchmarks" / "kafka"
@@ -36,7 +36,7 @@ def connector_jars() -> list[str]:
 @contextlib.contextmanager
 def kafka(data: Path) -> Iterator[Peer]:
     """A started broker; topics are made by their first use, with one partition."""
-    class_path = resolved_class_path("Apache Kafka 3.9.1", _POMS / "broker.xml", _CACHE / "kafka-3.9.1")
+    class_path = resolved_class_path(f"Apache Kafka {VERSION}", _POMS / "broker.xml", _CACHE / f"kafka-{VERSION}")
     with fresh_directory(data) as directory:
         port, controller_port = free_ports(2)
         settings = {
@@ -62,7 +62,7 @@ def kafka(data: Path) -> Iterator[Peer]:
             process = subprocess.Popen([*java, "kafka.Kafka", str(file)], stdout=log, stderr=log)
             try:
                 _wait_until_ready(process, port)
-                yield Peer(KAFKA, f"127.0.0.1:{port}", process.pid)
+                yield Peer(KAFKA, f"127.0.0.1:{port}", process.pid, version=VERSION)
             finally:
                 process.terminate()
                 process.wait(60)

@@ -1,5 +1,6 @@
 """The brokers under load: ours as a child on a fresh data directory, a real Apache Pulsar, or one that runs already."""
 
+import argparse
 import contextlib
 import os
 import shutil
@@ -12,14 +13,43 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import spark_pulsar
 from load.connection import Connection
 from load.secured import ACCESSES, Access
+from tests.apache_pulsar.start import VERSIONS, chosen_version
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS, SECURED, APACHE_PULSAR = "ours", "ours, secured", "apache-pulsar"
 RUNNING_APACHE_PULSAR = "APACHE_PULSAR_URLS"
+
+AGAINST = f"{APACHE_PULSAR}[=VERSION]"
+
+
+class Against(NamedTuple):
+    """The other broker of a run, as `--against` names it."""
+
+    name: str
+    version: str
+
+
+def against(text: str, others: Mapping[str, str] | None = None) -> Against:
+    """Reads `apache-pulsar`, `apache-pulsar=VERSION`, or the name of one of the others, whose versions are given.
+
+    Raises:
+        ArgumentTypeError: The broker or its version is unknown here; the message names those that are known.
+    """
+    name, equals, version = text.partition("=")
+    others = others or {}
+    if name in others and not equals:
+        return Against(name, others[name])
+    if name == APACHE_PULSAR:
+        version = version if equals else chosen_version()
+        if version in VERSIONS:
+            return Against(name, version)
+    known = [APACHE_PULSAR, *(f"{APACHE_PULSAR}={each}" for each in VERSIONS), *others]
+    raise argparse.ArgumentTypeError(f"there is no {text} here; known are {', '.join(known)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +61,13 @@ class Peer:
     pid: int | None = None
     ready_s: float | None = None
     admin_url: str | None = None
+    version: str = ""
+    """Version of a broker that is not ours."""
+
+    @property
+    def title(self) -> str:
+        """Name and version."""
+        return f"{self.name} {self.version}".rstrip()
 
     def resident_mb(self) -> float | None:
         """Resident memory now, in MB of 10^6 bytes."""
@@ -98,16 +135,17 @@ def secured(data: Path) -> Iterator[Peer]:
 
 
 @contextlib.contextmanager
-def apache_pulsar(data: Path) -> Iterator[Peer]:
-    """A real Apache Pulsar, started here, or the running one that the environment names."""
+def apache_pulsar(data: Path, version: str) -> Iterator[Peer]:
+    """A real Apache Pulsar of that version, started here, or the running one that the environment names."""
     if running := os.environ.get(RUNNING_APACHE_PULSAR):
-        yield Peer(APACHE_PULSAR, running.split()[0])
+        service_url, *admin_urls = running.split()
+        yield Peer(APACHE_PULSAR, service_url, admin_url=next(iter(admin_urls), None))
         return
     with fresh_directory(data) as directory:
         started = time.perf_counter()
         port, http_port = _free_ports(2)
         command = [sys.executable, "-m", "tests.apache_pulsar.start", "--data", str(directory)]
-        command += ["--port", str(port), "--http-port", str(http_port)]
+        command += ["--version", version, "--port", str(port), "--http-port", str(http_port)]
         process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         try:
@@ -117,7 +155,7 @@ def apache_pulsar(data: Path) -> Iterator[Peer]:
             Connection(line[1]).close()
             ready_s = time.perf_counter() - started
             java = int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text())
-            yield Peer(APACHE_PULSAR, line[1], java, ready_s)
+            yield Peer(APACHE_PULSAR, line[1], java, ready_s, line[2], version)
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(60)

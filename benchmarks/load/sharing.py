@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import select
 import time
+from typing import Any
 
 import numpy as np
 
@@ -39,11 +40,15 @@ class Member:
             self._parts = walk.grown(self._parts, begin + found * walk.MAX_PART_BYTES)
             self._ends = walk.grown(self._ends, self.received + found + 1)
             walk.ack_parts(view, connection.starts, found, self._parts, begin, self._ends, self.received + 1)
+            self.note(view, found)
             self.received += found
             self._to_refill -= found
             if not self._to_refill:
                 connection.flow(CONSUMER_ID, _REFILL)
                 self._to_refill = _REFILL
+
+    def note(self, view: Any, found: int) -> None:
+        """Is there for those who need more of the first `found` messages at the connection's starts than their ids."""
 
     def acknowledge(self, now: float) -> None:
         """Acknowledges in groups, as official clients do."""

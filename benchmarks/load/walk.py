@@ -50,6 +50,25 @@ def ack_parts(buffer: Any, starts: Any, count: int, parts: Any, parts_end: int, 
     return parts_end
 
 
+@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+def key_numbers(buffer: Any, starts: Any, count: int, payload_bytes: int, numbers: Any, numbers_count: int) -> None:
+    """Writes the six digits before the payload, with which the key of a `SendBuffer` ends, as a number for each of the
+    first `count` MESSAGE frames in `starts` to `numbers[numbers_count:]`."""
+    for at in range(count):
+        start = starts[at]
+        size = (
+            (np.int64(buffer[start]) << 24)
+            | (np.int64(buffer[start + 1]) << 16)
+            | (np.int64(buffer[start + 2]) << 8)
+            | np.int64(buffer[start + 3])
+        )
+        ends = start + 4 + size - payload_bytes
+        number = 0
+        for offset in range(ends - 6, ends):
+            number = number * 10 + buffer[offset] - 48
+        numbers[numbers_count + at] = number
+
+
 def grown(array: Any, room: int) -> Any:
     """The array, or a copy of it twice as long or more, with room for so many items."""
     if len(array) >= room:
@@ -64,6 +83,7 @@ def warm_up() -> None:
     nothing, places = np.empty(0, np.uint8), np.empty(1, np.int64)
     frame_starts(nothing, 0, 0, 0, places)
     ack_parts(nothing, places, 0, nothing, 0, places, 0)
+    key_numbers(nothing, places, 0, 0, places, 0)
 
 
 warm_up()
