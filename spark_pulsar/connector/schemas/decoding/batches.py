@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from spark_pulsar.client.client import PulsarClient
@@ -18,6 +17,8 @@ from spark_pulsar.connector.schemas.decoding.evolution import Evolution
 from spark_pulsar.connector.schemas.decoding.messages import Decoded, MessageDecoder
 from spark_pulsar.connector.schemas.decoding.plan import NO_VERSION, SCHEMA_VERSION, Decoding
 from spark_pulsar.connector.schemas.lookup import definition_at, newest_definition
+from spark_pulsar.connector.schemas.payloads.flat_payloads import without
+from spark_pulsar.connector.schemas.payloads.reasons import Reasons
 from spark_pulsar.connector.schemas.payloads.rescued import with_places
 from spark_pulsar.connector.task_log import record_undecoded
 
@@ -65,14 +66,11 @@ class BatchDecoder:
         columns, errors, mode = decoded.columns, decoded.errors, self._decoding.mode
         if errors:
             self._undecoded += len(errors)
-            self._reason = self._reason or errors[min(errors)]
+            self._reason = self._reason or errors.first[1]
         if errors and mode.mode == FAILFAST:
             self._fail(batch, errors)
         if mode.mode == PERMISSIVE:
-            reasons: list[str | None] = [None] * len(batch)
-            for row, reason in errors.items():
-                reasons[row] = reason
-            columns[ERROR_COLUMN] = pa.array(reasons, pa.string())
+            columns[ERROR_COLUMN] = errors.column(len(batch))
             columns[mode.corrupt_record] = _only(batch.column("value"), errors)
         if mode.rescued_data is not None:
             columns[mode.rescued_data] = self._rescued(batch, decoded.rescued)
@@ -80,9 +78,7 @@ class BatchDecoder:
         result = pa.RecordBatch.from_arrays(arrays, names=list(self._names))
         if errors and mode.mode == DEADLETTER:
             self._letters.publish(batch, errors)
-            good = np.ones(len(batch), np.bool_)
-            good[list(errors)] = False
-            return result.filter(pa.array(good))
+            return result.filter(pa.array(~errors.are_of(len(batch))))
         return result
 
     def _rescued(self, batch: Any, texts: Any) -> Any:
@@ -92,21 +88,18 @@ class BatchDecoder:
         ids, versions = batch.column("__messageId"), batch.column(SCHEMA_VERSION).fill_null(NO_VERSION)
         return with_places(texts, self._topic, lambda row: id_text(ids[row].as_py()), versions)
 
-    def _fail(self, batch: Any, errors: dict[int, str]) -> None:
-        row = min(errors)
+    def _fail(self, batch: Any, errors: Reasons) -> None:
+        row, reason = errors.first
         at = id_text(batch.column("__messageId")[row].as_py())
         more = f" (and {len(errors) - 1} more of {len(batch)})" if len(errors) > 1 else ""
         raise UndecodableMessageError(
-            f"{self._topic}: message {at}{more} does not decode by the topic's schema: {errors[row]}. Set mode to "
+            f"{self._topic}: message {at}{more} does not decode by the topic's schema: {reason}. Set mode to "
             "PERMISSIVE for nulls and an error column, or to DEADLETTER, with deadLetterTopic, to go on without it"
         )
 
 
-def _only(payloads: Any, errors: dict[int, str]) -> Any:
+def _only(payloads: Any, errors: Reasons) -> Any:
     """Returns the payloads of the rows with errors, null in all others."""
     if not errors:
         return pa.nulls(len(payloads), pa.binary())
-    places: list[int | None] = [None] * len(payloads)
-    for row in errors:
-        places[row] = row
-    return payloads.take(pa.array(places, pa.int64()))
+    return without(payloads, ~errors.are_of(len(payloads)))

@@ -15,6 +15,7 @@ from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.clock import wall_ms
 from spark_pulsar.client.publishing.publisher import Publisher
 from spark_pulsar.connector.errors import UndecodableMessageError
+from spark_pulsar.connector.schemas.payloads.reasons import Reasons
 from spark_pulsar.model.errors import NotAllowed
 from spark_pulsar.model.letters import ORIGIN_MESSAGE_ID, REAL_TOPIC
 from spark_pulsar.wire.entries.chunks import split
@@ -47,13 +48,13 @@ class DeadLetters:
         if self._publisher is not None:
             self._publisher.close()
 
-    def publish(self, batch: Any, errors: dict[int, str]) -> None:
+    def publish(self, batch: Any, errors: Reasons) -> None:
         """Publishes rows of `batch`, which has the columns NEEDED, with the reason of each; returns when they are
         stored."""
         publisher = self._open()
-        rows = sorted(errors)
-        for row, message in zip(rows, batch.select(NEEDED).take(rows).to_pylist(), strict=True):
-            metadata = letter_metadata(message, self._topic, errors[row])
+        messages = batch.select(NEEDED).take(list(errors)).to_pylist()
+        for reason, message in zip(errors.values(), messages, strict=True):
+            metadata = letter_metadata(message, self._topic, reason)
             try:
                 _send(publisher, metadata, message["value"] or b"")
             except NotAllowed as error:  # the properties leave no room

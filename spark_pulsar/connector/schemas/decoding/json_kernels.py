@@ -499,7 +499,8 @@ def read_rows(
     progress: Ints,
 ) -> None:
     """Reads the payloads ``data[offsets[i]:offsets[i + 1]]`` that are as they should be into the tables of ``levels``
-    in ``values``, and goes on where ``progress`` says; before the end it stops where a level has no room for a row.
+    in ``values``, and goes on where ``progress`` says; before the end it stops where a level has no room for a row. Of
+    a row in doubt all is null.
 
     ``text`` is a copy of ``data``, in which strings with escapes, and base64, become what they stand for. Node 0 stands
     for any value, node 1 for the record. ``counts`` has the items of each level where the row began.
@@ -519,4 +520,5 @@ def read_rows(
                 levels[level * LEVEL_FIELDS + COUNT] = counts[level]
             if progress[FULL_LEVEL] >= 0:
                 return
+            _begin_item(levels, 0, values, progress)
         progress[NEXT_ROW] = row + 1

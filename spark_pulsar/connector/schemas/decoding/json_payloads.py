@@ -102,9 +102,10 @@ class JsonDecoder:
         they end the query."""
         is_apart = self._record.kind == "record" and len(payloads) >= LEAST_ROWS and COMPILED
         if is_apart:
-            read = self._apart.decode(payloads)
-            self._refuse_undeclared()
-            return read
+            try:
+                return self._apart.decode(payloads)
+            finally:
+                self._refuse_undeclared()
         if self._is_fast and (lines := _lines(payloads)) is not None:
             for schema in self._schemas:
                 read = self._at_once(lines, len(payloads), schema)
@@ -148,23 +149,30 @@ class JsonDecoder:
         rescued: list[Any] | None = None
         errors: dict[int, str] = {}
         for row, payload in enumerate(payloads.to_pylist()):
+            value: Any = None
             try:
                 text = payload.decode("utf-8-sig")
                 loaded = json.loads(text) if text.startswith(_SECOND_MARK) else _JSON.decode(text)
                 if not isinstance(loaded, dict):
                     raise ValueError(f"{shown(loaded)} is no object")
-                rows.append(self._value(loaded))
+                value = self._value(loaded)
             except (ValueError, RecursionError, ArithmeticError) as error:
                 errors[row] = f"it is no JSON of its schema: {error}"
+            rows.append(value)
         self._refuse_undeclared()
-        if errors:
-            raise UndecodablePayload.of(errors)
         if self._evolution is not None:
-            rows, rescued = [value for value, _ in rows], [other for _, other in rows]
+            rows, rescued = [pair and pair[0] for pair in rows], [pair and pair[1] for pair in rows]
         try:
-            return self._with_texts(self._exact.to_spark(pa.array(rows, self._exact.physical)), rescued)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeError) as error:
+            values = self._exact.to_spark(pa.array(rows, self._exact.physical))
+        except (UndecodablePayload, pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeError) as error:
+            if errors:
+                raise UndecodablePayload.of(errors) from error
+            if isinstance(error, UndecodablePayload):
+                raise
             raise UndecodablePayload(f"it does not fit Spark's types: {error}") from error
+        if errors:
+            raise UndecodablePayload.of(errors, self._with_texts(values, rescued))
+        return self._with_texts(values, rescued)
 
 
 def _written(writer: Definition) -> list[AvroType]:

@@ -59,7 +59,7 @@ def is_space(byte: int) -> bool:
 
 
 @inlined
-def _hex4(data: Bytes, at: int, end: int) -> int:
+def hex4(data: Bytes, at: int, end: int) -> int:
     """Reads four hexadecimal digits, or returns a negative number."""
     if end - at < 4:
         return DOUBT
@@ -84,7 +84,7 @@ def behind_escape(data: Bytes, at: int, end: int) -> int:
     if byte != 0x75:
         is_known = byte in (0x22, 0x5C, 0x2F, 0x62, 0x66, 0x6E, 0x72, 0x74)
         return at + 1 if is_known else DOUBT
-    first = _hex4(data, at + 1, end)
+    first = hex4(data, at + 1, end)
     at += 5
     if first < 0 or 0xDC00 <= first <= 0xDFFF:
         return DOUBT
@@ -92,7 +92,7 @@ def behind_escape(data: Bytes, at: int, end: int) -> int:
         return at
     if end - at < 2 or byte_at(data, at) != 0x5C or byte_at(data, at + 1) != 0x75:
         return DOUBT
-    second = _hex4(data, at + 2, end)
+    second = hex4(data, at + 2, end)
     return at + 6 if 0xDC00 <= second <= 0xDFFF else DOUBT
 
 
@@ -385,10 +385,10 @@ def unescaped(data: Bytes, at: int, stop: int, text: Bytes) -> int:
             text[to] = _ESCAPED[byte]
             to += 1
             continue
-        unit = _hex4(data, at, stop)
+        unit = hex4(data, at, stop)
         at += 4
         if 0xD800 <= unit <= 0xDBFF:
-            unit = 0x10000 + ((unit - 0xD800) << 10) + _hex4(data, at + 2, stop) - 0xDC00
+            unit = 0x10000 + ((unit - 0xD800) << 10) + hex4(data, at + 2, stop) - 0xDC00
             at += 6
         if unit < 0x80:
             text[to] = unit

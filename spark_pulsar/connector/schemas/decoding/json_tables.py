@@ -29,7 +29,7 @@ class OutOfRange(Exception):
 
 
 class JsonRows:
-    """Payloads that one program reads: those of `is_read`, in order. It needs as much room as the payloads before."""
+    """Payloads that one program reads. It needs as much room as the payloads before."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -75,7 +75,7 @@ class JsonRows:
 
 
 class JsonTables:
-    """Tables of the payloads of `is_read`, which lie in `octets`."""
+    """Tables of payloads, which lie in `octets`: those that are not of `is_read` are null."""
 
     def __init__(
         self, octets: Any, text: Any, is_read: Any, tables: list[Any], counts: list[int], has_equal_keys: bool

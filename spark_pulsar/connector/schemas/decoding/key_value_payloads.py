@@ -8,22 +8,21 @@ import numpy as np
 import numpy.typing as npt
 
 from spark_pulsar.connector.schemas.payloads.flat_payloads import flat, gathered, spread
+from spark_pulsar.connector.schemas.payloads.reasons import Reasons
 
 _LENGTH_BYTES = 4
 _NULL = -1
 
 
-def split_inline(payloads: Any, errors: dict[int, str], first: int = 0) -> tuple[Any, Any]:
+def split_inline(payloads: Any) -> tuple[Any, Any, Reasons]:
     """Returns keys and values of inline payloads as binary arrays; null where a length is -1 and for a null payload.
 
-    A payload whose lengths do not fit it is null in both, with its reason in `errors` by row, counted from `first`.
+    A payload whose lengths do not fit it is null in both, and has a reason.
     """
     if payloads.null_count:
         valid = payloads.is_valid().to_numpy(zero_copy_only=False)
-        rows, reasons = np.flatnonzero(valid), dict[int, str]()
-        key, value = split_inline(payloads.drop_null(), reasons)
-        errors.update({first + int(rows[row]): reason for row, reason in reasons.items()})
-        return spread(key, valid), spread(value, valid)
+        key, value, reasons = split_inline(payloads.drop_null())
+        return spread(key, valid), spread(value, valid), Reasons().and_of(reasons, np.flatnonzero(valid))
     octets, offsets = flat(payloads)
     starts, ends = offsets[:-1].astype(np.int64), offsets[1:].astype(np.int64)
     fits = ends - starts >= 2 * _LENGTH_BYTES
@@ -32,10 +31,10 @@ def split_inline(payloads: Any, errors: dict[int, str], first: int = 0) -> tuple
     fits &= (keys >= _NULL) & (value_at + _LENGTH_BYTES <= ends)
     values = _lengths(octets, value_at, fits)
     fits &= (values >= _NULL) & (value_at + _LENGTH_BYTES + np.maximum(values, 0) == ends)
-    for row in np.flatnonzero(~fits).tolist():
-        errors[first + row] = "it is no key and value behind their lengths"
     keys[~fits] = values[~fits] = _NULL
-    return gathered(octets, starts + _LENGTH_BYTES, keys), gathered(octets, value_at + _LENGTH_BYTES, values)
+    reasons = Reasons.alike(np.flatnonzero(~fits), ["it is no key and value behind their lengths"])
+    key, value = gathered(octets, starts + _LENGTH_BYTES, keys), gathered(octets, value_at + _LENGTH_BYTES, values)
+    return key, value, reasons
 
 
 def _lengths(

@@ -19,7 +19,9 @@ from spark_pulsar.connector.schemas.decoding.json_payloads import JsonDecoder
 from spark_pulsar.connector.schemas.decoding.key_value_payloads import split_inline
 from spark_pulsar.connector.schemas.decoding.primitive_payloads import primitive_decoder
 from spark_pulsar.connector.schemas.definition import Definition, KeyValueEncoding
-from spark_pulsar.connector.schemas.payloads.decoder import Decoder, UndecodablePayload, add_errors, decode_rows
+from spark_pulsar.connector.schemas.payloads.decoder import Decoder, UndecodablePayload, decode_rows
+from spark_pulsar.connector.schemas.payloads.flat_payloads import without
+from spark_pulsar.connector.schemas.payloads.reasons import Reasons
 from spark_pulsar.connector.schemas.payloads.rescued import NothingRescued, joined_texts
 from spark_pulsar.connector.schemas.types.columns import KEY, VALUE, is_record
 from spark_pulsar.connector.schemas.united_definition import primitive_of_both
@@ -36,7 +38,7 @@ class Decoded:
     """Columns of one batch of messages, by name, and the reasons of rows that did not decode: null in all of them."""
 
     columns: dict[str, Any]
-    errors: dict[int, str] = field(default_factory=dict)
+    errors: Reasons = field(default_factory=Reasons)
     rescued: Any = None
     """Texts of what the columns have no place for; None where the read does not rescue."""
 
@@ -69,10 +71,14 @@ class MessageDecoder:
     def decode(self, payloads: Any, keys: Any, versions: Any) -> Decoded:
         """Returns the wanted columns of messages. `payloads` and `keys` are binary arrays, `versions` int64 (-1: none);
         keys matter for separated KEY_VALUE alone."""
-        errors: dict[int, str] = {}
+        errors = Reasons()
         columns: dict[str, Any] = {}
+        parts: list[dict[str, Any]] = []
         groups = list(_by_version(versions.to_numpy()))
-        parts = [self._of_one_version(version, rows, payloads, keys, errors) for version, rows in groups]
+        for version, rows in groups:
+            part, reasons = self._of_one_version(version, rows, payloads, keys)
+            parts.append(part)
+            errors = errors.and_of(reasons, rows)
         if parts:
             columns = {name: _joined([part[name] for part in parts]) for name in parts[0]}
         if len(groups) > 1:
@@ -80,7 +86,8 @@ class MessageDecoder:
             places[np.concatenate([rows for _, rows in groups])] = np.arange(len(payloads))
             columns = {name: column.take(pa.array(places)) for name, column in columns.items()}
         if errors and self._encoding is not None:
-            columns = {name: _without(column, errors) for name, column in columns.items()}
+            wrong = errors.are_of(len(payloads))
+            columns = {name: without(column, wrong) for name, column in columns.items()}
         rescued = None
         if self._evolution is not None and columns:
             texts = {name: record_field(column, 1) for name, column in columns.items()}
@@ -91,27 +98,25 @@ class MessageDecoder:
             columns = {column.name: record_field(record, i) for i, column in enumerate(self._wanted)}
         return Decoded(columns, errors, rescued)
 
-    def _of_one_version(
-        self, version: int, rows: Any, payloads: Any, keys: Any, errors: dict[int, str]
-    ) -> dict[str, Any]:
+    def _of_one_version(self, version: int, rows: Any, payloads: Any, keys: Any) -> tuple[dict[str, Any], Reasons]:
         """Decodes the rows of one version, of all where `rows` is None: each column has them in their order."""
-        reasons: dict[int, str] = errors
         if rows is not None:
-            reasons, places = {}, pa.array(rows)
+            places = pa.array(rows)
             payloads, keys = payloads.take(places), None if keys is None else keys.take(places)
         decoders = self._of_version(version)
-        encoded = self._encoded_columns(payloads, keys, reasons)
-        columns = {name: decode_rows(decoder, encoded[name], reasons) for name, decoder in decoders.items()}
-        if rows is not None:
-            add_errors(errors, reasons, rows)
-        return columns
+        encoded, errors = self._encoded_columns(payloads, keys)
+        columns = {}
+        for name, decoder in decoders.items():
+            columns[name], reasons = decode_rows(decoder, encoded[name])
+            errors = errors.and_of(reasons)
+        return columns, errors
 
-    def _encoded_columns(self, payloads: Any, keys: Any, errors: dict[int, str]) -> dict[str, Any]:
-        """Returns the bytes of each column that is decoded by itself."""
+    def _encoded_columns(self, payloads: Any, keys: Any) -> tuple[dict[str, Any], Reasons]:
+        """Returns the bytes of each column that is decoded by itself, and the reasons of rows that have none."""
         if self._encoding is KeyValueEncoding.INLINE:
-            key, value = split_inline(payloads, errors)
-            return {KEY: key, VALUE: value}
-        return {KEY: keys, VALUE: payloads}
+            key, value, reasons = split_inline(payloads)
+            return {KEY: key, VALUE: value}, reasons
+        return {KEY: keys, VALUE: payloads}, Reasons()
 
     def _of_version(self, version: int) -> dict[str, Decoder]:
         known = self._decoders.get(version)
@@ -218,7 +223,10 @@ class Casting:
 
     def decode(self, payloads: Any) -> Any:
         """Returns the payloads as an array of `type`."""
-        return self._decoder.decode(payloads).cast(self.type)
+        try:
+            return self._decoder.decode(payloads).cast(self.type)
+        except UndecodablePayload as error:
+            raise error.with_partial(lambda values: values.cast(self.type)) from None
 
 
 class Refusing:
@@ -230,19 +238,13 @@ class Refusing:
 
     def decode(self, payloads: Any) -> Any:
         """Raises UndecodablePayload for every payload."""
-        raise UndecodablePayload(self._reason, 0, dict.fromkeys(range(len(payloads)), self._reason))
+        reasons = Reasons.alike(np.arange(len(payloads)), [self._reason])
+        raise UndecodablePayload.of(reasons, pa.nulls(len(payloads), self.type))
 
 
 def record_field(record: Any, i: int) -> Any:
     """Returns a field of a struct array, null where the struct is."""
     return record.flatten()[i] if record.null_count else record.field(i)
-
-
-def _without(column: Any, errors: dict[int, str]) -> Any:
-    """Returns a column that is null in rows with errors."""
-    wrong = np.zeros(len(column), np.bool_)
-    wrong[list(errors)] = True
-    return column.take(pa.array(np.arange(len(column)), mask=wrong))
 
 
 def _by_version(versions: Any) -> Iterator[tuple[int, Any]]:

@@ -14,7 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from spark_pulsar.connector.schemas.payloads.decoder import Decoder, UndecodablePayload
-from spark_pulsar.connector.schemas.payloads.flat_payloads import flat, invalid_texts
+from spark_pulsar.connector.schemas.payloads.flat_payloads import flat, invalid_texts, without
+from spark_pulsar.connector.schemas.payloads.reasons import Reasons
 from spark_pulsar.connector.schemas.types.arrow_types import PRIMITIVES
 from spark_pulsar.model.schemas import SchemaType
 
@@ -53,7 +54,9 @@ class TextDecoder:
         try:
             return payloads.cast(pa.string())
         except pa.ArrowInvalid:
-            raise UndecodablePayload.of(dict.fromkeys(invalid_texts(payloads), "it is no UTF-8")) from None
+            reasons = Reasons.alike(invalid_texts(payloads), ["it is no UTF-8"])
+            texts = without(payloads, reasons.are_of(len(payloads))).view(pa.string())
+            raise UndecodablePayload.of(reasons, texts) from None
 
 
 class NumberDecoder:
@@ -67,15 +70,29 @@ class NumberDecoder:
     def decode(self, payloads: Any) -> Any:
         """Returns the payloads as numbers of `type`."""
         octets, offsets = flat(payloads)
-        wrong = np.flatnonzero(np.diff(offsets) != self._width_bytes)
-        if len(wrong):
-            sizes = (offsets[wrong + 1] - offsets[wrong]).tolist()
-            width = f"{self._kind.name} has {self._width_bytes} bytes, not"
-            raise UndecodablePayload.of(
-                {row: f"{width} {size}" for row, size in zip(wrong.tolist(), sizes, strict=True)}
-            )
-        values = self._values(octets[offsets[0] : offsets[-1]].reshape(len(payloads), self._width_bytes))
-        return pa.array(values).view(self.type) if self.type != pa.bool_() else pa.array(values)
+        sizes = np.diff(offsets)
+        is_right = sizes == self._width_bytes
+        if is_right.all():
+            return self._of_width(octets[offsets[0] : offsets[-1]])
+        reasons = self._reasons(np.flatnonzero(~is_right), sizes[~is_right])
+        right = np.zeros(len(payloads), f"V{self._width_bytes}")
+        right[is_right] = octets[offsets[0] : offsets[-1]][np.repeat(is_right, sizes)].view(right.dtype)
+        try:
+            values = self._of_width(right.view(np.uint8), ~is_right)
+        except UndecodablePayload as error:
+            raise UndecodablePayload.of(reasons) from error
+        raise UndecodablePayload.of(reasons, values)
+
+    def _reasons(self, rows: Ints, sizes: npt.NDArray[np.int32]) -> Reasons:
+        width = f"{self._kind.name} has {self._width_bytes} bytes, not"
+        if (sizes == sizes[0]).all():
+            return Reasons.alike(rows, [f"{width} {sizes[0]}"])
+        known, places = np.unique(sizes, return_inverse=True)
+        return Reasons.alike(rows, [f"{width} {size}" for size in known.tolist()], places.reshape(-1))
+
+    def _of_width(self, octets: npt.NDArray[np.uint8], nulls: npt.NDArray[np.bool_] | None = None) -> Any:
+        values = pa.array(self._values(octets.reshape(-1, self._width_bytes)), mask=nulls)
+        return values.view(self.type) if self.type != pa.bool_() else values
 
 
 def _numbers(kind: str) -> Callable[[npt.NDArray[np.uint8]], npt.NDArray[Any]]:

@@ -44,12 +44,16 @@ class ProtobufDecoder:
                 rows.append(value(parse(payload)))
             except (DecodeError, UnicodeDecodeError) as error:
                 errors[row] = f"it is no message of its schema: {error}"
-        if errors:
-            raise UndecodablePayload.of(errors)
+                rows.append(None)
         try:
-            return pa.array(rows, self.type)
+            values = pa.array(rows, self.type)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeError) as error:
+            if errors:
+                raise UndecodablePayload.of(errors) from error
             raise UndecodablePayload(f"it does not fit Spark's types: {error}") from error
+        if errors:
+            raise UndecodablePayload.of(errors, values)
+        return values
 
 
 def _message_value(descriptor: Any, wanted: Any) -> Value:

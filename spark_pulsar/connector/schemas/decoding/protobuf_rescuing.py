@@ -20,6 +20,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from spark_pulsar.connector.errors import SchemaError
 from spark_pulsar.connector.schemas.decoding.protobuf_payloads import ProtobufDecoder
+from spark_pulsar.connector.schemas.payloads.decoder import UndecodablePayload
 from spark_pulsar.connector.schemas.payloads.rescued import rescued_type, with_rescued
 from spark_pulsar.connector.schemas.types.protobuf_types import is_map, root_message
 from spark_pulsar.wire.protocol.field_counts import is_repeated
@@ -49,7 +50,10 @@ class ProtobufRescuingDecoder:
     def decode(self, payloads: Any) -> Any:
         """Returns the payloads as an array of `type`. Raises UndecodablePayload, and NewColumnsError for fields that no
         version names, where they end the query."""
-        values = self._decoder.decode(payloads)
+        try:
+            values = self._decoder.decode(payloads)
+        except UndecodablePayload as error:
+            raise error.without_partial() from None
         texts: list[str | None] | None = None
         for row, payload in enumerate(payloads.to_pylist()):
             message = self._parse(payload)

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import decimal
 import json
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
+from spark_pulsar.connector.schemas.decoding.json_faults import faults_of
 from spark_pulsar.connector.schemas.decoding.json_program import Program, has_times
 from spark_pulsar.connector.schemas.decoding.json_tables import JsonRows, JsonTables, OutOfRange
 from spark_pulsar.connector.schemas.decoding.json_values import json_text
-from spark_pulsar.connector.schemas.payloads.decoder import UndecodablePayload, add_errors
+from spark_pulsar.connector.schemas.payloads.decoder import UndecodablePayload
+from spark_pulsar.connector.schemas.payloads.flat_payloads import without
+from spark_pulsar.connector.schemas.payloads.reasons import Reasons
 from spark_pulsar.connector.schemas.payloads.record_types import RecordType
 from spark_pulsar.connector.schemas.payloads.rescued import with_rescued
 
@@ -72,20 +75,42 @@ class ApartDecoder:
     def decode(self, payloads: Any) -> Any:
         """Returns the payloads as an array of Spark's type. Raises UndecodablePayload with the rows that are known."""
         form, tables = self._tables(payloads)
-        rows, doubtful = np.flatnonzero(tables.is_read), np.flatnonzero(~tables.is_read)
-        if not len(rows):
+        reasons = faults_of(payloads, np.flatnonzero(~tables.is_read))
+        if not reasons and not tables.is_read.any():
             return self._by_row(payloads)
-        parts = []
-        if len(doubtful):  # whose errors are known before columns are made
-            parts = [_of_rows(doubtful, lambda: self._by_row(payloads.take(pa.array(doubtful))))]
-        read = _of_rows(rows, lambda: self._read(form, tables))
-        if read is None:
+        in_doubt = np.flatnonzero(~tables.is_read & ~reasons.are_of(len(payloads)))
+        by_row: Any = None
+        if len(in_doubt):
+            by_row, named = self._rows_in_doubt(payloads, in_doubt, reasons)
+            reasons = reasons.and_of(named, in_doubt)
+        try:
+            read, named = self._read(form, tables)
+        except OutOfRange:
             return self._by_row(payloads)
-        if not parts:
-            return read
-        places = np.empty(len(payloads), np.int64)
-        places[np.concatenate((rows, doubtful))] = np.arange(len(payloads))
-        return pa.concat_arrays([read, *parts]).take(pa.array(places))
+        except UndecodablePayload as error:
+            raise (UndecodablePayload.of(reasons) if reasons else error) from error
+        reasons = reasons.and_of(named)
+        wrong = reasons.are_of(len(payloads))
+        if wrong[in_doubt].all():
+            read = without(read, wrong) if reasons else read
+        else:
+            places = np.arange(len(payloads))
+            places[in_doubt] = len(payloads) + np.arange(len(in_doubt))
+            read = pa.concat_arrays([read, by_row]).take(pa.array(places, mask=wrong))
+        if reasons:
+            raise UndecodablePayload.of(reasons, read)
+        return read
+
+    def _rows_in_doubt(self, payloads: Any, rows: Any, reasons: Reasons) -> tuple[Any, Mapping[int, str]]:
+        """Returns payloads as Python reads them, and the reasons of those that do not decode. Raises UndecodablePayload
+        where it is not known which, or the others are not decoded yet; of the rows with `reasons` alone, if any."""
+        try:
+            return self._by_row(payloads.take(pa.array(rows))), {}
+        except UndecodablePayload as error:
+            if error.partial is not None:
+                return error.partial, error.rows
+            known = reasons.and_of(error.rows, rows)
+            raise (UndecodablePayload.of(known) if known else UndecodablePayload(error.reason)) from error
 
     def _tables(self, payloads: Any) -> tuple[_Form, JsonTables]:
         """Returns the form that most payloads have, and the tables of those."""
@@ -108,25 +133,21 @@ class ApartDecoder:
         self._forms.sort(key=lambda form: form is not best)
         return best, tables
 
-    def _read(self, form: _Form, tables: JsonTables) -> Any:
-        """Returns the payloads of tables as an array of Spark's type; None where a number is too large for its type."""
+    def _read(self, form: _Form, tables: JsonTables) -> tuple[Any, Mapping[int, str]]:
+        """Returns the payloads of tables as an array of Spark's type, and the reasons of those that do not decode.
+        Raises OutOfRange, and UndecodablePayload for a value that Spark has no room for."""
         assert form.program is not None
         nodes = form.program.root.members
-        try:
-            by_name: dict[str, Any] = {name: tables.array(nodes[name]) for name in self._columns}
-        except OutOfRange:
-            return None
+        by_name: dict[str, Any] = {name: tables.array(nodes[name]) for name in self._columns}
         errors: dict[int, str] = {}
         for name in self._others:
             starts, lengths = (numbers.tolist() for numbers in tables.slot(nodes[name]))
             by_name[name] = _located(tables.octets, starts, lengths, self._values[name], errors)
-        if errors:
-            raise UndecodablePayload.of(errors)
         if not self._rescues:
-            return self._as_spark_has_it(form.record, by_name)
-        texts = _rescued_texts({name: by_name[name] for name in self._others}, int(np.count_nonzero(tables.is_read)))
+            return self._as_spark_has_it(form.record, by_name), errors
+        texts = _rescued_texts({name: by_name[name] for name in self._others}, len(tables.is_read))
         by_name |= {name: [pair and pair[0] for pair in by_name[name]] for name in self._others}
-        return with_rescued(self._as_spark_has_it(form.record, by_name), texts)
+        return with_rescued(self._as_spark_has_it(form.record, by_name), texts), errors
 
     def _as_spark_has_it(self, record: RecordType, by_name: dict[str, Any]) -> Any:
         arrays = []
@@ -163,13 +184,3 @@ def _rescued_texts(pairs: dict[str, list[Any]], rows: int) -> list[str | None] |
             if pair is not None and pair[1] is not None:
                 rescued.setdefault(row, {})[name] = pair[1]
     return [json_text(rescued[row]) if row in rescued else None for row in range(rows)] if rescued else None
-
-
-def _of_rows(rows: Any, decode: Callable[[], Any]) -> Any:
-    """Decodes a selection of rows; the rows of an error become those of the whole."""
-    try:
-        return decode()
-    except UndecodablePayload as error:
-        reasons: dict[int, str] = {}
-        add_errors(reasons, error.rows, rows)
-        raise (UndecodablePayload.of(reasons) if reasons else UndecodablePayload(error.reason)) from error

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from spark_pulsar.connector.schemas.payloads.flat_payloads import spread
+from spark_pulsar.connector.schemas.payloads.reasons import Reasons
 
 _LEAST_RUN: Final = 16
 """Rows that are decoded at a time where most do not decode: each failure costs the work for a run."""
@@ -20,25 +21,38 @@ _MOST_ROUNDS: Final = 32
 class UndecodablePayload(ValueError):
     """Error of a payload that is none of its schema; `row` says which of a column, None when it is not known.
 
-    A decoder that knows more rows raises one error for all of them: `rows` has the reason of each.
+    A decoder that knows more rows raises one error for all of them: `rows` has the reason of each. One that has decoded
+    all others gives them along: `partial`, with null in these rows.
     """
 
-    def __init__(self, reason: str, row: int | None = None, rows: Mapping[int, str] | None = None) -> None:
+    def __init__(
+        self, reason: str, row: int | None = None, rows: Mapping[int, str] | None = None, partial: Any = None
+    ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.row = row
         self.rows: Mapping[int, str] = rows or {}
+        self.partial = partial
 
     @staticmethod
-    def of(rows: Mapping[int, str]) -> UndecodablePayload:
+    def of(rows: Mapping[int, str], partial: Any = None) -> UndecodablePayload:
         """Returns the error of all these rows."""
-        first = min(rows)
-        return UndecodablePayload(rows[first], first, rows)
+        row, reason = Reasons.of(rows).first
+        return UndecodablePayload(reason, row, rows, partial)
 
     def explained(self, hint: str) -> UndecodablePayload:
         """Returns the same error with more about its reason."""
-        rows = {row: f"{reason}{hint}" for row, reason in self.rows.items()}
-        return UndecodablePayload(f"{self.reason}{hint}", self.row, rows)
+        rows = Reasons.of(self.rows).explained(hint) if self.rows else {}
+        return UndecodablePayload(f"{self.reason}{hint}", self.row, rows, self.partial)
+
+    def without_partial(self) -> UndecodablePayload:
+        """Returns the same error of a decoder that has to decode the others anew."""
+        return UndecodablePayload(self.reason, self.row, self.rows)
+
+    def with_partial(self, partial: Callable[[Any], Any]) -> UndecodablePayload:
+        """Returns the same error with what becomes of the decoded others."""
+        changed = None if self.partial is None else partial(self.partial)
+        return UndecodablePayload(self.reason, self.row, self.rows, changed)
 
 
 class Decoder(Protocol):
@@ -49,54 +63,44 @@ class Decoder(Protocol):
 
     def decode(self, payloads: Any) -> Any:
         """Decodes a binary array without nulls into an array of `type` and of the same length. Raises
-        UndecodablePayload when one of them is none of the schema."""
+        UndecodablePayload when one of them is none of the schema, with the others where it can."""
 
 
-def decode_rows(decoder: Decoder, payloads: Any, errors: dict[int, str], first: int = 0) -> Any:
-    """Decodes a binary array; null for a null payload and for one that does not decode.
-
-    The reasons of the latter go into `errors`, by row, counted from `first`.
-    """
+def decode_rows(decoder: Decoder, payloads: Any) -> tuple[Any, Reasons]:
+    """Decodes a binary array: the values, null for a null payload and for one that does not decode, and the reasons of
+    the latter."""
     if payloads.null_count:
         valid = payloads.is_valid().to_numpy(zero_copy_only=False)
-        rows = np.flatnonzero(valid)
-        reasons: dict[int, str] = {}
-        decoded = decode_rows(decoder, payloads.drop_null(), reasons)
-        add_errors(errors, reasons, rows, first)
-        return spread(decoded, valid)
+        decoded, reasons = decode_rows(decoder, payloads.drop_null())
+        return spread(decoded, valid), Reasons().and_of(reasons, np.flatnonzero(valid))
     if not len(payloads):
-        return pa.nulls(0, decoder.type)
-    return _without_known_errors(decoder, payloads, errors, first)
+        return pa.nulls(0, decoder.type), Reasons()
+    return _without_known_errors(decoder, payloads)
 
 
-def add_errors(errors: dict[int, str], reasons: Mapping[int, str], rows: Any, first: int = 0) -> None:
-    """Adds the reasons of a selection of rows: `rows` has the row of each of its items, counted from `first`."""
-    if reasons:
-        places = (rows[np.fromiter(reasons, np.int64, len(reasons))] + first).tolist()
-        errors.update(zip(places, reasons.values(), strict=True))
-
-
-def _without_known_errors(decoder: Decoder, payloads: Any, errors: dict[int, str], first: int) -> Any:
-    """Decodes a binary array without nulls; what the decoder names as undecodable is left out of the next round."""
+def _without_known_errors(decoder: Decoder, payloads: Any) -> tuple[Any, Reasons]:
+    """Decodes a binary array without nulls; what the decoder names as undecodable is left out of the next round, where
+    it has not decoded the others yet."""
     rows: Any = None
-    left = payloads
+    left, reasons = payloads, Reasons()
     for _ in range(_MOST_ROUNDS):
         if rows is not None and not len(rows):
-            return pa.nulls(len(payloads), decoder.type)
+            return pa.nulls(len(payloads), decoder.type), reasons
         try:
-            return _placed(decoder.decode(left), rows, len(payloads))
+            return _placed(decoder.decode(left), rows, len(payloads)), reasons
         except UndecodablePayload as undecodable:
             if not undecodable.rows:
                 break
-            good = np.ones(len(left), np.bool_)
-            good[list(undecodable.rows)] = False
+            named = Reasons.of(undecodable.rows)
+            reasons = reasons.and_of(named, rows)
+            if undecodable.partial is not None:
+                return _placed(undecodable.partial, rows, len(payloads)), reasons
+            good = ~named.are_of(len(left))
             rows = np.arange(len(payloads)) if rows is None else rows
-            add_errors(errors, undecodable.rows, rows, first)
             rows, left = rows[good], left.filter(pa.array(good))
-    reasons: dict[int, str] = {}
-    decoded = _in_runs(decoder, left, reasons)
-    add_errors(errors, reasons, np.arange(len(payloads)) if rows is None else rows, first)
-    return _placed(decoded, rows, len(payloads))
+    in_runs: dict[int, str] = {}
+    decoded = _in_runs(decoder, left, in_runs)
+    return _placed(decoded, rows, len(payloads)), reasons.and_of(in_runs, rows)
 
 
 def _placed(decoded: Any, rows: Any, count: int) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_pulsar.wire.columns.arrays import validity
 from spark_pulsar.wire.columns.kernels.column_kernels import bytes_offsets, gather_bytes, invalid_text_rows
@@ -27,8 +28,25 @@ def flat(payloads: Any) -> tuple[Octets, Offsets]:
 
 def spread(values: Any, valid: npt.NDArray[np.bool_]) -> Any:
     """Returns an array with an item for each of `valid`: the next of `values` where it is true, else null."""
-    places = np.cumsum(valid) - 1
-    return values.take(pa.array(places, pa.int64(), mask=~valid))
+    if values.null_count or not (pa.types.is_binary(values.type) or pa.types.is_string(values.type)):
+        return values.take(pa.array(np.cumsum(valid) - 1, pa.int64(), mask=~valid))
+    places = np.zeros(len(valid) + 1, np.int64)
+    np.cumsum(valid, out=places[1:])
+    octets, offsets = flat(values)
+    bits = pa.py_buffer(np.packbits(valid, bitorder="little"))
+    buffers = [bits, pa.py_buffer(offsets[places]), pa.py_buffer(octets)]
+    return pa.Array.from_buffers(values.type, len(valid), buffers, len(valid) - int(places[-1]))
+
+
+def without(values: Any, rows: npt.NDArray[np.bool_]) -> Any:
+    """Returns an array that is null in `rows`; without a copy where it is one of structs."""
+    if not pa.types.is_struct(values.type):
+        return pc.if_else(pa.array(rows), pa.scalar(None, values.type), values)
+    if values.null_count:
+        rows = rows | values.is_null().to_numpy(zero_copy_only=False)
+    bits, nulls = pa.py_buffer(np.packbits(~rows, bitorder="little")), int(np.count_nonzero(rows))
+    parts = [values.field(i) for i in range(values.type.num_fields)]
+    return pa.Array.from_buffers(values.type, len(values), [bits], nulls, 0, parts)
 
 
 def gathered(octets: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> Any:
@@ -41,9 +59,9 @@ def gathered(octets: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], lengt
     return pa.Array.from_buffers(pa.binary(), len(lengths), buffers, nulls)
 
 
-def invalid_texts(payloads: Any) -> list[int]:
+def invalid_texts(payloads: Any) -> npt.NDArray[np.int64]:
     """Returns the rows of a binary array that are no UTF-8; a null is none of them."""
     octets, offsets = flat(payloads)
     rows = np.empty(len(payloads), np.int64)
     count = invalid_text_rows(octets, offsets, rows)
-    return [int(row) for row in rows[:count]]
+    return rows[:count]

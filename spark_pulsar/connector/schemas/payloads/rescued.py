@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from spark_pulsar.connector.schemas.payloads.decoder import Decoder
+from spark_pulsar.connector.schemas.payloads.decoder import Decoder, UndecodablePayload
 
 _VALUE, _TEXT = "value", "rescued"
 _ROW_PARTS: Final = ("_topic", "_message_id", "_schema_version")
@@ -43,7 +43,10 @@ class NothingRescued:
 
     def decode(self, payloads: Any) -> Any:
         """Returns the payloads as an array of `type`."""
-        return with_rescued(self._decoder.decode(payloads))
+        try:
+            return with_rescued(self._decoder.decode(payloads))
+        except UndecodablePayload as error:
+            raise error.with_partial(with_rescued) from None
 
 
 def joined_texts(names: Sequence[str], columns: Sequence[Any]) -> Any:

@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from spark_pulsar.connector.schemas.decoding.avro import kernels
 from spark_pulsar.connector.schemas.decoding.avro.program import Node, Program, Unsupported
-from spark_pulsar.connector.schemas.payloads.decoder import UndecodablePayload
 from spark_pulsar.connector.schemas.payloads.flat_payloads import flat, gathered, invalid_texts
 from spark_pulsar.connector.schemas.payloads.nested_arrays import list_array, map_array, struct_array
+from spark_pulsar.connector.schemas.payloads.reasons import Reasons
 from spark_pulsar.connector.schemas.payloads.record_types import RecordType
 from spark_pulsar.model.avro import AvroType
 from spark_pulsar.wire.columns.arrays import fixed_array
@@ -36,6 +36,9 @@ _REASONS: Final = {
     kernels.TOO_MANY: f"it declares more than {kernels.MAX_EMPTY_ITEMS} items that take no bytes",
     kernels.TOO_DEEP: "its recursion is nested too deep",
 }
+_TEXTS: Final = [f"it is no AVRO of its schema: {reason}" for reason in _REASONS.values()]
+_TEXT_OF_CODE: Final = np.zeros(1 - min(_REASONS), np.int64)
+_TEXT_OF_CODE[[-code for code in _REASONS]] = np.arange(len(_REASONS))
 _STACK: Final = 8_192
 _LEAST_ROOM: Final = 64
 
@@ -58,17 +61,15 @@ class ColumnPlan:
             return None
         return ColumnPlan(program, default_value) if COMPILED or program.is_flat else None
 
-    def decode(self, payloads: Any) -> Any:
-        """Returns the records as an array of physical types. Raises UndecodablePayload with all rows that do not
-        decode."""
+    def decode(self, payloads: Any) -> tuple[Any, Reasons]:
+        """Returns the records as an array of physical types, and the reasons of those that do not decode: anything may
+        stand in their rows."""
         octets, offsets = flat(payloads)
         rows = _Rows(self._program, octets, offsets.astype(np.int64), self._rooms(len(payloads), octets))
         self._items_a_row = [max(1.0, count / max(1, len(payloads))) for count in rows.counts]
         built = _Building(rows, self._default_value)
         array = built.array(self._program.root)
-        if built.errors:
-            raise UndecodablePayload.of(built.errors)
-        return array
+        return array, rows.reasons.and_of(built.errors)
 
     def _rooms(self, rows: int, octets: Any) -> list[int]:
         rooms = [int(rows * items * 1.25) + _LEAST_ROOM for items in self._items_a_row]
@@ -77,7 +78,7 @@ class ColumnPlan:
 
 
 class _Rows:
-    """Places that the kernel has located in payloads. Raises UndecodablePayload with all rows that do not decode."""
+    """Places that the kernel has located in payloads: nulls in rows that do not decode, with their `reasons`."""
 
     def __init__(self, program: Program, octets: Any, offsets: Any, rooms: list[int]) -> None:
         self.octets = octets
@@ -102,12 +103,11 @@ class _Rows:
             for level, table in enumerate(known):
                 grown = values[starts[level] : starts[level + 1]].reshape(-1, rooms[level])
                 grown[:, : table.shape[1]] = table
+        self.reasons = Reasons()
         if counts[2 * levels + kernels.FAILED_ROWS]:
             failed = np.flatnonzero(codes)
-            reasons = {code: f"it is no AVRO of its schema: {reason}" for code, reason in _REASONS.items()}
-            raise UndecodablePayload.of(
-                {row: reasons[code] for row, code in zip(failed.tolist(), codes[failed].tolist(), strict=True)}
-            )
+            self.tables[0][1::2, failed] = -1
+            self.reasons = Reasons.alike(failed, _TEXTS, _TEXT_OF_CODE[-codes[failed]])
         self.counts: list[int] = [rows, *counts[1:levels].tolist()]
         self.has_equal_keys = bool(counts[2 * levels + kernels.HAS_EQUAL_KEYS])
 
@@ -125,12 +125,12 @@ class _Rows:
 
 
 class _Building:
-    """Arrow arrays of the nodes; `errors` has the rows with texts that are none."""
+    """Arrow arrays of the nodes; `errors` has the rows with texts that are none, which stand empty there."""
 
     def __init__(self, rows: _Rows, default_value: DefaultValue) -> None:
         self._rows = rows
         self._default_value = default_value
-        self.errors: dict[int, str] = {}
+        self.errors = Reasons()
 
     def array(self, node: Node, name: str = "") -> Any:
         """Returns the values of a node as an array of its physical type."""
@@ -173,10 +173,11 @@ class _Building:
         try:
             return column.cast(pa.string())
         except pa.ArrowInvalid:
-            rows = self._rows.rows_of(level)[invalid_texts(column)].tolist()
+            invalid = invalid_texts(column)
             reason = f"field {name} is no UTF-8" if name else "a text is no UTF-8"
-            self.errors |= {row: reason for row in rows if row not in self.errors}
-            return pa.repeat("", len(column))  # keys of maps may not be null
+            rows = np.unique(self._rows.rows_of(level)[invalid])
+            self.errors = Reasons.alike(rows, [reason]).and_of(self.errors)
+            return _emptied(column, invalid).cast(pa.string())
 
     def _items(self, node: Node, name: str) -> Any:
         assert node.item is not None
@@ -186,8 +187,18 @@ class _Building:
             return list_array(node.type.physical, values, lengths)
         starts, sizes = self._rows.slot(node.item_level, node.key_slot)
         keys = self._text(gathered(self._rows.octets, starts, sizes), node.item_level, name)
-        has_equal_keys = self._rows.has_equal_keys and not self.errors
-        return map_array(node.type.physical, keys, values, lengths, has_equal_keys=has_equal_keys)
+        return map_array(node.type.physical, keys, values, lengths, has_equal_keys=self._rows.has_equal_keys)
+
+
+def _emptied(column: Any, rows: Any) -> Any:
+    """Returns a binary array with nothing in some rows, not even null, which keys of maps may not be."""
+    octets, offsets = flat(column)
+    ends = offsets.astype(np.int64)
+    lengths = np.diff(ends)
+    lengths[rows] = 0
+    if column.null_count:
+        lengths[column.is_null().to_numpy(zero_copy_only=False)] = -1
+    return gathered(octets, ends[:-1], lengths)
 
 
 _NUMPY: Final = {"int": np.int32, "long": np.int64, "float": np.float32, "double": np.float64}

@@ -24,6 +24,7 @@ from spark_pulsar.connector.schemas.decoding.avro.name_resolution import resolve
 from spark_pulsar.connector.schemas.decoding.avro.opaque_values import PYTHON_TYPES, bytes_of, text_of
 from spark_pulsar.connector.schemas.linked_definition import linked, unlinked
 from spark_pulsar.connector.schemas.payloads.decoder import UndecodablePayload
+from spark_pulsar.connector.schemas.payloads.flat_payloads import without
 from spark_pulsar.connector.schemas.payloads.record_types import RecordType
 from spark_pulsar.connector.schemas.types.arrow_types import RAW
 from spark_pulsar.model.extras import require
@@ -90,7 +91,7 @@ class AvroDecoder:
 
     def _decoded(self, payloads: Any) -> Any:
         if self._columns is not None:
-            return self._record.to_spark(self._columns.decode(payloads))
+            return self._by_column(self._columns, payloads)
         writer, reader, value = self._writer, self._reader, self._value
         read, stream = self._read, io.BytesIO
         rows: list[Any] = []
@@ -105,20 +106,34 @@ class AvroDecoder:
                 if is_whole and value is not None:
                     row = value(row)
             except UndecodablePayload as error:
-                errors[at] = error.reason
+                errors[at], row = error.reason, None
             except Exception as error:  # noqa: BLE001 - the library has no error of its own
-                errors[at] = f"it is no AVRO of its schema: {_shortened(error)}"
+                errors[at], row = f"it is no AVRO of its schema: {_shortened(error)}", None
             else:
                 if not is_whole:
                     errors[at] = f"{len(payload) - source.tell()} bytes are left over behind the record"
-                elif not errors:
-                    rows.append(row)
-        if errors:
-            raise UndecodablePayload.of(errors)
+            rows.append(None if at in errors else row)
         try:
-            return self._record.to_spark(pa.array(rows, self._record.physical))
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeError) as error:
+            values = self._record.to_spark(pa.array(rows, self._record.physical))
+        except (UndecodablePayload, pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeError) as error:
+            if errors:
+                raise UndecodablePayload.of(errors) from error
+            if isinstance(error, UndecodablePayload):
+                raise
             raise UndecodablePayload(f"it does not fit Spark's types: {_shortened(error)}") from error
+        if errors:
+            raise UndecodablePayload.of(errors, values)
+        return values
+
+    def _by_column(self, columns: ColumnPlan, payloads: Any) -> Any:
+        values, reasons = columns.decode(payloads)
+        try:
+            values = self._record.to_spark(values)
+        except UndecodablePayload as error:
+            raise (UndecodablePayload.of(reasons) if reasons else error) from error
+        if reasons:
+            raise UndecodablePayload.of(reasons, without(values, reasons.are_of(len(payloads))))
+        return values
 
 
 def _default_value(default: Any, avro: AvroType, record: RecordType) -> Any:

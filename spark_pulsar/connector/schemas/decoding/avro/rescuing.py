@@ -59,7 +59,10 @@ class AvroRescuingDecoder:
 
     def decode(self, payloads: Any) -> Any:
         """Returns the payloads as an array of `type`. Raises UndecodablePayload."""
-        values = self._decoder.decode(payloads)
+        try:
+            values = self._decoder.decode(payloads)
+        except UndecodablePayload as error:
+            raise error.without_partial() from None
         if values.type != self._wanted:
             made = {column.name: values.field(i) for i, column in enumerate(values.type)}
             arrays = [made.get(column.name, pa.nulls(len(values), column.type)) for column in self._wanted]

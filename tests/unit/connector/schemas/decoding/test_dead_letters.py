@@ -11,6 +11,7 @@ from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.connections.config import ClientConfig
 from spark_pulsar.connector.errors import UndecodableMessageError
 from spark_pulsar.connector.schemas.decoding.dead_letters import DeadLetters, letter_metadata
+from spark_pulsar.connector.schemas.payloads.reasons import Reasons
 from spark_pulsar.wire.protocol.commands import connected
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, MessageIdData
 from tests.unit.client.peer import Peer
@@ -50,7 +51,7 @@ def test_properties_that_leave_no_room_are_told_with_the_option() -> None:
     try:
         with PulsarClient(ClientConfig(peer.url)) as client, DeadLetters(client, "letters", "t") as letters:
             with pytest.raises(UndecodableMessageError, match=r"t: message 1:2:-1 .*too large for the deadLetterTopic"):
-                letters.publish(batch, {0: "no JSON"})
+                letters.publish(batch, Reasons.of({0: "no JSON"}))
             assert not peer.of(BaseCommand.SEND)
     finally:
         peer.close()
