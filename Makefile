@@ -57,7 +57,7 @@ coverage: java  ## lines of the package that the suite runs, brokers and Spark's
 
 # Which Apache Pulsar: VERSION of tests/apache_pulsar/start.py, else its first. A milestone is judged by Spark's suites alone.
 VERSION ?=
-SUITES_OF_APACHE_PULSAR := $(if $(findstring -M,$(VERSION)),,tests/conformance) tests/spark tests/security
+SUITES_OF_APACHE_PULSAR := $(if $(findstring -M,$(VERSION)),,tests/conformance) tests/move tests/spark tests/security
 test-apache-pulsar: export APACHE_PULSAR_VERSION := $(VERSION)
 test-apache-pulsar:  ## the conformance and Spark suites on a real Apache Pulsar but their long forms (VERSION=4.2.4 TESTS=tests/security)
 	@.ci/setup maven

@@ -19,6 +19,7 @@ from spark_pulsar.client.lookup import (
     partition_names,
     topics_of,
 )
+from spark_pulsar.client.publishing.entry_publisher import EntryPublisher
 from spark_pulsar.client.publishing.publisher import (
     DEFAULT_PENDING_BYTES,
     DEFAULT_PENDING_ENTRIES,
@@ -374,6 +375,12 @@ class PulsarClient:
             split,
         )
         return Publisher(self.config, self._running().directory, full_name(topic), settings).open()
+
+    def entry_publisher(self, topic: str, name: str, max_pending_bytes: int = DEFAULT_PENDING_BYTES) -> EntryPublisher:
+        """Returns a producer of that name on one partition that sends entries as they are, none of them twice; see
+        `EntryPublisher`. At most `max_pending_bytes` may be without receipt; one entry always may."""
+        directory = self._running().directory
+        return EntryPublisher(self.config, directory, full_name(topic), name, max_pending_bytes).open()
 
     # ---- transactions
 

@@ -17,6 +17,8 @@ DEFAULT_NAMESPACE: Final = "default"
 _ENTITY: Final = re.compile(r"[A-Za-z0-9_\-=:.]+")
 _PARTITION: Final = re.compile(r"(.+)-partition-(0|[1-9][0-9]*)", re.DOTALL)
 PARTITION_MARK: Final = "-partition-"
+REPLICATOR_PREFIX: Final = "pulsar.repl"
+"""Beginning of the names of replicators: their producers, and the cursors by which they read."""
 PENDING_ACKS_SUFFIX: Final = "__transaction_pending_ack"
 """End of the names of Apache Pulsar's topics of pending acknowledgements."""
 _SYSTEM_NAMESPACE: Final = "://pulsar/system/"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.model.errors import ProducerBusy
+from spark_pulsar.model.names import REPLICATOR_PREFIX
 from spark_pulsar.wire.protocol import commands
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe, KeySharedMeta
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from .features import Dispatcher
     from .topic import Topic
 
-_RESERVED_PREFIX: Final = "pulsar.repl"
 _RESERVED_NAMES: Final = frozenset({"pulsar.dedup"})
 _READER_KEPT_MS: Final = 60_000
 """Time that a reader's subscription waits for its client to come back after a seek."""
@@ -212,7 +212,7 @@ def check_subscription_name(name: str) -> None:
     """Refuses blank and reserved names, with ProducerBusy as Apache Pulsar does (TN-12)."""
     if not name.strip():
         raise ProducerBusy("Empty subscription name")
-    if name.startswith(_RESERVED_PREFIX) or name in _RESERVED_NAMES:
+    if name.startswith(REPLICATOR_PREFIX) or name in _RESERVED_NAMES:
         raise ProducerBusy("Subscription with reserved subscription name attempted")
 
 

@@ -1,4 +1,4 @@
-"""De-duplication: entries that a producer repeats are not stored again (DED-1 ... DED-11, DED-13). It has no cursor,
+"""De-duplication: entries that a producer repeats are not stored again (DED-1 ... DED-13). It has no cursor,
 and holds back no ledger (DED-10).
 
 For every producer name the topic's durable state keeps the highest sequence id taken. It is written in the same group
@@ -13,14 +13,16 @@ A run that is all new is known by its first id and by counting up from it; only 
 from __future__ import annotations
 
 from enum import Enum
+from itertools import groupby
 from operator import add, le, lt
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.turn.slices import run_in_slices
 from spark_pulsar.ledger.state.deduplication import SequencesForgotten, SequencesReached
 from spark_pulsar.model.errors import ChecksumFailed, CorruptMessage, NotAllowed, PulsarError
+from spark_pulsar.model.names import REPLICATOR_PREFIX
 from spark_pulsar.model.positions.ids import signed
-from spark_pulsar.wire.entries.entry_bytes import metadata_of
+from spark_pulsar.wire.entries.entry_bytes import metadata_of, text_of
 from spark_pulsar.wire.sends.send_runs import CHUNK, SendRun
 
 if TYPE_CHECKING:
@@ -89,9 +91,29 @@ def last_sequence_id(topic: Topic, producer_name: str) -> int:
     return topic.state.sequences.get(producer_name, NOTHING_SENT)
 
 
-def record_if_new(core: Core, producer: Producer, sends: SendRun) -> SequencesReached | None:
+def named_parts(producer: Producer, sends: SendRun) -> list[tuple[str, SendRun]]:
+    """Divides a run by the names under which its entries are judged: the producer's, or for a replicator those in their
+    metadata (DED-12). Metadata that cannot be read: its own."""
+    if not producer.name.startswith(REPLICATOR_PREFIX):
+        return [(producer.name, sends)]
+    names = [_name_in_metadata(sends, index) or producer.name for index in range(len(sends))]
+    parts: list[tuple[str, SendRun]] = []
+    for name, indexes in groupby(range(len(names)), names.__getitem__):
+        first, *others = indexes
+        parts.append((name, sends.slice(first, first + 1 + len(others))))
+    return parts
+
+
+def _name_in_metadata(sends: SendRun, index: int) -> str:
+    try:
+        return text_of(metadata_of(sends.buffer, sends.starts[index], sends.ends[index]).producer_name)
+    except CorruptMessage:
+        return ""
+
+
+def record_if_new(core: Core, topic: Topic, name: str, sends: SendRun) -> SequencesReached | None:
     """Returns the record for a run that is all new, as nearly every one is; None when it must be judged."""
-    topic, name, lows = producer.topic, producer.name, sends.sequence_ids
+    lows = sends.sequence_ids
     known = topic.state.sequences
     last = known.get(name)
     if last is None:
@@ -130,7 +152,7 @@ def judge(topic: Topic, producer_name: str, sends: SendRun) -> list[tuple[Verdic
     return stretches
 
 
-def record_of_judged(producer: Producer, sends: SendRun) -> SequencesReached | None:
+def record_of_judged(topic: Topic, name: str, sends: SendRun) -> SequencesReached | None:
     """Returns the record for a stretch that was judged to be new; None for chunks without a last one (DED-8, CHK-8)."""
     last = len(sends) - 1
     if sends.flags & CHUNK:
@@ -138,7 +160,7 @@ def record_of_judged(producer: Producer, sends: SendRun) -> SequencesReached | N
             last -= 1
     if last < 0:
         return None
-    return SequencesReached((producer.topic.state.topic_id,), (producer.name,), (_ids(sends, last)[1],))
+    return SequencesReached((topic.state.topic_id,), (name,), (_ids(sends, last)[1],))
 
 
 def reached_in_columns(
@@ -152,6 +174,8 @@ def reached_in_columns(
         if topic.deduplicates:
             last = lasts.get(producer)
             if last is None:
+                if producer.name.startswith(REPLICATOR_PREFIX):
+                    return False, None  # each entry may have another name
                 last = topic.state.sequences.get(producer.name, _BELOW_ALL)
             if not last < sequence_id < _ABOVE_ALL - messages:
                 return False, None

@@ -107,15 +107,22 @@ def _store_new(core: Core, producer: Producer, sends: SendRun) -> None:
     if not producer.topic.deduplicates:
         _store(core, producer, sends)
         return
-    record = deduplication.record_if_new(core, producer, sends)
+    for name, part in deduplication.named_parts(producer, sends):
+        _store_judged(core, producer, name, part)
+
+
+def _store_judged(core: Core, producer: Producer, name: str, sends: SendRun) -> None:
+    """Stores the new entries of a run that is judged under one name."""
+    topic = producer.topic
+    record = deduplication.record_if_new(core, topic, name, sends)
     if record is not None:
         _store(core, producer, sends)
         core.append(record)
         return
-    for verdict, part in deduplication.judge(producer.topic, producer.name, sends):
+    for verdict, part in deduplication.judge(topic, name, sends):
         if verdict is Verdict.NEW:
             _store(core, producer, part)
-            record = deduplication.record_of_judged(producer, part)
+            record = deduplication.record_of_judged(topic, name, part)
             if record is not None:
                 core.append(record)
         elif verdict is Verdict.DUPLICATE:

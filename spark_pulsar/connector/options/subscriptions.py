@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from spark_pulsar.model.names import REPLICATOR_PREFIX
+
 _MOST_CHARACTERS: Final = 200
-_RESERVED: Final = "pulsar.repl"
 
 
 def subscription(text: str) -> str:
@@ -26,6 +27,6 @@ def prefix(text: str) -> str:
         raise ValueError(f"expected a text of 1 to {_MOST_CHARACTERS} characters")
     if bad := next((character for character in text if not character.isprintable() or character.isspace()), None):
         raise ValueError(f"{bad!r} cannot be in the name of a subscription: leave out spaces and control characters")
-    if text.startswith(_RESERVED):
-        raise ValueError(f"names that begin with {_RESERVED} are reserved for the broker")
+    if text.startswith(REPLICATOR_PREFIX):
+        raise ValueError(f"names that begin with {REPLICATOR_PREFIX} are reserved for the broker")
     return text
