@@ -33,7 +33,7 @@ types:
 	$(BIN)/mypy
 	MYPYPATH=jobs $(BIN)/mypy jobs/*.py
 	MYPYPATH=.ci $(BIN)/mypy -p docs_tables
-	MYPYPATH=benchmarks $(BIN)/mypy benchmarks/broker.py benchmarks/canary.py benchmarks/cursor.py benchmarks/delayed.py benchmarks/storage.py benchmarks/transactions.py benchmarks/load
+	MYPYPATH=benchmarks $(BIN)/mypy benchmarks/broker.py benchmarks/canary.py benchmarks/cursor.py benchmarks/delayed.py benchmarks/storage.py benchmarks/transactions.py benchmarks/report.py benchmarks/record benchmarks/load
 
 style:
 	$(BIN)/ruff check .
@@ -93,22 +93,9 @@ soak: setup  ## clients that come and go: resident memory and a canary's p99 (ma
 fuzz: setup  ## mutated frames and REST calls for MINUTES, beside a canary (make fuzz MINUTES=5 SEED=1234 ATTACK=17 TLS=1 AUTHORIZATION=1)
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --seed "$(SEED)" --attacks "$(ATTACK)" $(if $(TLS),--tls) $(if $(AUTHORIZATION),--authorization)
 
-bench: setup  ## all benchmarks; against a real Apache Pulsar where one takes part
+bench: setup  ## run the benchmarks and write docs/benchmarks.md's table (BENCH="showcase wire": rows with these words)
 	@.ci/setup maven
-	$(BIN)/python benchmarks/wire.py
-	$(BIN)/python benchmarks/cursor.py
-	$(BIN)/python benchmarks/canary.py
-	$(BIN)/python benchmarks/delayed.py
-	$(BIN)/python benchmarks/planning.py
-	$(BIN)/python benchmarks/cliffs.py
-	$(BIN)/python benchmarks/sink.py
-	$(BIN)/python benchmarks/broker.py --against apache-pulsar
-	$(BIN)/python benchmarks/storage.py
-	$(BIN)/python benchmarks/compaction.py --against apache-pulsar
-	$(BIN)/python benchmarks/transactions.py --against apache-pulsar
-	$(BIN)/python benchmarks/spark.py --against apache-pulsar
-	$(BIN)/python benchmarks/spark.py --against kafka
-	$(BIN)/python benchmarks/spark.py --latency --idle --against kafka
+	$(BIN)/python benchmarks/report.py $(BENCH)
 
 screenshots: setup  ## pictures of the page and of Spark's UI for docs/images, in six minutes
 	@.ci/setup browser

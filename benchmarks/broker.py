@@ -15,6 +15,7 @@ again, three times at most; the least disturbed one counts. Both are printed.
     process             start to first handshake (s), resident memory when idle (MB)
     idle-consumers      1,000 consumers that wait, each on a connection of its own: resident memory (MB)
     unbatched           SENDs of 100 B, one producer, 1,000 in flight                                       messages/s
+    unbatched-1kb       the same with 1,024 B                                                               messages/s
     batches             batches of 100 × 100 B, one producer, 1,000 in flight                                messages/s
     latency             one SEND of 100 B every millisecond, each on its own: time to its receipt           ms
     end-to-end          5,000 SENDs of 100 B a second, each on its own: time to its consumer                ms
@@ -42,17 +43,16 @@ import contextlib
 import functools
 import gc
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from load import end_to_end, frames, idle, machine, peers, sharing, workloads
 from load import showcase as showcases
 from load.connection import UnexpectedFrame
 from load.disturbance import Figures, Undisturbed, alone
-from load.peers import APACHE_PULSAR, OURS, SECURED, Peer
+from load.peers import APACHE_PULSAR, OURS, Peer
+from load.results import Results, add_option
 from rich.console import Console
 from rich.table import Table
 
@@ -66,7 +66,7 @@ TOPICS = 1000
 PACE_PER_S = 1000
 IDLE_S = 2.0
 # Frames built per second of measuring: more than any broker has taken.
-MAX_FRAMES_PER_S, MAX_BATCHES_PER_S, MAX_SHOWCASE_PER_S = 900_000, 60_000, 400_000
+MAX_FRAMES_PER_S, MAX_LARGE_FRAMES_PER_S, MAX_BATCHES_PER_S, MAX_SHOWCASE_PER_S = 900_000, 500_000, 60_000, 400_000
 BACKLOG_ENTRIES, BACKLOG_BATCHES = 200_000, 30_000
 """Backlogs, equal for both brokers: with a few entries only, all are in the memory of the broker that was slower to
 store them."""
@@ -101,6 +101,13 @@ def unbatched(peer: Peer, seconds: float) -> Figures:
     buffer = send_buffer(enough(MAX_FRAMES_PER_S, seconds))
     done = workloads.publish(peer.service_url, buffer, [workloads.fresh_topic()], IN_FLIGHT, seconds)
     return {"unbatched": done.messages_per_s}
+
+
+def unbatched_1kb(peer: Peer, seconds: float) -> Figures:
+    """Single SENDs of one producer, of a kilobyte each."""
+    buffer = send_buffer(enough(MAX_LARGE_FRAMES_PER_S, seconds), message_bytes=1024)
+    done = workloads.publish(peer.service_url, buffer, [workloads.fresh_topic()], IN_FLIGHT, seconds)
+    return {"unbatched-1kb": done.messages_per_s}
 
 
 def batches(peer: Peer, seconds: float) -> Figures:
@@ -184,6 +191,7 @@ def topics(peer: Peer, seconds: float) -> Figures:
 
 WORKLOADS: dict[str, Workload] = {
     "unbatched": unbatched,
+    "unbatched-1kb": unbatched_1kb,
     "batches": batches,
     "latency": latency,
     "end-to-end": from_end_to_end,
@@ -198,61 +206,6 @@ WORKLOADS: dict[str, Workload] = {
     "topics": topics,
 }
 
-
-# -- targets ---------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A bound for a figure of ours, against the figure `other` of either broker, or as such when it is None."""
-
-    figure: str
-    other: tuple[str, str] | None
-    bound: float
-    at_least: bool
-    of: str = OURS
-    """Broker whose figure it is."""
-
-    def value(self, medians: dict[str, Figures]) -> float | None:
-        """The ratio (or the plain figure) that the bound is for; None when a part was not measured."""
-        mine = medians[self.of].get(self.figure) if self.of in medians else None
-        if self.other is None or mine is None:
-            return mine
-        other = medians.get(self.other[0], {}).get(self.other[1])
-        return mine / other if other else None
-
-    def text(self) -> str:
-        """The bound for people."""
-        sign = "≥" if self.at_least else "≤"
-        if self.other is None:
-            return f"{sign} {self.bound:g}"
-        if self.other[0] == APACHE_PULSAR:
-            return f"{sign} {self.bound:g} × Apache Pulsar"
-        return f"{sign} {self.bound:g} × " + ("plain" if self.of == SECURED else self.other[1])
-
-
-TARGETS = (
-    Target("unbatched", (APACHE_PULSAR, "unbatched"), 1.0, True),
-    Target("batches", (APACHE_PULSAR, "batches"), 2.5, True),
-    Target("latency p50", (APACHE_PULSAR, "latency p50"), 0.25, False),
-    Target("consume-batches", (APACHE_PULSAR, "consume-batches"), 4.0, True),
-    Target("consume-unbatched", (APACHE_PULSAR, "consume-unbatched"), 5.0, True),
-    Target("dispatch-batches", (APACHE_PULSAR, "dispatch-batches"), 6.0, True),
-    Target("shared", (APACHE_PULSAR, "shared"), 5.0, True),
-    Target("key-shared", (OURS, "shared"), 0.7, True),
-    Target("consume-exclusive", (OURS, "shared"), 1.0, True),
-    Target("consume-failover", (OURS, "shared"), 1.0, True),
-    Target("end-to-end p50", None, 2.0, False),
-    Target("end-to-end p99", None, 10.0, False),
-    Target("showcase", (APACHE_PULSAR, "showcase"), 2.0, True),
-    Target("topics", (OURS, "unbatched"), 0.5, True),
-    Target("start to ready, s", None, 1.0, False),
-    Target("idle memory, MB", None, 80.0, False),
-    Target("1,000 idle consumers, MB", None, 10.0, False),
-    Target("unbatched", (OURS, "unbatched"), 0.65, True, SECURED),
-    Target("batches", (OURS, "batches"), 0.65, True, SECURED),
-    Target("latency p99", None, 2.0, False, SECURED),
-)
 
 OF_SECURED = ("unbatched", "batches", "latency")
 """Workloads of `--secured`: what TLS and tokens may cost."""
@@ -343,8 +296,8 @@ def figure(value: float | None) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def report(console: Console, medians: dict[str, Figures], titles: dict[str, str]) -> bool:
-    """Prints both tables, and returns whether every target that was measured is met."""
+def report(console: Console, medians: dict[str, Figures], titles: dict[str, str]) -> None:
+    """Prints the table."""
     names = list(medians)
     table = Table("figure", *titles.values(), *(["ratio"] if len(names) == 2 else []), title="medians")
     for key in dict.fromkeys(key for figures in medians.values() for key in figures):
@@ -354,17 +307,6 @@ def report(console: Console, medians: dict[str, Figures], titles: dict[str, str]
             ratio = [f"{values[0] / values[1]:.2f} ×" if values[0] and values[1] else "–"]
         table.add_row(key, *(figure(value) for value in values), *ratio)
     console.print(table)
-    table = Table("target", "bound", "reached", "", title="targets")
-    met = True
-    for target in TARGETS:
-        value = target.value(medians)
-        if value is None:
-            continue
-        good = value >= target.bound if target.at_least else value <= target.bound
-        met = met and good
-        table.add_row(target.figure, target.text(), figure(value), "met" if good else "NOT MET")
-    console.print(table)
-    return met
 
 
 def arguments() -> argparse.Namespace:
@@ -383,6 +325,7 @@ def arguments() -> argparse.Namespace:
         "--secured", action="store_true", help=f"ours beside ours with TLS and tokens: {', '.join(OF_SECURED)}"
     )
     parser.add_argument("--url", help="a running broker instead of ours")
+    add_option(parser)
     args = parser.parse_args()
     if args.secured:
         args.only = [name for name in OF_SECURED if not args.only or name in args.only]
@@ -391,8 +334,8 @@ def arguments() -> argparse.Namespace:
     return args
 
 
-def main() -> int:
-    """Exit status 0 when every target that was measured is met."""
+def main() -> None:
+    """Measures and reports."""
     args = arguments()
     console = Console()
     args.data.mkdir(parents=True, exist_ok=True)
@@ -405,8 +348,14 @@ def main() -> int:
         if args.against:
             found.append(stack.enter_context(peers.apache_pulsar(args.data, args.against.version)))
         results = measure(console, found, args)
-    return 0 if report(console, medians_of(results), {peer.name: peer.title for peer in found}) else 1
+    medians, titles = medians_of(results), {peer.name: peer.title for peer in found}
+    report(console, medians, titles)
+    stored = Results()
+    for name, figures in medians.items():
+        stored.note_all(figures, name)
+        stored.peers[name] = titles[name]
+    stored.store(args.json)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from load import attacks, loop_holds
 from load.attacks import ATTACKS, Stage
 from load.machine import description
+from load.results import Results, add_option
 from load.singing import Canary
 
 from spark_pulsar.testing.process import BrokerProcess
@@ -48,12 +49,16 @@ class Window:
         self.took_s = took_s
         self.failure = failure
 
+    def times_ms(self, heard: list[tuple[float, float]]) -> tuple[float, float, float]:
+        """Returns the canary's p50, p99 and longest time."""
+        times = sorted(taken for due, taken in heard if self.begin_s <= due <= self.end_s) or [float("nan")]
+        return times[len(times) // 2], times[min(len(times) - 1, len(times) * 99 // 100)], times[-1]
+
     def line(self, heard: list[tuple[float, float]]) -> str:
         """Returns the figures."""
-        times = sorted(taken for due, taken in heard if self.begin_s <= due <= self.end_s) or [float("nan")]
-        p50, p99 = times[len(times) // 2], times[min(len(times) - 1, len(times) * 99 // 100)]
+        p50, p99, longest = self.times_ms(heard)
         took = f"{sum(self.took_s) / len(self.took_s):9.2f}" if self.took_s else f"{'–':>9}"
-        figures = f"{len(self.took_s):6} {took} {p50:9.2f} {p99:9.2f} {times[-1]:9.2f}"
+        figures = f"{len(self.took_s):6} {took} {p50:9.2f} {p99:9.2f} {longest:9.2f}"
         return f"{self.name:22} {figures}  {self.failure}"
 
 
@@ -84,8 +89,10 @@ def attack(stage: Stage, name: str, seconds: float) -> Window:
     return Window(name, begin, took, failure)
 
 
-def measure(broker: BrokerProcess, names: list[str], topics: int, seconds: float, holds: Path | None) -> None:
-    """Sets the stage and prints a line for each kind of request."""
+def measure(
+    broker: BrokerProcess, names: list[str], topics: int, seconds: float, holds: Path | None, results: Results
+) -> None:
+    """Sets the stage, notes and prints a line for each kind of request."""
     stage = Stage(broker.service_url, broker.admin_url, topics)
     begin = time.monotonic()
     attacks.set_up(stage)
@@ -102,6 +109,11 @@ def measure(broker: BrokerProcess, names: list[str], topics: int, seconds: float
     heard = canary.end()
     print(f"{'':22} {'times':>6} {'each, s':>9} {'p50, ms':>9} {'p99, ms':>9} {'max, ms':>9}")
     for window in windows:
+        results.note_all(dict(zip(("p50, ms", "p99, ms", "max, ms"), window.times_ms(heard), strict=True)), window.name)
+    if names:
+        results.note("highest p99, ms", max(window.times_ms(heard)[1] for window in windows[1:]))
+        results.note("longest, ms", max(window.times_ms(heard)[2] for window in windows[1:]))
+    for window in windows:
         print(window.line(heard), flush=True)
         if holds is not None:
             for milliseconds, step in loop_holds.holds(holds, window.begin_s, window.end_s)[:3]:
@@ -117,7 +129,9 @@ def main() -> int:
     parser.add_argument("--holds", action="store_true", help="report the longest steps of the broker's loop")
     parser.add_argument("--list", action="store_true", help="name the requests, and do nothing")
     parser.add_argument("--data", type=Path, default=None, help="directory for the broker's data")
+    add_option(parser)
     options = parser.parse_args()
+    results = Results()
     if options.list:
         print("\n".join(f"{name:22} {meaning}" for name, (meaning, _) in ATTACKS.items()))
         return 0
@@ -131,7 +145,8 @@ def main() -> int:
             os.environ["PYTHONPATH"] = os.pathsep.join([str(here), str(here.parent)])
         made = loop_holds.ProbedBroker if options.holds else BrokerProcess
         with made(Path(scratch) / "broker") as broker:
-            measure(broker, options.only, options.topics, options.seconds, file)
+            measure(broker, options.only, options.topics, options.seconds, file, results)
+    results.store(options.json)
     return 0
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
+from load.results import Results, add_option
 from wire import joined, stored
 
 from spark_pulsar.client.schema_requests import RegisteredSchema
@@ -319,15 +320,21 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--only", default="", help="cases with this text in their names")
     arguments.add_argument("--rounds", type=int, default=5)
+    add_option(arguments)
     given = arguments.parse_args()
-    cases = Cases()
+    results = Results()
+    cases, dearest = Cases(), 0.0
     for make in GROUPS.values():
         make(cases)
     print(f"{'rows/s of one core':<45} {'clean':>12} {'case':>12}  clean is")
     for name, clean, case in cases.found:
         if given.only in name:
             fast, slow = rate(clean, given.rounds), rate(case, given.rounds)
+            results.note_all({"clean, rows/s": fast, "case, rows/s": slow, "times slower": fast / slow}, name)
+            dearest = max(dearest, fast / slow)
             print(f"{name:<45} {fast:>12,.0f} {slow:>12,.0f}  {fast / slow:.1f} x")
+    results.note("dearest, times slower", dearest)
+    results.store(given.json)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from random import Random
 import pulsar
 from load import frames, machine, peers, workloads
 from load.peers import OURS, Peer
+from load.results import Results, add_option
 
 PACE_PER_S = 500
 PACED_S = 3.0
@@ -61,7 +62,7 @@ def paced(peer: Peer, seconds: float) -> tuple[float, float]:
     return latencies[len(latencies) // 2], latencies[len(latencies) * 99 // 100]
 
 
-def measure(peer: Peer, messages: int, keys: int, *, batches: bool) -> None:
+def measure(peer: Peer, messages: int, keys: int, results: Results, *, batches: bool) -> None:
     """One kind of entries on one broker."""
     topic = workloads.fresh_topic()
     publish(peer, topic, messages, keys, batches=batches)
@@ -69,6 +70,7 @@ def measure(peer: Peer, messages: int, keys: int, *, batches: bool) -> None:
     kind = "in batches" if batches else "single"
     if peer.name != OURS:
         seconds, _ = compact(peer, topic)
+        results.note(f"{peer.name}: {kind}, messages/s", messages / seconds)
         print(f"{peer.title}, {kind}: {messages / seconds:,.0f} messages/s")
         return
     idle = paced(peer, PACED_S)
@@ -77,6 +79,10 @@ def measure(peer: Peer, messages: int, keys: int, *, batches: bool) -> None:
     pacing.start()
     seconds, most_mb = compact(peer, topic)
     pacing.join()
+    results.note(f"{peer.name}: {kind}, messages/s", messages / seconds)
+    for when, times in (("before", idle), ("meanwhile", during[0])):
+        results.note(f"{peer.name}: {kind}, publishing {when} p50, ms", times[0])
+        results.note(f"{peer.name}: {kind}, publishing {when} p99, ms", times[1])
     print(
         f"{peer.name}, {kind}: {messages / seconds:,.0f} messages/s; memory {before_mb:.0f} to {most_mb:.0f} MB; ",
         end="",
@@ -91,7 +97,9 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=100_000)
     parser.add_argument("--against", type=peers.against, metavar=peers.AGAINST)
     parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()))
+    add_option(parser)
     options = parser.parse_args()
+    results = Results()
     print(machine.description(options.data))
     print(f"{options.messages:,} messages, {options.keys:,} keys")
     brokers = [peers.ours(options.data)]
@@ -99,9 +107,11 @@ def main() -> None:
         brokers.append(peers.apache_pulsar(options.data, options.against.version))
     for broker in brokers:
         with broker as peer:
+            results.peers[peer.name] = peer.title
             for batches in (False, True):
-                measure(peer, options.messages, options.keys, batches=batches)
+                measure(peer, options.messages, options.keys, results, batches=batches)
                 sys.stdout.flush()
+    results.store(options.json)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from random import Random
 
 import pulsar
 from load.machine import description
+from load.results import Results, add_option
 
 from spark_pulsar.ledger.records import Record
 from spark_pulsar.ledger.state.appending import EntriesAppended
@@ -81,7 +82,7 @@ def rss_mb(pid: int | str = "self") -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def in_memory(holes: int) -> DurableState:
+def in_memory(holes: int, results: Results) -> DurableState:
     """Acknowledges one entry after the other and prints the cost at each power of ten."""
     state = filled(holes)
     order = strewn(holes)
@@ -100,6 +101,7 @@ def in_memory(holes: int) -> DurableState:
         for entry_id in range(0, 2 * holes, max(1, holes // 500)):
             cursor.unacked(Position(1, entry_id), LATEST, 1)
         find_us = (time.perf_counter() - started) / 1000 * 1e6
+        results.note(f"one more ack among {at:,} holes, us", cost_us)
         print(f"  {at:>9,} holes: one more ack {cost_us:5.2f} us; next entry to send {find_us:5.2f} us")
         del records
         done, at = at, at * 10
@@ -132,7 +134,7 @@ def size_of(row: Row) -> int:
     return sum(len(value) for value in row.values or () if isinstance(value, bytes))
 
 
-def restarts(holes: int, data: Path) -> None:
+def restarts(holes: int, data: Path, results: Results) -> None:
     """Fills a data directory, leaves it as kill -9 would, and starts brokers on it."""
     fill(holes, data)
     broker = BrokerProcess(data_dir=data)
@@ -144,6 +146,7 @@ def restarts(holes: int, data: Path) -> None:
             else:
                 broker.restart()
             took_s = time.perf_counter() - started
+            results.note(f"ready {how}, s", took_s)
             print(f"  {how}: ready after {took_s:.2f} s (limit 5 s, with stopping), {rss_mb(broker.pid):.0f} MB")
         consume(broker.service_url, holes)
     finally:
@@ -192,16 +195,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--holes", type=int, default=1_000_000)
     parser.add_argument("--data", type=Path, help="a directory to work in; default: a new one")
+    add_option(parser)
     options = parser.parse_args()
+    results = Results()
     with tempfile.TemporaryDirectory(dir=options.data) as directory:
         print(description(Path(directory)))
         print("in memory")
-        state = in_memory(options.holes)
+        state = in_memory(options.holes, results)
         print("checkpoint")
         checkpoints(state, options.holes)
         del state
         print("restart")
-        restarts(options.holes, Path(directory) / "data")
+        restarts(options.holes, Path(directory) / "data", results)
+    results.store(options.json)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from random import Random
 
 import pulsar
 from load.machine import description
+from load.results import Results, add_option
 
 from spark_pulsar.ledger.records import Record
 from spark_pulsar.ledger.state.appending import EntriesAppended
@@ -85,8 +86,9 @@ def rss_mb(pid: int) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def measure(messages: int, every: int, data: Path) -> float:
+def measure(messages: int, name: str, data: Path, results: Results) -> float:
     """Starts a broker on such a directory twice and has a consumer join; returns its memory in MB."""
+    every = STEPS[name]
     fill(messages, every, data)
     broker = BrokerProcess(data_dir=data)
     try:
@@ -97,15 +99,16 @@ def measure(messages: int, every: int, data: Path) -> float:
         broker.restart()
         stopped_s = time.perf_counter() - started
         ready_mb = rss_mb(broker.pid)
+        results.note(f"{name}: ready after a kill, s", killed_s)
         print(f"  ready after a kill {killed_s:.2f} s, after a stop (with it) {stopped_s:.2f} s, {ready_mb:.0f} MB")
         if every == 1:
-            deliver(broker.service_url)
+            deliver(broker.service_url, results)
         return ready_mb
     finally:
         broker.close()
 
 
-def deliver(service_url: str) -> None:
+def deliver(service_url: str, results: Results) -> None:
     """Measures how late messages come that are due while all others wait."""
     client = pulsar.Client(service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
     consumer = client.subscribe(TOPIC, "s", pulsar.ConsumerType.Shared, receiver_queue_size=2_000)
@@ -122,6 +125,7 @@ def deliver(service_url: str) -> None:
         assert message.partition_key(), "came a day too early"
         late_ms.append(time.time() * 1000 - int(message.data()))
     p50, p99 = statistics.median(late_ms), sorted(late_ms)[990]
+    results.note_all({"late p50, ms": p50, "late p99, ms": p99}, "due")
     print(
         f"  1,000 due within a second: {min(late_ms):.1f} to {max(late_ms):.0f} ms late, p50 {p50:.1f}, p99 {p99:.0f}"
     )
@@ -133,17 +137,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--messages", type=int, default=1_000_000)
     parser.add_argument("--data", type=Path, help="a directory to work in; default: a new one")
+    add_option(parser)
     options = parser.parse_args()
+    results = Results()
     with tempfile.TemporaryDirectory(dir=options.data) as directory:
         print(description(Path(directory)))
         idle_mb = 0.0
-        for number, (name, every) in enumerate(STEPS.items()):
+        for number, name in enumerate(STEPS):
             print(f"{options.messages:,} messages, {name}")
-            used_mb = measure(options.messages, every, Path(directory) / str(number))
-            if every:
+            used_mb = measure(options.messages, name, Path(directory) / str(number), results)
+            if STEPS[name]:
+                results.note(f"{name}: more memory, MB", used_mb - idle_mb)
                 print(f"  {used_mb - idle_mb:.0f} MB more than without delays")
             else:
                 idle_mb = used_mb
+    results.store(options.json)
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ from urllib.parse import urlsplit
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from load.machine import description
+from load.results import Results, add_option
 from load.singing import Canary
 
 from spark_pulsar.testing.process import BrokerProcess
@@ -186,8 +187,8 @@ def resident_mb(pid: int) -> float:
     return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) / 1024
 
 
-def measure(name: str, count: int, seconds: float, data: Path) -> str:
-    """Returns the figures of a scene."""
+def measure(name: str, count: int, seconds: float, data: Path, results: Results) -> str:
+    """Notes the figures of a scene, and returns them as a line."""
     with BrokerProcess(data / name, {"managedLedgerCacheSizeMB": 1}) as broker:
         canary = Canary(broker.service_url)
         before_mb = most_mb = resident_mb(broker.pid)
@@ -208,6 +209,7 @@ def measure(name: str, count: int, seconds: float, data: Path) -> str:
         times = sorted(ms for due, ms in canary.end() if due >= begin_s)
         process.kill()
     p50, p99 = times[len(times) // 2], times[len(times) * 99 // 100]
+    results.note_all({"before, MB": before_mb, "most, MB": most_mb, "closed": closed, "p99, ms": p99}, name)
     return (
         f"{name:10} {count:6} {took_s:7.1f} {closed:7} {before_mb:9.1f} {most_mb:9.1f} "
         f"{p50:9.2f} {p99:9.2f} {times[-1]:9.2f}"
@@ -221,7 +223,9 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=100, help="connections")
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--data", type=Path, default=None, help="directory for the brokers' data")
+    add_option(parser)
     options = parser.parse_args()
+    results = Results()
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     with tempfile.TemporaryDirectory(dir=options.data) as scratch:
@@ -232,7 +236,8 @@ def main() -> None:
             + " ".join(f"{head:>{9 if index > 1 else 7}}" for index, head in enumerate(heads))
         )
         for name in options.only:
-            print(measure(name, options.count, options.seconds, Path(scratch)), flush=True)
+            print(measure(name, options.count, options.seconds, Path(scratch), results), flush=True)
+    results.store(options.json)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,8 @@ import platform
 import time
 from collections.abc import Callable
 
+from load.results import Results, add_option
+
 from spark_pulsar.model.positions.ids import MessageId, Position
 from spark_pulsar.wire.entries import entry_bytes
 from spark_pulsar.wire.entries.messages import message_frames
@@ -143,7 +145,9 @@ def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--seconds", type=float, default=1.0, help="CPU time for each line")
-    seconds = parser.parse_args().seconds
+    add_option(parser)
+    options = parser.parse_args()
+    seconds, results = options.seconds, Results()
     count = 50_000
     plain = send_stream(count, 100)
     batches = send_stream(5_000, 10_000, batch=100)
@@ -174,7 +178,9 @@ def main() -> None:
     print(f"{'job':44}{'entries/s':>14}{'peer':>14}{'ratio':>8}")
     for name, entries_done, ours, peer in jobs:
         fast, slow = rate(ours, entries_done, seconds), rate(peer, entries_done, seconds / 2)
+        results.note_all({f"ours: {name}": fast, f"protobuf: {name}": slow})
         print(f"{name:44}{fast:14,.0f}{slow:14,.0f}{fast / slow:8.1f}")
+    results.store(options.json)
 
 
 if __name__ == "__main__":

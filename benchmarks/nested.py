@@ -14,6 +14,7 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
+from load.results import Results, add_option
 
 from spark_pulsar.connector.schemas.decoding.messages import MessageDecoder
 from spark_pulsar.connector.schemas.definition import Definition
@@ -227,14 +228,15 @@ def rates(ways: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
     return {name: ROWS / seconds for name, seconds in best.items()}
 
 
-def show(kind: SchemaType, cases: dict[str, Way], rounds: int) -> None:
-    """Prints a line for each case, and how much slower it is than the first one."""
+def show(kind: SchemaType, cases: dict[str, Way], rounds: int, results: Results) -> None:
+    """Notes and prints a line for each case, and how much slower it is than the first one."""
     ways = {f"{name}, {what}": getattr(way, what) for name, way in cases.items() for what in ("decode", "encode")}
     found = rates(ways, rounds)
     first = next(iter(cases))
     for name, rate in found.items():
         clean = found[f"{first}, {name.rpartition(', ')[2]}"]
         slower = f"{1e6 / rate:6.2f} s a million, {clean / rate:5.1f} x slower"
+        results.note_all({f"{name}, rows/s": rate, f"{name}, s a million": 1e6 / rate}, kind.name)
         print(f"{kind.name}: {name:<40} {rate:>12,.0f} rows/s, {slower}")
 
 
@@ -244,19 +246,22 @@ def main() -> None:
     arguments.add_argument("--each", action="store_true", help="each kind of field by itself, too")
     arguments.add_argument("--only", default="AVRO,JSON")
     arguments.add_argument("--rounds", type=int, default=5)
+    add_option(arguments)
     given = arguments.parse_args()
+    results = Results()
     for kind in (SchemaType.AVRO, SchemaType.JSON):
         if kind.name not in given.only:
             continue
         cases = {"30 flat fields": Way(kind, WIDE), "30 fields, three levels": Way(kind, NESTED)}
         if kind is SchemaType.AVRO:
             cases["30 fields, three levels, aliases"] = Way(kind, NESTED, aliased=True)
-        show(kind, cases, given.rounds)
+        show(kind, cases, given.rounds, results)
         if given.each:
             one = {"6 flat fields": Way(kind, FLAT)}
             for field in NESTED[len(FLAT) :]:
                 one[f"and {field[0]}"] = Way(kind, [*FLAT, field])
-            show(kind, one, given.rounds)
+            show(kind, one, given.rounds, results)
+    results.store(given.json)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import time
 import urllib.request
 
 from load.machine import tree_processor_s
+from load.results import Results, add_option
 
 import spark_pulsar
 from spark_pulsar.client.client import PulsarClient
@@ -40,7 +41,9 @@ def make_topic(admin_url: str, partitions: int) -> None:
         answer.read()
 
 
-def measure(service_url: str, publishers: list[Publisher], changed: int, rounds: int, limit: int | None) -> None:
+def measure(
+    service_url: str, publishers: list[Publisher], changed: int, rounds: int, limit: int | None, results: Results
+) -> None:
     """Runs a query of its own, and publishes one message to some partitions before each round."""
     options = {"service.url": service_url, "topic": TOPIC, "startingOffsets": "earliest"}
     before = threading.active_count()
@@ -61,6 +64,8 @@ def measure(service_url: str, publishers: list[Publisher], changed: int, rounds:
         threads = threading.active_count() - before
         planner.close()
     name = "no limit" if limit is None else f"maxMessagesPerTrigger={limit}"
+    results.note(f"{name}: p50, ms", statistics.median(took_ms[1:]))
+    results.note("offset, KB", len(text) / 1e3)
     each = f"{threads} thread{'s' if threads > 1 else ''}, one for each connection"
     print(
         f"{name}: {statistics.median(took_ms[1:]):.0f} ms ({statistics.median(busy_ms[1:]):.0f} ms of processor time), "
@@ -86,7 +91,7 @@ class Clocks:
         return wall, own, broker
 
 
-def start_and_rest(service_url: str, broker_pid: int, start: str, idle_s: float) -> None:
+def start_and_rest(service_url: str, broker_pid: int, start: str, idle_s: float, results: Results) -> None:
     """Starts a query on a topic that rests, polls it until it waits for news, and for `idle_s` after that."""
     options = {"service.url": service_url, "topic": TOPIC, "startingOffsets": start}
     clocks = Clocks(broker_pid)
@@ -102,6 +107,7 @@ def start_and_rest(service_url: str, broker_pid: int, start: str, idle_s: float)
                 planner.tasks(at, following)
                 at = following
         texts = [f"{name} {wall * 1e3:.0f} ({own * 1e3:.0f}, {busy * 1e3:.0f})" for name, (wall, own, busy) in steps]
+        results.note(f"start from {start}, s", sum(wall for name, (wall, _, _) in steps[:2]))
         print(f"start from {start}, ms (processor time of the planner, of the broker): {'; '.join(texts)}")
         for counts in (False, True) if idle_s else ():
             clocks.reset()
@@ -112,6 +118,9 @@ def start_and_rest(service_url: str, broker_pid: int, start: str, idle_s: float)
                 polls += 1
         if idle_s:
             wall, own, broker = clocks.spent_s()
+            results.note_all(
+                {"planner, % of a core": 100 * own / wall, "broker, % of a core": 100 * broker / wall}, "idle"
+            )
             shares = f"{own / wall:.2%} of a core, broker {broker / wall:.2%}"
             print(f"idle for {wall:.0f} s: {polls} polls, planner {shares}")
         planner.close()
@@ -125,7 +134,9 @@ def main() -> None:
     parser.add_argument("--changed", type=int, default=5, help="partitions that get one before each round")
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--idle", type=float, default=0.0, metavar="SECONDS", help="a query without new messages, too")
+    add_option(parser)
     arguments = parser.parse_args()
+    results = Results()
     with spark_pulsar.broker_process() as broker, PulsarClient(ClientConfig(broker.service_url)) as client:
         make_topic(broker.admin_url, arguments.partitions)
         publishers = [client.publisher(f"{TOPIC}-partition-{index}") for index in range(arguments.filled)]
@@ -133,9 +144,10 @@ def main() -> None:
             publisher.send(MessageMetadata(), b"x" * 100)
             publisher.flush()
         for limit in (None, 10_000):
-            measure(broker.service_url, publishers, arguments.changed, arguments.rounds, limit)
+            measure(broker.service_url, publishers, arguments.changed, arguments.rounds, limit, results)
         for start, idle_s in (("latest", 0.0), ("earliest", arguments.idle)):
-            start_and_rest(broker.service_url, broker.pid, start, idle_s)
+            start_and_rest(broker.service_url, broker.pid, start, idle_s, results)
+    results.store(arguments.json)
 
 
 if __name__ == "__main__":

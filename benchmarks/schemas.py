@@ -1,7 +1,8 @@
 """Decoding and encoding of payloads by their schema, in rows a second of processor time on one core.
 
 `--against spark` adds the same through Spark, from and to a topic, beside `from_avro`, `from_json`, `to_avro` and
-`to_json`: see `spark_schemas.py`. Spark's module for AVRO comes from Maven Central."""
+`to_json`, with `--nested` of records in three levels: see `spark_schemas.py`. Spark's module for AVRO comes from Maven
+Central."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
+from load.results import Results, add_option
 
 from spark_pulsar.connector.options.parsing import parse_options
 from spark_pulsar.connector.schemas.decoding.evolution import Evolution
@@ -124,10 +126,13 @@ def main() -> None:
     """Prints a line for each schema."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--against", choices=["spark"])
+    arguments.add_argument("--nested", action="store_true", help="through Spark: records in three levels")
     arguments.add_argument("--rounds", type=int, default=5)
     arguments.add_argument("--rows", type=int, default=2_000_000, help="through Spark")
     arguments.add_argument("--data", type=Path, default=Path("data"), help="directory on the disk to use")
+    add_option(arguments)
     given = arguments.parse_args()
+    results = Results()
     data = json.dumps(RECORD).encode()
     avro, texts = avro_payloads(), [json.dumps(row).encode() for row in rows()]
     cases = (
@@ -137,7 +142,9 @@ def main() -> None:
         (SchemaType.STRING, b"", texts),
     )
     for kind, definition, payloads in cases:
-        print(f"{kind.name:>10}: {measure(kind, definition, payloads, given.rounds):>14,.0f} rows/s of one core")
+        rows_a_second = measure(kind, definition, payloads, given.rounds)
+        results.note(f"decode {kind.name}, rows/s", rows_a_second)
+        print(f"{kind.name:>10}: {rows_a_second:>14,.0f} rows/s of one core")
     rescued = (
         (SchemaType.AVRO, avro, ""),
         (SchemaType.JSON, texts, ""),
@@ -147,11 +154,13 @@ def main() -> None:
         rows_a_second = measure(kind, data, payloads, given.rounds, RESCUE)
         print(f"{kind.name:>10}: {rows_a_second:>14,.0f} rows/s of one core, schemaEvolutionMode rescue{traffic}")
     for name, rows_a_second in encoding(given.rounds).items():
+        results.note(f"encode {name}, rows/s", rows_a_second)
         print(f"{name:>10}: {rows_a_second:>14,.0f} rows/s of one core, encoded")
     if given.against:
         import spark_schemas
 
-        spark_schemas.measure(given.rows, given.rounds, given.data)
+        spark_schemas.measure(given.rows, given.rounds, given.data, results, nested=given.nested)
+    results.store(given.json)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from typing import Any
 from unittest import mock
 
 import pyarrow as pa
+from load.results import Results, add_option
 
 import spark_pulsar
 from spark_pulsar.client.client import PulsarClient
@@ -125,7 +126,9 @@ def main() -> None:
     parser.add_argument("--only", default="", help="cases with this text in their names, and the clean one")
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--rounds", type=int, default=3)
+    add_option(parser)
     given = parser.parse_args()
+    results = Results()
     topics = [topics_in_turn(1), topics_in_turn(100), topics_in_turn(1_000)]
     versions = [versions_in_turn(1), versions_in_turn(2), versions_in_turn(2, 10), versions_in_turn(2, 100)]
     print(f"{'':<36} {'rows/s':>10} {'clean is':>9} {'s/M rows':>9} {'clean is':>9} {'broker':>7} {'an entry':>9}")
@@ -137,12 +140,14 @@ def main() -> None:
                 if clean is None or given.only in case.name:
                     found = measure(broker.service_url, broker.pid, case, given.rows, given.rounds)
                     clean = clean or found
+                    results.note_all({"rows/s": found[0], "CPU s a million": found[1]}, case.name)
                     slower, dearer = clean[0] / found[0], found[1] / clean[1]
                     print(
                         f"{case.name:<36} {found[0]:>10,.0f} {slower:>7.1f} x {found[1]:>9.2f} {dearer:>7.1f} x "
                         f"{found[2]:>7.2f} {found[3]:>9.1f}",
                         flush=True,
                     )
+    results.store(given.json)
 
 
 if __name__ == "__main__":

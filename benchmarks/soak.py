@@ -29,6 +29,7 @@ from urllib.parse import urlsplit
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from load.machine import description
+from load.results import Results, add_option
 from load.singing import Canary
 
 from spark_pulsar.testing.process import BrokerProcess
@@ -111,7 +112,7 @@ def _frame(type_name: str, **fields: object) -> bytes:
     return frame_bytes(command_bytes(type_name, fields))
 
 
-def soak(minutes: float, sessions: int, data: Path) -> int:
+def soak(minutes: float, sessions: int, data: Path, results: Results) -> int:
     """Runs the load and prints a line for each tenth; returns the status: whether memory stayed within bounds."""
     random.seed(1)
     with BrokerProcess(data / "broker", CONF) as broker:
@@ -145,7 +146,11 @@ def soak(minutes: float, sessions: int, data: Path) -> int:
     for tenth, (since, until) in enumerate(itertools.pairwise(ends), 1):
         times = sorted(ms for due, ms in heard if since <= due < until) or [float("nan")]
         p50, p99 = times[len(times) // 2], times[len(times) * 99 // 100]
+        if tenth == 2:
+            results.note_all({"p50, ms": p50, "p99, ms": p99}, "canary of the second tenth")
         print(f"{tenth:6} {p50:9.2f} {p99:9.2f} {times[-1]:9.2f}")
+    results.note("RSS of the second tenth, MB", memory[1])
+    results.note("most RSS since the second tenth, MB", max(memory[1:]))
     growth = max(memory[1:]) / memory[1] - 1
     print(f"\nmemory since the second tenth: {memory[-1] / memory[1] - 1:+.1%}, at most {growth:+.1%} (bound +10%)")
     return int(growth > 0.1)
@@ -157,10 +162,14 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--sessions", type=int, default=0, help="end after so many sessions, not by the clock")
     parser.add_argument("--data", type=Path, default=None, help="directory for the broker's data")
+    add_option(parser)
     options = parser.parse_args()
+    results = Results()
     with tempfile.TemporaryDirectory(dir=options.data) as scratch:
         print(description(Path(scratch)))
-        return soak(options.minutes, options.sessions, Path(scratch))
+        status = soak(options.minutes, options.sessions, Path(scratch), results)
+    results.store(options.json)
+    return status
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Records of ten fields read from a topic through Spark: as columns by our source, and as bytes with Spark's own
-`from_avro` and `from_json` behind it. All in turns on two topics of each schema, in one session of `local[2]`, into
-`noop`; medians of rows a second, and of the processor time that the JVM, its Python workers and the broker take for a
-million, which other work on the machine touches less. `bytes` is the same topics' payloads alone, which is what both
-ways begin with. The way back beside it: the same records into a topic with `schemaType`, and by `to_avro` and `to_json`
-as bytes."""
+"""Records of ten fields, flat or (`--nested`) in three levels, read from a topic through Spark: as columns by our
+source, and as bytes with Spark's own `from_avro` and `from_json` behind it. All in turns on two topics of each schema,
+in one session of `local[2]`, into `noop`; medians of rows a second, and of the processor time that the JVM, its Python
+workers and the broker take for a million, which other work on the machine touches less. `bytes` is the same topics'
+payloads alone, which is what both ways begin with. The way back beside it: the same records into a topic with
+`schemaType`, and by `to_avro` and `to_json` as bytes."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from typing import Any
 
 from load import peers
 from load.machine import tree_processor_s
+from load.results import Results
 from load.spark_avro import spark_avro_jar
 from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.avro.functions import from_avro, to_avro
@@ -38,6 +39,21 @@ RECORD = (
     "id % 3 = 0 AS late",
     "concat('gate ', id % 60) AS gate",
 )
+NESTED_RECORD = (
+    "id",
+    "concat('carrier-', id % 17) AS carrier",
+    "IF(id % 5 = 0, NULL, concat('N', id % 9999)) AS tail",
+    "int(id % 500) AS delay",
+    "double(id) / 7 AS speed",
+    "id % 3 = 0 AS late",
+    "named_struct('airport', concat('A', id % 300), "
+    "'gate', named_struct('name', concat('g', id % 60), 'floor', id % 5)) AS origin",
+    "array(named_struct('airport', concat('X', id % 99), 'minutes', int(id % 40)), "
+    "named_struct('airport', concat('Y', id % 99), 'minutes', int(id % 50))) AS legs",
+    "map('class', string(id % 3), 'seat', concat(id % 30, 'A')) AS tags",
+    "array(double(id) / 9, double(id) / 11) AS speeds",
+)
+"""Ten fields in three levels: records, arrays of numbers and of records, a map."""
 PAIRS = (
     ("AVRO as columns", "from_avro"),
     ("JSON as columns", "from_json"),
@@ -53,8 +69,9 @@ _TOPIC = "persistent://public/default/bench-schemas"
 class SchemaBench:
     """The ways to read and to write on one broker."""
 
-    def __init__(self, spark: SparkSession, service_url: str, rows: int) -> None:
+    def __init__(self, spark: SparkSession, service_url: str, rows: int, record: tuple[str, ...]) -> None:
         self.spark = spark
+        self.record = record
         self.service_url = service_url
         self.rows = rows
         self._numbers = itertools.count()
@@ -70,7 +87,7 @@ class SchemaBench:
         self.ddl = ", ".join(f"{each.name} {each.dataType.simpleString()}" for each in self.records(1).schema)
 
     def records(self, rows: int) -> DataFrame:
-        return self.spark.range(0, rows, 1, 2).selectExpr(*RECORD)
+        return self.spark.range(0, rows, 1, 2).selectExpr(*self.record)
 
     def write(self, frame: DataFrame, topic: str, **options: str) -> None:
         writer = frame.write.format("pulsar").mode("append").option("service.url", self.service_url)
@@ -131,22 +148,22 @@ def session() -> SparkSession:
 def check(bench: SchemaBench) -> None:
     """Asserts that both ways read the same, in a few rows."""
     avro = from_avro(functions.col("value"), bench.definition)
-    names = ("id", "carrier", "tail", "delay", "distance", "speed", "at", "day", "late", "gate")
+    names = [each.name for each in bench.records(1).schema]
     ours = bench._columns("AVRO").orderBy("id").select(*names).limit(100).collect()
     theirs = bench._payloads("AVRO").select(avro.alias("x")).select("x.*").orderBy("id").select(*names).limit(100)
     assert ours == theirs.collect()
     assert ours == bench._columns("JSON").orderBy("id").select(*names).limit(100).collect()
 
 
-def measure(rows: int, rounds: int, data: Path) -> None:
-    """Prints figures of each way, and the ratios of ours to Spark's own."""
+def measure(rows: int, rounds: int, data: Path, results: Results, *, nested: bool) -> None:
+    """Prints and notes figures of each way, and prints the ratios of ours to Spark's own."""
     spark = session()
     jvm = spark.sparkContext._gateway.proc.pid
     rates: dict[str, list[float]] = defaultdict(list)
     costs: dict[str, list[float]] = defaultdict(list)
     try:
         with peers.ours(data) as broker:
-            bench = SchemaBench(spark, broker.service_url, rows)
+            bench = SchemaBench(spark, broker.service_url, rows, NESTED_RECORD if nested else RECORD)
             check(bench)
             for turn in range(-2, rounds):  # the JVM compiles while it runs
                 for name, way in bench.ways().items():
@@ -157,9 +174,11 @@ def measure(rows: int, rounds: int, data: Path) -> None:
                         costs[name].append((tree_processor_s(jvm) + broker.processor_s() - used) * 1_000_000 / rows)
     finally:
         spark.stop()
-    print(f"Spark {spark.version}, local[2], {rows:,} records of {len(RECORD)} fields, medians of {rounds}:")
+    print(f"Spark {spark.version}, local[2], {rows:,} records of 10 {'nested ' * nested}fields, medians of {rounds}:")
     rate, cost = ({name: statistics.median(each) for name, each in of.items()} for of in (rates, costs))
     for name, values in rates.items():
+        figure = f"nested {name}" if nested else name
+        results.note_all({f"{figure}, rows/s": rate[name], f"{figure}, CPU s a million": cost[name]})
         each = ", ".join(f"{value:,.0f}" for value in values)
         print(f"{name:>16}: {rate[name]:>10,.0f} rows/s ({each}), {cost[name]:.2f} s of processor time a million")
     for ours, theirs in PAIRS:

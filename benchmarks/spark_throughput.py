@@ -52,8 +52,6 @@ MIN_PARTITIONS = 2
 SCHEMA_PARTITIONS = 2
 VALUE_BYTES = 100
 CHECKED_ROWS = 100
-TARGET, SCHEMA_TARGET = 1.5, 1.0
-"""Ratios to Kafka, at least."""
 KINDS = ("AVRO", "JSON")
 OURS, KAFKA, TUNED = "ours", "kafka", "ours tuned"
 _numbers = itertools.count()
@@ -255,7 +253,6 @@ class Work:
     """One line of the report."""
 
     run: Callable[[Side], float]
-    target: float
     rates: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     costs: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
@@ -266,17 +263,13 @@ def works(directory: Path) -> tuple[dict[str, Work], dict[str, Work]]:
     for name, run in (("source batch", source_batch), ("source stream", source_stream), ("sink", sink)):
         for partitions in PARTITIONS:
             work = partial(run, partitions=partitions, directory=directory, options={})
-            plain[f"{name}, {partitions} partition{'s' * (partitions > 1)}"] = Work(work, TARGET)
+            plain[f"{name}, {partitions} partition{'s' * (partitions > 1)}"] = Work(work)
         if run is not sink:
             options = {"minPartitions": str(MIN_PARTITIONS)}
             work = partial(run, partitions=1, directory=directory, options=options)
-            plain[f"{name}, 1 partition, {MIN_PARTITIONS} tasks"] = Work(work, TARGET)
-    schemas = {
-        f"read {kind}": Work(lambda side, kind=kind: into_noop(side.records(kind)), SCHEMA_TARGET) for kind in KINDS
-    }
-    schemas |= {
-        f"write {kind}": Work(lambda side, kind=kind: write_records(side, kind), SCHEMA_TARGET) for kind in KINDS
-    }
+            plain[f"{name}, 1 partition, {MIN_PARTITIONS} tasks"] = Work(work)
+    schemas = {f"read {kind}": Work(lambda side, kind=kind: into_noop(side.records(kind))) for kind in KINDS}
+    schemas |= {f"write {kind}": Work(lambda side, kind=kind: write_records(side, kind)) for kind in KINDS}
     return plain, schemas
 
 
@@ -321,8 +314,8 @@ def measure(work: Work, name: str, side: Side, jvm: int, counts: bool) -> None:
         work.costs[name].append(spent * 1_000_000 / side.rows)
 
 
-def report(console: Console, title: str, done: dict[str, Work], ours: list[str]) -> bool:
-    """Prints medians and ratios to Kafka; returns whether all targets are met, with the settings if there are any."""
+def report(console: Console, title: str, done: dict[str, Work], ours: list[str]) -> None:
+    """Prints medians and ratios to Kafka."""
     table = Table("work", title=title)
     for name in (*ours, KAFKA):
         table.add_column(f"{name}, rows/s")
@@ -330,17 +323,12 @@ def report(console: Console, title: str, done: dict[str, Work], ours: list[str])
         table.add_column(f"{name} ÷ {KAFKA}")
     for name in (*ours, KAFKA):
         table.add_column(f"{name}, CPU s")
-    met = True
     for label, work in done.items():
         rate = {name: statistics.median(values) for name, values in work.rates.items()}
         cost = {name: statistics.median(values) for name, values in work.costs.items()}
-        verdicts = []
-        for name in ours:
-            ratio = rate[name] / rate[KAFKA]
-            verdicts.append(f"{ratio:.2f} (≥ {work.target}: {'met' if ratio >= work.target else 'MISSED'})")
-        met = met and rate[ours[-1]] >= work.target * rate[KAFKA]
+        ratios = [f"{rate[name] / rate[KAFKA]:.2f}" for name in ours]
         costs = [f"{cost[name]:.2f}" for name in (*ours, KAFKA)]
-        table.add_row(label, *(f"{rate[name]:,.0f}" for name in (*ours, KAFKA)), *verdicts, *costs)
+        table.add_row(label, *(f"{rate[name]:,.0f}" for name in (*ours, KAFKA)), *ratios, *costs)
     console.print(table)
     for label, work in done.items():
         for name in (*ours, KAFKA):
@@ -353,7 +341,16 @@ def report(console: Console, title: str, done: dict[str, Work], ours: list[str])
             if four and f"{label}, {one}" in rates:
                 speed = rates[f"{label}, {one}"] / four
                 console.print(f"{label}: {one} {speed:.2f} × as fast as four partitions", highlight=False)
-    return met
+
+
+def medians(done: dict[str, Work]) -> dict[str, dict[str, float]]:
+    """Returns, for each side, rows a second and processor seconds a million rows of each work."""
+    figures: dict[str, dict[str, float]] = defaultdict(dict)
+    for label, work in done.items():
+        for name in work.rates:
+            figures[name][label] = statistics.median(work.rates[name])
+            figures[name][f"{label}, CPU s a million"] = statistics.median(work.costs[name])
+    return figures
 
 
 def chosen_works(wanted: dict[str, Any], directory: Path) -> dict[str, Work]:
@@ -374,8 +371,8 @@ def fill(sides: list[Side], chosen: dict[str, Work]) -> None:
         check(sides)
 
 
-def main() -> int:
-    """Measures what the JSON text in the first argument says; 1 if a target is missed."""
+def main() -> None:
+    """Measures what the JSON text in the first argument says, and writes the medians to the file that it names."""
     wanted = json.loads(sys.argv[1])
     spark = session(wanted["jars"])
     jvm = spark.sparkContext._gateway.proc.pid
@@ -397,10 +394,10 @@ def main() -> int:
     title += "; CPU seconds a million rows"
     if wanted["settings"]:
         title += f"; {TUNED}: {wanted['settings']}"
-    met = report(Console(width=170), title, chosen, [name for name in sides if name != KAFKA])
+    report(Console(width=170), title, chosen, [name for name in sides if name != KAFKA])
+    Path(wanted["figures"]).write_text(json.dumps(medians(chosen)))
     spark.stop()
-    return 0 if met else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -20,6 +20,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from load import machine, peers
+from load.results import Results, add_option
 from rich.console import Console
 from rich.table import Table
 
@@ -51,12 +52,12 @@ def run(version: str, args: argparse.Namespace) -> dict[str, float]:
         command = [str(environment(version)), str(Path(__file__).with_name("spark.py")), "--json", file.name]
         command += ["--warm-ups", str(args.warm_ups), "--rounds", "1", "--rows", str(args.rows)]
         command += ["--data", str(args.data), "--only", *WORKLOADS]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)  # 1: a target is missed
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
         answer = Path(file.name).read_text()
         if not answer:
             raise RuntimeError(f"no figures of Spark {version}: {done.stdout}")
-        [figures] = json.loads(answer).values()
-        return dict(figures)
+        figures = json.loads(answer)["figures"]
+        return {workload: figures[f"{peers.OURS}: {workload}"] for workload in WORKLOADS}
 
 
 def main() -> None:
@@ -67,6 +68,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--warm-ups", type=int, default=2, help="of each turn")
     parser.add_argument("--data", type=Path, default=Path("data"), help="directory on the disk to use")
+    add_option(parser)
     args = parser.parse_args()
     for version in args.versions:
         environment(version)
@@ -78,10 +80,14 @@ def main() -> None:
     console = Console()
     console.print(machine.description(args.data), highlight=False)
     table = Table("workload", *args.versions, title="rows/s, and the ratio to the last version")
+    results = Results()
     for workload in WORKLOADS:
+        for version in args.versions:
+            results.note(f"{version}: {workload}", statistics.median(figures[version][workload]))
         medians = [statistics.median(figures[version][workload]) for version in args.versions]
         table.add_row(workload, *(f"{median:,.0f} ({median / medians[-1]:.2f})" for median in medians))
     console.print(table)
+    results.store(args.json)
 
 
 if __name__ == "__main__":

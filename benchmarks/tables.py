@@ -19,6 +19,7 @@ from pathlib import Path
 import pulsar
 import pyarrow as pa
 from load import machine, peers
+from load.results import Results, add_option
 from rich.console import Console
 from rich.table import Table
 
@@ -75,6 +76,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=100, help="bytes of a value")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--data", type=Path, default=Path("data"), help="directory on the disk to use")
+    add_option(parser)
     args = parser.parse_args()
     figures: dict[tuple[str, str], list[float]] = defaultdict(list)
     with peers.ours(args.data) as peer:
@@ -82,6 +84,10 @@ def main() -> None:
             for key, figure in turn(peer.service_url, number, args).items():
                 figures[key] += [figure] if number else []
     medians = {key: statistics.median(values) for key, values in figures.items()}
+    results = Results()
+    for (work, who), figure in medians.items():
+        results.note(f"{who}: {work}", figure)
+    results.store(args.json)
     console = Console()
     console.print(machine.description(args.data), highlight=False)
     table = Table("work", OURS, OFFICIAL, "ratio", title=f"rows/s of {args.size} bytes")

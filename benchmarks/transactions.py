@@ -14,12 +14,12 @@ while the other one is stopped; the figure is the median, the ratio that of the 
 import argparse
 import contextlib
 import statistics
-import sys
 from pathlib import Path
 
 from load import machine, peers, transacting
 from load.disturbance import Figures, Undisturbed
 from load.peers import OURS, Peer
+from load.results import Results, add_option
 from rich.console import Console
 from rich.table import Table
 
@@ -28,8 +28,6 @@ PAYLOAD = b"x" * 100
 IN_FLIGHT = 16
 PACE_PER_S = 20.0
 WARM_UP_S = 5.0
-TARGETS = {"throughput, messages/s": (3.0, True), "commit p50, ms": (0.5, False)}
-"""Least, or (False) greatest, ratio to Apache Pulsar."""
 
 
 def work(peer: Peer, seconds: float) -> Figures:
@@ -44,13 +42,14 @@ def work(peer: Peer, seconds: float) -> Figures:
     }
 
 
-def main() -> int:
-    """Exit status 0 when both targets are met, or nothing is compared."""
+def main() -> None:
+    """Measures and reports."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--against", type=peers.against, metavar=peers.AGAINST, help="measure it in the same run")
     parser.add_argument("--seconds", type=float, default=4.0, help="length of one measurement of a workload")
     parser.add_argument("--rounds", type=int, default=3, help="measurements of each broker")
     parser.add_argument("--data", type=Path, default=peers.ROOT / "data", help="directory for the brokers' data")
+    add_option(parser)
     args = parser.parse_args()
     console = Console()
     args.data.mkdir(parents=True, exist_ok=True)
@@ -69,29 +68,28 @@ def main() -> int:
                 results.setdefault(peer.name, []).append(figures)
                 shown = "  ".join(f"{key} {value:,.2f}" for key, value in figures.items())
                 console.print(f"[dim]{peer.name:>14}  {shown}  {disturbed}[/dim]", soft_wrap=True)
-    return 0 if report(console, results) else 1
+    titles = {peer.name: peer.title for peer in found}
+    report(console, results, titles).store(args.json)
 
 
-def report(console: Console, results: dict[str, list[Figures]]) -> bool:
-    """Prints the medians, and returns whether the targets are met."""
+def report(console: Console, measured: dict[str, list[Figures]], titles: dict[str, str]) -> Results:
+    """Prints the medians, and returns them."""
     medians = {
         name: {key: statistics.median(each[key] for each in rounds) for key in rounds[0]}
-        for name, rounds in results.items()
+        for name, rounds in measured.items()
     }
-    table = Table("figure", *medians, "ratio", "target")
-    met = True
+    table = Table("figure", *(titles[name] for name in medians), "ratio")
     for key in medians[OURS]:
         values = [figures[key] for figures in medians.values()]
-        ratio = values[0] / values[1] if len(values) == 2 else None
-        bound, at_least = TARGETS.get(key, (None, True))
-        good = ratio is None or bound is None or (ratio >= bound if at_least else ratio <= bound)
-        met = met and good
-        target = "" if bound is None else f"{'≥' if at_least else '≤'} {bound:g} ×, {'met' if good else 'NOT MET'}"
-        shown = "–" if ratio is None else f"{ratio:.2f} ×"
-        table.add_row(key, *(f"{value:,.2f}" for value in values), shown, target)
+        ratio = f"{values[0] / values[1]:.2f} ×" if len(values) == 2 else "–"
+        table.add_row(key, *(f"{value:,.2f}" for value in values), ratio)
     console.print(table)
-    return met
+    results = Results()
+    for name, figures in medians.items():
+        results.note_all(figures, name)
+        results.peers[name] = titles[name]
+    return results
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -3,7 +3,7 @@
     .venv/bin/python benchmarks/wire.py [--seconds 1.0] [--only WORD]
 
 Times are processor time of the one thread that works, the best of several runs over the same input, so that a neighbour
-on the machine spoils few of them. The targets of the project are printed beside the figures they belong to.
+on the machine spoils few of them.
 "All Spark columns" means the seven columns of the connector; the entries are what a producer makes: 1,000 messages a
 batch with a key and a sequence id.
 """
@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from load.results import Results, add_option
 
 from spark_pulsar.wire.columns.encode import MessageColumns, encode_batches, message_columns
 from spark_pulsar.wire.columns.entries import Entries, inspect_entries
@@ -26,7 +27,7 @@ from spark_pulsar.wire.columns.records import RECORD_COLUMNS, RecordDecoder
 from spark_pulsar.wire.pulsar_api_pb2 import MessageMetadata
 
 TOPIC = "persistent://public/default/flights-partition-0"
-LINE = "{:<58} {:>9.2f} M msg/s {:>8.0f} MB/s  {}"
+LINE = "{:<58} {:>9.2f} M msg/s {:>8.0f} MB/s"
 
 
 def machine() -> str:
@@ -113,9 +114,8 @@ def decoding(measure: Callable[..., None]) -> None:
         "decode 1,000 x 100 B, key and value",
         keyed,
         lambda: drain(record_batches(keyed, TOPIC, both)),
-        "target 4 M",
     )
-    measure("decode 1,000 x 100 B, all Spark columns", keyed, lambda: drain(record_batches(keyed, TOPIC)), "target 4 M")
+    measure("decode 1,000 x 100 B, all Spark columns", keyed, lambda: drain(record_batches(keyed, TOPIC)))
     one = keyed.part(0, 1)
     measure("decode one entry a call, all Spark columns", one, lambda: drain(record_batches(one, TOPIC)))
     rich = entries_of(columns_of(100_000, 100, binary_keys=True, with_properties=True), 1000)
@@ -123,17 +123,11 @@ def decoding(measure: Callable[..., None]) -> None:
     narrow = [name for name in RECORD_COLUMNS if name != "__messageProperties"]
     measure("  the same without reading properties", rich, lambda: drain(record_batches(rich, TOPIC, narrow)))
     large = entries_of(columns_of(20_000, 1024), 100)
-    measure(
-        "decode 100 x 1 KB, value", large, lambda: drain(record_batches(large, TOPIC, ["value"])), "target 1,000 MB/s"
-    )
-    measure(
-        "decode 100 x 1 KB, all Spark columns", large, lambda: drain(record_batches(large, TOPIC)), "target 1,000 MB/s"
-    )
+    measure("decode 100 x 1 KB, value", large, lambda: drain(record_batches(large, TOPIC, ["value"])))
+    measure("decode 100 x 1 KB, all Spark columns", large, lambda: drain(record_batches(large, TOPIC)))
     single = single_entries_of(columns_of(50_000, 100))
     measure("count unbatched entries (metadata only)", single, lambda: inspect_entries(single))
-    measure(
-        "decode unbatched 100 B, all Spark columns", single, lambda: drain(record_batches(single, TOPIC)), "target 1 M"
-    )
+    measure("decode unbatched 100 B, all Spark columns", single, lambda: drain(record_batches(single, TOPIC)))
 
 
 def encoding(measure: Callable[..., None]) -> None:
@@ -145,8 +139,7 @@ def encoding(measure: Callable[..., None]) -> None:
             columns_of(100_000, 100, binary_keys=True, with_properties=True),
         ),
     ):
-        target = "target 3 M" if "with keys" in label else ""
-        measure(label, columns, lambda c=columns: sum(map(len_of, encode_batches(c, max_bytes=1 << 20))), target)
+        measure(label, columns, lambda c=columns: sum(map(len_of, encode_batches(c, max_bytes=1 << 20))))
     values = pa.array([bytes(100)] * 100_000)
     names = pa.array([f"key-{i % 997:04d}" for i in range(100_000)])
 
@@ -155,7 +148,7 @@ def encoding(measure: Callable[..., None]) -> None:
         groups = group_rows(partition_of(keys, 4), 4)
         sum(map(len_of, encode_batches(message_columns(values, keys=keys), groups=groups, max_bytes=1 << 20)))
 
-    measure("sink: flatten, hash, group by 4 partitions, encode", columns_of(100_000, 100), sink, "target 3 M")
+    measure("sink: flatten, hash, group by 4 partitions, encode", columns_of(100_000, 100), sink)
     keys = text_keys(names)
     measure("JavaStringHash of 8-byte keys", len(keys), lambda: hash_keys(keys, "JavaStringHash"))
     measure("Murmur3_32Hash of 8-byte keys", len(keys), lambda: hash_keys(keys, "Murmur3_32Hash"))
@@ -171,10 +164,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=1.0, help="time for each line (default 1)")
     parser.add_argument("--only", default="", help="lines whose text has this word")
+    add_option(parser)
     options = parser.parse_args()
+    results = Results()
     print(machine())
 
-    def measure(label: str, what: Entries | MessageColumns | int, work: Callable[[], object], target: str = "") -> None:
+    def measure(label: str, what: Entries | MessageColumns | int, work: Callable[[], object]) -> None:
         if options.only not in label:
             return
         seconds = best_seconds(work, options.seconds)
@@ -183,10 +178,12 @@ def main() -> None:
         else:
             messages = what if isinstance(what, int) else len(what)
             size = 8 * messages if isinstance(what, int) else int(what.value.offsets[-1])
-        print(LINE.format(label, messages / seconds / 1e6, size / seconds / 1e6, target), flush=True)
+        results.note_all({"messages/s": messages / seconds, "MB/s": size / seconds / 1e6}, label)
+        print(LINE.format(label, messages / seconds / 1e6, size / seconds / 1e6), flush=True)
 
     decoding(measure)
     encoding(measure)
+    results.store(options.json)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from . import admin, configuration, connector
+from . import admin, benchmarks, configuration, connector
 from .markdown import with_tables
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -18,6 +18,7 @@ def made() -> dict[Path, str]:
     tables = {
         "admin.md": admin.admin_tables(),
         "broker-metrics.md": admin.metrics_tables(),
+        "benchmarks.md": benchmarks.tables(),
         "broker-configuration.md": {"keys": configuration.keys_tables()},
         **connector.tables(pages),
     }

@@ -8,7 +8,12 @@ from pathlib import Path
 
 
 def description(data: Path) -> str:
-    """Processor, cores, memory, kernel, Python; file system of `data` and the time one fdatasync takes on it."""
+    """The machine, the file system of `data` and the time that one fdatasync takes on it."""
+    return f"{name()}; data on {_file_system(data)}, fdatasync of 4 KB p50 {fdatasync_ms(data):.2f} ms"
+
+
+def name() -> str:
+    """Processor, cores, memory, kernel, Python."""
     model = "unknown processor"
     info = Path("/proc/cpuinfo")
     if info.exists():
@@ -19,8 +24,7 @@ def description(data: Path) -> str:
     memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     return (
         f"{model}, {os.cpu_count()} cores, {memory_gb:.0f} GB; "
-        f"Linux {platform.release()}, Python {platform.python_version()}; "
-        f"data on {_file_system(data)}, fdatasync of 4 KB p50 {fdatasync_ms(data):.2f} ms"
+        f"Linux {platform.release()}, Python {platform.python_version()}"
     )
 
 

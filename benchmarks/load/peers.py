@@ -66,8 +66,8 @@ class Peer:
 
     @property
     def title(self) -> str:
-        """Name and version."""
-        return f"{self.name} {self.version}".rstrip()
+        """Name, and the version of a broker that is not ours."""
+        return f"{self.name.removeprefix('apache-').capitalize()} {self.version}" if self.version else self.name
 
     def resident_mb(self) -> float | None:
         """Resident memory now, in MB of 10^6 bytes."""

@@ -46,12 +46,17 @@ def publish(
     """Sends frames, at most `in_flight` unanswered, until the buffer or the time ends, and awaits the rest."""
     with Connection(service_url) as connection:
         connection.create_producers(topics)
-        return _pump(connection, buffer, in_flight, seconds, keep_ids)
+        return pump(connection, buffer, in_flight, seconds, keep_ids)
 
 
-def _pump(
-    connection: Connection, buffer: frames.SendBuffer, in_flight: int, seconds: float, keep_ids: bool
+def pump(
+    connection: Connection,
+    buffer: frames.SendBuffer,
+    in_flight: int,
+    seconds: float = float("inf"),
+    keep_ids: bool = False,
 ) -> Published:
+    """Sends frames as `publish` does, by producers that a connection has."""
     data, size, count = buffer.data, buffer.frame_bytes, buffer.count
     ids: list[tuple[int, int]] = []
     sent = answered = 0  # bytes sent; frames answered
