@@ -8,9 +8,9 @@ from typing import Final, TypeVar
 
 from spark_pulsar.client.connections.config import ClientConfig
 from spark_pulsar.client.connections.pool import ConnectionPool
-from spark_pulsar.client.connections.retry import Backoff
+from spark_pulsar.client.connections.retry import LEAST_ATTEMPT_MS, Backoff
 from spark_pulsar.client.deadlines import Deadline
-from spark_pulsar.client.errors import EndNotReached, OperationTimeout, naming_topic
+from spark_pulsar.client.errors import EndNotReached, NoListener, OperationTimeout, naming_topic
 from spark_pulsar.client.lookup import (
     TopicDirectory,
     TopicMode,
@@ -123,6 +123,23 @@ class PulsarClient:
 
         results = run_all(full.values(), lambda topic: make(engine, topic, deadline_of(topic)), deadline_of)
         return {topic: results[name] for topic, name in full.items()}
+
+    def check_listener(self, patience_ms: int) -> None:
+        """Connects to the service. Raises NoListener when nothing listens at any of its addresses for `patience_ms`;
+        what else goes wrong is left to the operations, which try again."""
+        engine, deadline, backoff = self._running(), self._deadline("connecting", patience_ms), Backoff()
+        while True:
+            try:
+                engine.pool.service(deadline)
+                return
+            except NoListener:
+                if deadline.left_ms() < LEAST_ATTEMPT_MS + (pause_ms := backoff.next_ms()):
+                    raise
+                threading.Event().wait(pause_ms / 1000)
+            except PulsarError as error:
+                if isinstance(error.__cause__, NoListener):
+                    raise error.__cause__ from None
+                return
 
     # ---- topics
 

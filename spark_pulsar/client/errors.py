@@ -36,6 +36,10 @@ class ConnectFailed(ConnectionLost):
     """No connection could be made: refused, unknown host, no answer to the handshake."""
 
 
+class NoListener(ConnectFailed):
+    """Nothing listens at an address, or its host is unknown."""
+
+
 class TlsError(PulsarError):
     """No encrypted connection: a certificate that is not accepted, or a file of certificates that cannot be used."""
 

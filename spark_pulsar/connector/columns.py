@@ -71,11 +71,11 @@ NOT_THERE: Final = {
 ON_REQUEST: Final = {column.name: column for column in METADATA_COLUMNS}
 
 
-def metadata_columns(text: str) -> tuple[str, ...]:
-    """Reads the names of the option `metadataColumns`: separated by commas, or `all` (READ-12). Raises ValueError."""
-    if text.strip() == "all":
+def metadata_columns(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Checks the names of the option `metadataColumns`, or `all`, and returns the columns (READ-12). Raises
+    ValueError."""
+    if names == ("all",):
         return tuple(ON_REQUEST)
-    names = tuple(name.strip() for name in text.split(",") if name.strip())
     no_doubles(names)
     for name in names:
         if name in NOT_THERE:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 from spark_pulsar.connector.shipped_package import shipped_archive
 from spark_pulsar.connector.worker_python import check, check_own_versions, check_spark
+from spark_pulsar.model.arguments import naming_arguments
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@naming_arguments()
 def register(spark: SparkSession) -> None:
     """Makes the formats `pulsar` and `pulsar-py` known to this session, where Spark has not discovered them by itself;
     one of Spark Connect, too (READ-45).
@@ -22,6 +24,9 @@ def register(spark: SparkSession) -> None:
     RequirementError where Spark is older than 4.0, or its workers' Python lacks this package, numpy or pyarrow, or has
     them older than they may be.
     """
+    if not isinstance(getattr(spark, "version", None), str):
+        name = spark.__name__ if isinstance(spark, type) else type(spark).__name__
+        raise TypeError(f"register() makes formats known to a SparkSession, not to {name}: make one by getOrCreate()")
     check(spark, is_shipped=shipped_archive() is not None)
     from spark_pulsar.connector.source import register_sources
 

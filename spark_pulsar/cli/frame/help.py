@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -13,6 +14,10 @@ from spark_pulsar.cli.frame.examples import WIDTH, examples_of, lines_of
 from spark_pulsar.cli.values import ACCESS_PANEL
 
 F = TypeVar("F", bound=Callable[..., Any])
+_NUMBER: Final = r"-?[\d.]+"
+_RANGE: Final = re.compile(rf"(?:(?P<low>{_NUMBER})<=)?x(?:<=(?P<high>{_NUMBER})|>=(?P<least>{_NUMBER}))")
+_ENDLESS: Final = (1 << 31) - 1
+"""Least of the greatest numbers that are limits of types, and of no use to a reader."""
 
 
 class _Helping:
@@ -27,6 +32,7 @@ class _Helping:
             record = parameter.get_help_record(ctx)
             if record is None:
                 continue
+            record = record[0].replace(" range>", ">"), _RANGE.sub(_in_words, record[1])
             if parameter.param_type_name == "argument":
                 arguments.append(record)
             elif getattr(parameter, "rich_help_panel", None) == ACCESS_PANEL:
@@ -41,6 +47,14 @@ class _Helping:
                 lines = (line for example in examples for line in lines_of(example, indent))
                 formatter.write("".join(f"{'':>{indent}}{line}\n" for line in lines))
         _write_list(formatter, ACCESS_PANEL, access)
+
+
+def _in_words(numbers: re.Match[str]) -> str:
+    """Returns a range such as `0<=x<=65535` as people write it."""
+    low, high = numbers["low"] or numbers["least"], numbers["high"]
+    if high is None or (low is not None and float(high) >= _ENDLESS):
+        return f"{low} or more"
+    return f"up to {high}" if low is None else f"{low} to {high}"
 
 
 def _usage(path: str, pieces: list[str]) -> str:

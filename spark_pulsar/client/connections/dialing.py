@@ -8,7 +8,7 @@ from spark_pulsar.client.connections.service_url import Address
 from spark_pulsar.client.connections.streams import PlainStream, Stream, TlsStream
 from spark_pulsar.client.connections.wrong_port import probe_without_tls, wrong_port
 from spark_pulsar.client.deadlines import Deadline
-from spark_pulsar.client.errors import ConnectFailed, TlsError
+from spark_pulsar.client.errors import ConnectFailed, NoListener, TlsError
 
 
 def dial(address: Address, config: ClientConfig, step: Deadline) -> Stream:
@@ -27,7 +27,8 @@ def dial(address: Address, config: ClientConfig, step: Deadline) -> Stream:
     except TimeoutError:
         raise
     except OSError as error:
-        raise ConnectFailed(f"cannot connect to {where}: {error}") from error
+        is_empty = isinstance(error, ConnectionRefusedError | socket.gaierror)
+        raise (NoListener if is_empty else ConnectFailed)(f"cannot connect to {where}: {error}") from error
     try:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if context is None:

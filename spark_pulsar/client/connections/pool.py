@@ -8,7 +8,14 @@ from spark_pulsar.client.connections.config import ClientConfig
 from spark_pulsar.client.connections.connection import Connection
 from spark_pulsar.client.connections.service_url import Address
 from spark_pulsar.client.deadlines import Deadline
-from spark_pulsar.client.errors import ClientClosed, ConnectFailed, ConnectionLost, OperationTimeout, TlsError
+from spark_pulsar.client.errors import (
+    ClientClosed,
+    ConnectFailed,
+    ConnectionLost,
+    NoListener,
+    OperationTimeout,
+    TlsError,
+)
 
 _IDLE_EXCLUSIVE_CONNECTIONS: Final = 4
 
@@ -64,7 +71,8 @@ class ConnectionPool:
         reasons = "; ".join(dict.fromkeys(str(problem) for problem in problems))
         if all(isinstance(problem, TlsError) for problem in problems):
             raise TlsError(reasons)
-        raise ConnectFailed(reasons)
+        is_empty = all(isinstance(problem, NoListener) for problem in problems)
+        raise (NoListener if is_empty else ConnectFailed)(reasons)
 
     def shared(self, target: Target, deadline: Deadline) -> Connection:
         """Returns the shared connection to `target`, opened when missing or broken."""

@@ -10,7 +10,7 @@ from spark_pulsar.model.errors import PulsarError
 
 FIRST_PAUSE_MS: Final = 50
 LONGEST_PAUSE_MS: Final = 3_000
-_LEAST_ATTEMPT_MS: Final = 20
+LEAST_ATTEMPT_MS: Final = 20
 """Time below which an attempt would end for lack of it, with an error that hides the cause of those before."""
 
 
@@ -30,7 +30,7 @@ class Backoff:
         Setting `woken` ends the pause early. The log reports a connection that could not be made (READ-35).
         """
         deadline.note(cause)
-        if deadline.left_ms() < self._pause_ms + _LEAST_ATTEMPT_MS:
+        if deadline.left_ms() < self._pause_ms + LEAST_ATTEMPT_MS:
             raise deadline.error()
         warn_of_retry(cause, deadline.left_ms())
         (woken or threading.Event()).wait(self.next_ms() / 1000)

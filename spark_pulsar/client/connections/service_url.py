@@ -11,7 +11,7 @@ PLAIN_SCHEME: Final = "pulsar"
 TLS_SCHEME: Final = "pulsar+ssl"
 _PORTS: Final = {PLAIN_SCHEME: 6650, TLS_SCHEME: 6651}
 _HOST: Final = re.compile(r"^(?:\[(?P<six>[0-9A-Fa-f:.%]+)\]|(?P<host>[^:/?#\[\]@\s]+))(?::(?P<port>\d{1,5}))?$")
-_USER: Final = re.compile(r"(?P<scheme>^[^/]*//)?.*@", re.DOTALL)
+_SCHEME: Final = re.compile(r"[^/]*//")
 
 
 class Address(NamedTuple):
@@ -27,7 +27,11 @@ class Address(NamedTuple):
 
 def without_user(url: str) -> str:
     """Returns the URL with everything hidden that stands before an `@`: a user and a password, if it has them."""
-    return _USER.sub(lambda match: f"{match['scheme'] or ''}{REDACTED}@", url)
+    before, at, rest = url.rpartition("@")
+    if not at:
+        return url
+    scheme = _SCHEME.match(before)
+    return f"{scheme[0] if scheme else ''}{REDACTED}@{rest}"
 
 
 def uses_tls(url: str) -> bool:

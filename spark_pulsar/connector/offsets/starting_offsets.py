@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,8 @@ from spark_pulsar.connector.errors import OffsetError
 from spark_pulsar.connector.offsets.checkpoints import committed_positions
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition
 from spark_pulsar.connector.serialized_ids import message_id_data, position_of
+from spark_pulsar.model.arguments import naming_arguments
+from spark_pulsar.model.errors import InvalidTopicName
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.positions.ids import InvalidMessageId, MessageId, unsigned
 from spark_pulsar.wire.pulsar_api_pb2 import MessageIdData
@@ -19,11 +22,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@naming_arguments()
 def starting_offsets(
     message_ids: Mapping[str, Any] | None = None,
     *,
     after: bool = False,
-    checkpoint: str | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     spark: SparkSession | None = None,
 ) -> str:
     """Returns the text for the option `startingOffsets` that starts each topic partition at a message, or `after` it
@@ -41,10 +45,33 @@ def starting_offsets(
     if (message_ids is None) == (checkpoint is None):
         raise OffsetError("give either message ids or a checkpoint")
     if checkpoint is not None:
-        positions = committed_positions(checkpoint, spark)
+        positions = committed_positions(_place(checkpoint), _session(spark))
         return json.dumps({topic: _text_of(topic, positions[topic]) for topic in sorted(positions)})
-    assert message_ids is not None
-    return json.dumps({TopicName.parse(topic).full: _text(topic, at, after) for topic, at in message_ids.items()})
+    if not isinstance(message_ids, Mapping) or not message_ids:
+        raise OffsetError(f'message_ids is {message_ids!r}: give a dictionary, such as {{"orders": "earliest"}}')
+    return json.dumps({_full(topic): _text(topic, at, after) for topic, at in message_ids.items()})
+
+
+def _full(topic: object) -> str:
+    if not isinstance(topic, str):
+        raise OffsetError(f"{topic!r} is no name of a topic: give a text")
+    try:
+        return TopicName.parse(topic).full
+    except InvalidTopicName as error:
+        raise OffsetError(str(error)) from error
+
+
+def _place(checkpoint: object) -> str:
+    if not isinstance(checkpoint, str | os.PathLike):
+        raise OffsetError(f"checkpoint is {checkpoint!r}: give the directory of a query, as text")
+    return str(os.fspath(checkpoint))
+
+
+def _session(spark: Any) -> SparkSession | None:
+    if spark is not None and not hasattr(spark, "read"):
+        raise OffsetError(f"spark is {spark!r}: give a SparkSession, or leave it out")
+    session: SparkSession | None = spark
+    return session
 
 
 def _text_of(topic: str, position: ReadPosition) -> str:
@@ -54,8 +81,8 @@ def _text_of(topic: str, position: ReadPosition) -> str:
 
 
 def _text(topic: str, message_id: Any, after: bool) -> str:
-    if isinstance(message_id, str) and message_id in ("earliest", "latest"):
-        return message_id
+    if isinstance(message_id, str) and message_id.lower() in ("earliest", "latest"):
+        return message_id.lower()
     if isinstance(message_id, str) and message_id.count(":") == 2:
         raise OffsetError(f"{topic}: {message_id!r} is no whole message id: write ledger:entry:partition:batch")
     data = _data_of_text(topic, message_id) if isinstance(message_id, str) else _data_of(topic, message_id)
@@ -66,7 +93,7 @@ def _data_of_text(topic: str, text: str) -> MessageIdData:
     try:
         wanted = MessageId.parse(text)
     except InvalidMessageId as error:
-        raise OffsetError(f"{topic}: {error}") from error
+        raise OffsetError(f"{topic}: {error}; earliest and latest are the ends") from error
     return MessageIdData(
         ledgerId=unsigned(wanted.ledger_id), entryId=unsigned(wanted.entry_id), batch_index=wanted.batch_index
     )

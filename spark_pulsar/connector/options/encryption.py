@@ -12,6 +12,7 @@ from spark_pulsar.client.encryption.key_files import KeyFiles, check_place
 from spark_pulsar.client.errors import NotSupportedByClient
 from spark_pulsar.connector.errors import OptionError
 from spark_pulsar.connector.options.decode_mode import DEADLETTER
+from spark_pulsar.connector.options.values import names_in
 
 NAMES: Final = "encryptionKeys"
 PUBLIC_KEYS: Final = "encryptionPublicKeys"
@@ -27,8 +28,8 @@ FAILURE_ACTIONS: Final = (FAIL, SEND, DISCARD, CONSUME)
 
 
 def key_names(text: str) -> tuple[str, ...]:
-    """Reads the names of keys, separated by commas. Raises ValueError."""
-    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    """Reads the names of keys, separated by commas or in a JSON array. Raises ValueError."""
+    names = tuple(dict.fromkeys(names_in(text)))
     if not names:
         raise ValueError("expected the name of a key")
     return names

@@ -162,5 +162,6 @@ def _time_ms(text: str) -> int:
             f"partition to these; not {text}"
         )
     if time.tzinfo is None:
-        raise ValueError(f"{text} has no offset from UTC: write {text}Z, or {text}+01:00")
+        local = time.isoformat()  # with a time of day, which a date alone lacks
+        raise ValueError(f"{text} has no offset from UTC: write {local}Z, or {local}+01:00")
     return max(0, (time - _EPOCH) // timedelta(milliseconds=1))

@@ -69,7 +69,7 @@ from spark_pulsar.connector.options.topics import (
     topic_names,
     topic_pattern,
 )
-from spark_pulsar.connector.options.values import duration_ms, integer, one_of, texts_by_name, web_url
+from spark_pulsar.connector.options.values import duration_ms, integer, names_in, one_of, texts_by_name, web_url
 from spark_pulsar.model.names import TopicName
 
 ROUTING_MODES: Final = ("RoundRobinPartition", "SinglePartition")
@@ -112,6 +112,10 @@ def _column(text: str) -> str:
     if not text or text.startswith("__"):
         raise ValueError("expected the name of a column, and names that begin with __ are the connector's own")
     return text
+
+
+def _metadata(text: str) -> tuple[str, ...]:
+    return metadata_columns(tuple(names_in(text)))
 
 
 def _producer_name(text: str) -> str:
@@ -181,7 +185,7 @@ class Options:
     schema_evolution_mode: str = choice("schemaEvolutionMode", SCHEMA_EVOLUTION_MODES, READ)
     rescued_data_column: str = option("rescuedDataColumn", "name", READ, _column, RESCUED_DATA)
     """Column of rescued data, which is there where the option is given, too."""
-    metadata_columns: tuple[str, ...] = option("metadataColumns", "column names or `all`", READ, metadata_columns, ())
+    metadata_columns: tuple[str, ...] = option("metadataColumns", "column names or `all`", READ, _metadata, ())
     waiting_for_non_existed_topic: bool = switch("waitingForNonExistedTopic", READ)
     poll_timeout_ms: int = option("pollTimeoutMs", "milliseconds", READ, _TIMEOUT, 120_000)
     operation_timeout_ms: int = option("operationTimeoutMs", "milliseconds", ANY, _TIMEOUT, 30_000)

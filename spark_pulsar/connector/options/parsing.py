@@ -57,6 +57,11 @@ def parse_options(raw: Mapping[str, str]) -> Options:
     )
 
 
+def is_option(name: str) -> bool:
+    """Returns whether this is the name of an option, in any case."""
+    return name.lower() in BY_LOWER
+
+
 def report_without_effect(options: Options) -> None:
     """Logs which options of a job are accepted and have no effect here, once in this process for the same topics and
     options (READ-44)."""
@@ -126,9 +131,8 @@ def _canonical(lower: str, as_given: str) -> str:
             "see connectionTimeoutMs, operationTimeoutMs, compressionType, batchingMaxMessages and their neighbours"
         )
     near = _near(lower, "", 0.6)
-    hint = f"did you mean {near}?" if near else ""
-    known = ", ".join(option.name for option in OPTIONS)
-    raise OptionError(f"unknown option {as_given}{'; ' + hint if hint else ''} (options are: {known})")
+    hint = f"did you mean {near}?" if near else "docs/connector-options.md lists those that there are"
+    raise OptionError(f"unknown option {as_given}; {hint}")
 
 
 def _near(lower: str, prefix: str, cutoff: float) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from spark_pulsar.connector.options.values import names_in
 from spark_pulsar.model.errors import InvalidTopicName
 from spark_pulsar.model.names import TopicName, split_namespace
 
@@ -13,7 +14,9 @@ _PLAIN_NAME: Final = re.compile(r"[\w.=:-]*")
 
 
 def topic_name(text: str) -> str:
-    """Returns the full name of a topic. Raises InvalidTopicName."""
+    """Returns the full name of a topic. Raises InvalidTopicName, and ValueError for a list of names."""
+    if text.startswith("[") and text.endswith("]"):
+        raise ValueError("expected one topic; the option topics names several, separated by commas")
     return TopicName.parse(text).full
 
 
@@ -26,8 +29,9 @@ def persistent_topic_name(text: str) -> str:
 
 
 def topic_names(text: str) -> tuple[str, ...]:
-    """Returns the full names of topics that are separated by commas. Raises ValueError, InvalidTopicName."""
-    names = [topic_name(part.strip()) for part in text.split(",") if part.strip()]
+    """Returns the full names of topics, which are separated by commas or in a JSON array. Raises ValueError,
+    InvalidTopicName."""
+    names = [topic_name(name) for name in names_in(text)]
     if not names:
         raise ValueError("no topic name in the list")
     double = {name for name in names if names.count(name) > 1}

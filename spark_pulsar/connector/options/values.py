@@ -23,6 +23,10 @@ SECRET_OPTIONS: Final = frozenset(
 """Options whose values no error shows."""
 
 
+MOST_SHOWN: Final = 200
+"""Characters of a value that an error shows."""
+
+
 class GivenValues(dict[str, str]):
     """Texts of the options that are given, by their names in the table."""
 
@@ -46,9 +50,10 @@ def read(values: Mapping[str, str], name: str, parse: Callable[[str], Any], defa
         return default
     try:
         return parse(values[name].strip())
-    except (ValueError, PulsarError) as error:
+    except (ValueError, PulsarError, RecursionError) as error:
         spelled = values.spelling(name) if isinstance(values, GivenValues) else name
-        raise OptionError(f"option {spelled} = {_shown(name, values[name])}: {error}") from error
+        reason = "too many brackets" if isinstance(error, RecursionError) else error
+        raise OptionError(f"option {spelled} = {_shown(name, values[name])}: {reason}") from error
 
 
 def boolean(text: str) -> bool:
@@ -92,10 +97,13 @@ def names_in(text: str) -> list[str]:
     """Reads names that are separated by commas, or a JSON array of names. Raises ValueError."""
     if not text.startswith("["):
         return [name.strip() for name in text.split(",") if name.strip()]
-    loaded = json.loads(text)
+    try:
+        loaded = json.loads(text)
+    except (json.JSONDecodeError, RecursionError):
+        loaded = [None]
     if not all(isinstance(name, str) for name in loaded):
         raise ValueError("expected names, separated by commas or in a JSON array")
-    return list(loaded)
+    return [name.strip() for name in loaded if name.strip()]
 
 
 def integer(low: int, high: int) -> Callable[[str], int]:
@@ -124,4 +132,5 @@ def one_of(*names: str) -> Callable[[str], str]:
 def _shown(name: str, value: str) -> str:
     if name in SECRET_OPTIONS:
         return REDACTED
-    return repr(without_user(value) if name.lower().endswith("url") else value)
+    shown = repr(without_user(value) if name.lower().endswith("url") else value)
+    return shown if len(shown) <= MOST_SHOWN else f"{shown[:MOST_SHOWN]}… ({len(value)} characters)"

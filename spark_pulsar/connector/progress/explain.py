@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from spark_pulsar.connector.errors import OffsetError
 from spark_pulsar.connector.offsets.source_offset import SourceOffset
+from spark_pulsar.model.arguments import naming_arguments
 from spark_pulsar.model.names import TopicName
 
 Event = Mapping[str, Any]
@@ -40,11 +41,14 @@ _ADVICE: Final = {
 }
 
 
+@naming_arguments()
 def explain(query: Any) -> str:
     """Returns how far a streaming query is, how far behind, how fast, and what to do if something is odd.
 
     `query` is a StreamingQuery; only its sources of `format("pulsar")` are described in detail.
     """
+    if not hasattr(query, "recentProgress"):
+        raise TypeError(f"explain() describes a StreamingQuery, which .start() returns, not {type(query).__name__}")
     recent = [_event(progress) for progress in query.recentProgress]
     name = query.name or query.id
     failure = None if query.isActive else query.exception()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -168,15 +169,17 @@ def newest_definition(client: PulsarClient, topic: str) -> Definition | None:
 
 
 @naming("operationTimeoutMs")
-def definition_of_read(options: Options, wanted: Collection[str] | None = None) -> Definition | None:
+def definition_of_read(
+    options: Options, wanted: Collection[str] | None = None, client: PulsarClient | None = None
+) -> Definition | None:
     """Returns the schema of the topics to read; None when they have none, or it is not to be used.
 
     A topic that does not exist has none. Raises SchemaError when the schemas of several topics contradict each
-    other, in the fields that are `wanted` if they are given.
+    other, in the fields that are `wanted` if they are given. Without a `client` one is made, and closed.
     """
     if not options.use_topic_schema:
         return None
-    with own_client(options) as client:
+    with own_client(options) if client is None else contextlib.nullcontext(client) as client:
         if options.topics_pattern is not None:
             topics = topics_of_pattern(client, options.topics_pattern)
         else:

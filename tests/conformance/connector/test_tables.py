@@ -100,7 +100,8 @@ def test_many_batches_of_several_partitions_within_a_window(broker: Broker) -> N
         ({"columns": ["__kee"]}, "__key"),
         ({"options": {"startingOffset": "earliest"}}, "did you mean startingOffsets"),
         ({"options": {"service.url": "pulsar://x"}}, "leave it out of the options"),
-        ({"limit": -1}, "limit is -1"),
+        ({"options": {"Topic": "other"}}, "topic is the second argument"),
+        ({"columns": ["value", None]}, "columns has None"),
     ],
 )
 def test_mistakes_of_a_read(broker: Broker, topic: str, arguments: dict[str, Any], reason: str) -> None:
@@ -117,14 +118,41 @@ def test_mistakes_of_a_read(broker: Broker, topic: str, arguments: dict[str, Any
         (pa.table({"value": [dt.timedelta(1)]}), {}, "column value has Arrow's type duration"),
         (pa.table({"n": pa.array([2**63], pa.uint64())}), {"schemaType": "AVRO"}, "without loss"),
         (pa.table({"colour": [b"x"]}), {}, "column colour cannot be written"),
-        ("no table", {}, "str is no table"),
+        (pd.DataFrame({"value": ["a", 1]}), {}, "Arrow cannot read this DataFrame as a table: Expected bytes.* value"),
+        (pd.DataFrame([[1, 2]], columns=["n", "n"]), {}, "Duplicate column names found"),
+        (pd.DataFrame({"at": pd.period_range("2026", "2027", freq="Y")}), {}, "column at has Arrow's type extension"),
+        (pa.table({"n": pa.array([1], pa.decimal256(60, 2))}), {}, r"column n has Arrow's type decimal256\(60, 2\)"),
+        ([pa.record_batch({"value": ["a"]}), pa.record_batch({"value": [1]})], {}, "Schema at index 1 was different"),
     ],
-    ids=["guarantee", "type", "value", "column", "no-table"],
+    ids=["guarantee", "type", "value", "column", "values", "names", "extension", "digits", "batches"],
 )
 def test_mistakes_of_a_write(broker: Broker, topic: str, table: Any, options: dict[str, Any], reason: str) -> None:
     # covers TABLE-2, TABLE-3
     with pytest.raises((OptionError, SchemaError), match=reason):
         send_table(broker.service_url, topic, table, options=options)
+
+
+def test_a_data_frame_without_its_index(broker: Broker, topic: str) -> None:
+    # covers TABLE-2
+    frame = pd.DataFrame({"value": ["a", "b", "c"]})
+    assert send_table(broker.service_url, topic, frame[frame["value"] > "a"]) == 2
+    read = read_table(broker.service_url, topic, columns=["value"])
+    assert read["value"].to_pylist() == [b"b", b"c"]
+
+
+def test_values_of_python_as_options(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    # covers TABLE-3, READ-44
+    topics = [broker.topic(), broker.topic()]
+    for topic in topics:
+        assert send_table(broker.service_url, topic, pa.table({"value": ["x"]}), options={"startingTime": 0}) == 1
+    assert f"{topics[0]}: options without effect here: startingTime" in caplog.text
+    options = {"topics": topics, "startingTime": NOON.replace(year=2020), "metadataColumns": ("__partition",)}
+    table = read_table(broker.service_url, options=options)
+    assert table.num_rows == 2
+    assert "__partition" in table.column_names
+    assert read_table(
+        broker.service_url, options={"topics": topics, "startingTime": dict.fromkeys(topics, NOON)}
+    ).num_rows
 
 
 WATCHED = """

@@ -105,6 +105,21 @@ def test_register_names_a_spark_that_is_too_old() -> None:
     worker_python.check_spark("5.0.0-SNAPSHOT")
 
 
+def test_register_names_what_is_no_session() -> None:
+    for other, name in (
+        (None, "NoneType"),
+        (SimpleNamespace, "SimpleNamespace"),
+        (SimpleNamespace(), "SimpleNamespace"),
+    ):
+        with pytest.raises(TypeError, match=rf"known to a SparkSession, not to {name}"):
+            spark_pulsar.register(other)  # type: ignore[arg-type]
+
+
+def test_names_that_the_package_has_not() -> None:
+    with pytest.raises(AttributeError, match=r"no attribute 'readTable'; did you mean read_table\?"):
+        spark_pulsar.readTable  # type: ignore[attr-defined]  # noqa: B018
+
+
 def test_register_names_packages_that_are_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
     # covers READ-37
     monkeypatch.setattr(worker_python, "LEAST", {"numpy": (99, 0), "pyarrow": (15, 0), "protobuf": (98, 7)})

@@ -44,6 +44,11 @@ _NAMED: Final[dict[str, Any]] = {
 `spark.sql.timestampType` makes of that word in DDL."""
 
 
+def has_spark_name(kind: Any) -> bool:
+    """Returns whether an Arrow type without parts is a type of Spark."""
+    return kind in _NAMES
+
+
 def spark_name(kind: Any) -> str:
     """Returns the name of Spark's type for an Arrow type, as its `simpleString()` (SCHEMA-15). Raises SchemaError for
     one that Spark lacks (SCHEMA-14: `OddType`)."""

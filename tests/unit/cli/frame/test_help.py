@@ -60,7 +60,17 @@ def test_the_help_of_every_command_is_whole_at_80_columns() -> None:
             if parameter.param_type_name == "option" and not parameter.hidden:
                 for name in (*parameter.opts, *parameter.secondary_opts):
                     assert re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text), (context.command_path, name)
+        assert not re.search(r"[<>]=|\d{10}| range>", text), f"{context.command_path} has a range as a formula"
         assert "…\n" not in text.replace("3h …, ", "").replace("5m ….", "")
+
+
+def test_ranges_are_in_words() -> None:
+    # covers ADM-76
+    texts = {context.command_path: context.command.get_help(context).split() for context in ALL[:40]}
+    for path, flag, words in (("read", "--count", "[default: 0; 0 or more]"), ("broker", "--port", "0 to 65535]")):
+        text = " ".join(texts[f"spark-pulsar {path}"])
+        assert f"{flag} <int>" in text
+        assert words in text[text.index(f"{flag} <int>") :]
 
 
 def test_every_help_has_two_examples_that_the_parser_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -143,6 +143,7 @@ def serialized(**fields: int) -> bytes:
         ("(5,7,-1,2)", "5:7:-1:2", "5:7:-1:3"),
         ("earliest", "earliest", "earliest"),
         ("latest", "latest", "latest"),
+        ("Earliest", "earliest", "earliest"),
     ],
 )
 def test_a_message_id_is_a_position(message_id: Any, at: str, after: str) -> None:
@@ -158,3 +159,21 @@ def test_topics_have_their_full_names() -> None:
 def test_what_is_no_message_id_is_refused(wrong: Any) -> None:
     with pytest.raises(OffsetError, match="message id"):
         of(wrong)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"message_ids": "earliest"}, "message_ids is 'earliest': give a dictionary"),
+        ({"message_ids": [TOPIC]}, "message_ids is .*: give a dictionary"),
+        ({"message_ids": {}}, "message_ids is {}: give a dictionary"),
+        ({"message_ids": {5: "earliest"}}, "5 is no name of a topic"),
+        ({"message_ids": {"a/b": "earliest"}}, "Invalid topic name: a/b"),
+        ({"checkpoint": 5}, "checkpoint is 5: give the directory of a query"),
+        ({"checkpoint": Path("nowhere")}, "'nowhere' is no checkpoint"),
+        ({"checkpoint": "nowhere", "spark": "session"}, "spark is 'session': give a SparkSession"),
+    ],
+)
+def test_arguments_of_other_types(arguments: dict[str, Any], reason: str) -> None:
+    with pytest.raises(OffsetError, match=reason):
+        starting_offsets(**arguments)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from spark_pulsar.connector.progress.explain import explain, explain_progress
 
 TOPIC = "persistent://public/default/orders"
@@ -135,3 +137,9 @@ def test_events_of_spark_connect_have_their_rows_at_the_sources() -> None:
         recentProgress = (event(*sources) | sums,)
 
     assert ": 5 rows, 20 rows/s; a micro-batch takes 400 ms" in explain(Query())
+
+
+def test_what_is_no_query() -> None:
+    for other in (None, "q", {}):
+        with pytest.raises(TypeError, match=rf"explain\(\) describes a StreamingQuery.* not {type(other).__name__}"):
+            explain(other)
