@@ -13,7 +13,7 @@ import itertools
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
@@ -24,6 +24,7 @@ from load.results import Results, add_option
 import spark_pulsar
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.connections.config import ClientConfig
+from spark_pulsar.client.publishing.attached_producer import SentEntry
 from spark_pulsar.client.publishing.publisher import Publisher
 from spark_pulsar.connector.options.parsing import parse_options
 from spark_pulsar.connector.writing.task_writing import publish
@@ -89,13 +90,14 @@ def processor_s(pid: int) -> float:
 @contextlib.contextmanager
 def entries_counted() -> Iterator[Iterator[int]]:
     """Counts the entries that are sent in a block: the next number of what it yields."""
-    send, entries = Publisher.send, itertools.count()
+    append, entries = Publisher._append, itertools.count()
 
-    def counting(self: Publisher, *arguments: Any, **named: Any) -> None:
-        next(entries)
-        send(self, *arguments, **named)
+    def counting(self: Publisher, sent: Sequence[SentEntry]) -> Any:
+        for _ in sent:
+            next(entries)
+        return append(self, sent)
 
-    with mock.patch.object(Publisher, "send", counting):
+    with mock.patch.object(Publisher, "_append", counting):
         yield entries
 
 

@@ -5,6 +5,7 @@ import itertools
 import threading
 from collections.abc import Callable
 from itertools import groupby
+from operator import attrgetter
 from typing import Final, Protocol
 
 from spark_pulsar.client.connections.pending import PendingReply
@@ -14,9 +15,9 @@ from spark_pulsar.client.errors import ConnectionLost, UnexpectedReply
 from spark_pulsar.model.errors import PulsarError, UnknownCommand
 from spark_pulsar.wire.entries.messages import MESSAGE_START, consumer_id_of
 from spark_pulsar.wire.protocol.commands import NO_REQUEST, request_id_of
-from spark_pulsar.wire.protocol.frames import Frame, parse_command
+from spark_pulsar.wire.protocol.frames import Frame, parse_command, receipt_of
 from spark_pulsar.wire.protocol.replies import error_of
-from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandAuthChallenge, CommandConnected, MessageIdData
+from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, CommandAuthChallenge, CommandConnected, CommandSendReceipt
 
 ANSWERS: Final[dict[int, int]] = {
     BaseCommand.LOOKUP: BaseCommand.LOOKUP_RESPONSE,
@@ -60,8 +61,8 @@ class ConsumerSink(Protocol):
 class ProducerSink(Protocol):
     """The receiver of all that concerns one producer. Called by the reader thread; must not block."""
 
-    def receipt(self, sequence_id: int, message_id: MessageIdData) -> None:
-        """The broker stored the entry sent with `sequence_id`."""
+    def receipts(self, receipts: list[CommandSendReceipt]) -> None:
+        """The broker stored the entries sent with these sequence ids."""
 
     def send_failed(self, sequence_id: int, error: PulsarError) -> None:
         """The broker refused the entry sent with `sequence_id`."""
@@ -182,19 +183,36 @@ class Demultiplexer:
     # ---- arriving
 
     def dispatch(self, frames: list[Frame]) -> None:
-        """Gives each frame to whom it is for; consecutive MESSAGE frames go as one list."""
+        """Gives each frame to whom it is for; consecutive MESSAGE frames go as one list, and so do receipts."""
         messages: list[Frame] = []
+        receipts: list[CommandSendReceipt] = []
         for frame in frames:
             buffer, start, end = frame
             if buffer.startswith(MESSAGE_START, start + 8):
+                self._give_receipts(receipts)
                 messages.append(frame)
                 continue
             if messages:
                 self._deliver(messages)
                 messages = []
+            receipt = receipt_of(buffer, start, end)
+            if receipt is not None:
+                receipts.append(receipt)
+                continue
+            self._give_receipts(receipts)
             self._handle(buffer, start, end)
+        self._give_receipts(receipts)
         if messages:
             self._deliver(messages)
+
+    def _give_receipts(self, receipts: list[CommandSendReceipt]) -> None:
+        """Gives producers their receipts, and empties the list."""
+        if receipts:
+            for producer_id, run in groupby(receipts, attrgetter("producer_id")):
+                sink = self._producers.get(producer_id)
+                if sink is not None:
+                    sink.receipts(list(run))
+            receipts.clear()
 
     def _deliver(self, messages: list[Frame]) -> None:
         sink = self._message_sink
@@ -257,10 +275,7 @@ class Demultiplexer:
         self._on_ping()
 
     def _on_receipt(self, command: BaseCommand) -> None:
-        receipt = command.send_receipt
-        sink = self._producers.get(receipt.producer_id)
-        if sink is not None:
-            sink.receipt(receipt.sequence_id, receipt.message_id)
+        self._give_receipts([command.send_receipt])
 
     def _on_send_error(self, command: BaseCommand) -> None:
         failed = command.send_error

@@ -1,6 +1,6 @@
 """One producer on one connection, as a publisher uses it until it breaks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from spark_pulsar.client.connections.connection import Connection
@@ -11,7 +11,7 @@ from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.positions.ids import TransactionId
 from spark_pulsar.wire.protocol import requests
 from spark_pulsar.wire.protocol.frames import payload_head
-from spark_pulsar.wire.pulsar_api_pb2 import MessageIdData
+from spark_pulsar.wire.pulsar_api_pb2 import CommandSendReceipt
 
 _CLOSE_TIMEOUT_MS: Final = 5_000
 
@@ -32,7 +32,7 @@ class ProducerLine:
     def __init__(
         self,
         connection: Connection,
-        on_receipt: Callable[["ProducerLine", int, MessageIdData], None],
+        on_receipts: Callable[["ProducerLine", Sequence[CommandSendReceipt]], None],
         on_failure: Callable[["ProducerLine", PulsarError], None],
         on_refusal: Callable[["ProducerLine", int, PulsarError], None],
         transaction: TransactionId | None = None,
@@ -40,15 +40,15 @@ class ProducerLine:
         self.connection = connection
         self._transaction = transaction
         self.producer_id = next_id()
-        self._on_receipt = on_receipt
+        self._on_receipts = on_receipts
         self._on_failure = on_failure
         self._on_refusal = on_refusal
         self.lost: PulsarError | None = None
         """Why the broker no longer knows this producer, as far as it has said so."""
 
-    def receipt(self, sequence_id: int, message_id: MessageIdData) -> None:
+    def receipts(self, receipts: Sequence[CommandSendReceipt]) -> None:
         """Called by the reader thread."""
-        self._on_receipt(self, sequence_id, message_id)
+        self._on_receipts(self, receipts)
 
     def send_failed(self, sequence_id: int, error: PulsarError) -> None:
         """Called by the reader thread."""
@@ -70,6 +70,10 @@ class ProducerLine:
             self._transaction,
         )
         return [payload_head(command, len(sent.entry)), sent.entry]
+
+    def frames(self, sends: Callable[[int, TransactionId | None], bytes | memoryview]) -> list[bytes | memoryview]:
+        """Returns the SENDs of a run of entries."""
+        return [sends(self.producer_id, self._transaction)]
 
     def close(self) -> None:
         """Closes the producer without waiting."""

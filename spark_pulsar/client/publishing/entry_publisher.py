@@ -19,7 +19,7 @@ from spark_pulsar.model.errors import ProducerBusy, PulsarError
 from spark_pulsar.model.limits import FRAME_PADDING_BYTES
 from spark_pulsar.model.positions.ids import Position, signed
 from spark_pulsar.wire.protocol import requests
-from spark_pulsar.wire.pulsar_api_pb2 import MessageIdData
+from spark_pulsar.wire.pulsar_api_pb2 import CommandSendReceipt
 
 _MAX_PENDING_ENTRIES: Final = 1_000
 
@@ -68,7 +68,7 @@ class EntryPublisher:
 
     def _attach(self, deadline: Deadline) -> None:
         connection = run_one(lambda: self._directory.connect(self.topic, deadline), deadline)
-        line = ProducerLine(connection, self._on_receipt, self._on_failure, self._on_refusal)
+        line = ProducerLine(connection, self._on_receipts, self._on_failure, self._on_refusal)
         request_id = next_id()
         command = requests.producer(request_id, self.topic, line.producer_id, self._name)
         connection.attach_producer(line.producer_id, line)
@@ -150,20 +150,25 @@ class EntryPublisher:
 
     # ---- reports of the reader thread
 
-    def _on_receipt(self, line: ProducerLine, sequence_id: int, message_id: MessageIdData) -> None:
+    def _on_receipts(self, line: ProducerLine, receipts: Sequence[CommandSendReceipt]) -> None:
         with self._changed:
-            if line is not self._line or not self._pending or self._broken is not None:
-                return
-            sent = self._pending[0]
-            if sequence_id != sent.sequence_id:
-                self._broken = ConnectionLost(
-                    f"receipt {sequence_id} before that of {sent.sequence_id} on {self.topic}"
-                )
-            else:
-                self._pending.popleft()
-                self._pending_bytes -= len(sent.entry)
-                self._receipts.append(Position(signed(message_id.ledgerId), signed(message_id.entryId)))
+            for receipt in receipts:
+                if line is not self._line or not self._pending or self._broken is not None:
+                    break
+                self._on_receipt(receipt)
             self._changed.notify()
+
+    def _on_receipt(self, receipt: CommandSendReceipt) -> None:
+        """Takes the receipt of the first entry that has none (the lock is held)."""
+        sent, message_id = self._pending[0], receipt.message_id
+        if receipt.sequence_id != sent.sequence_id:
+            self._broken = ConnectionLost(
+                f"receipt {receipt.sequence_id} before that of {sent.sequence_id} on {self.topic}"
+            )
+            return
+        self._pending.popleft()
+        self._pending_bytes -= len(sent.entry)
+        self._receipts.append(Position(signed(message_id.ledgerId), signed(message_id.entryId)))
 
     def _on_refusal(self, line: ProducerLine, sequence_id: int, error: PulsarError) -> None:
         with self._changed:

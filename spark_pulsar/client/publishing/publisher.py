@@ -31,7 +31,7 @@ from spark_pulsar.model.positions.ids import MessageId, TransactionId, signed
 from spark_pulsar.model.schemas import Schema
 from spark_pulsar.wire.entries.entry_bytes import CHECKSUM_MAGIC, build_entry
 from spark_pulsar.wire.protocol import requests
-from spark_pulsar.wire.pulsar_api_pb2 import CommandProducerSuccess, MessageIdData, MessageMetadata
+from spark_pulsar.wire.pulsar_api_pb2 import CommandProducerSuccess, CommandSendReceipt, MessageIdData, MessageMetadata
 
 DEFAULT_PENDING_ENTRIES: Final = 1_000
 DEFAULT_PENDING_BYTES: Final = 64 * 1024 * 1024
@@ -188,28 +188,68 @@ class Publisher:
         def accept() -> bool:
             nonlocal line
             if self._fits(len(entry)):
-                line = self._append(sent)
+                line = self._append([sent])
                 return True
             return False
 
         self._wait_until(accept, None)
         self._transmit(line, sent)
 
-    def _append(self, sent: SentEntry) -> ProducerLine | None:
-        """Adds an entry to those without receipt; returns where to send it, None for a line that is broken, since the
-        next call attaches again and sends it with the others (the lock is held)."""
+    def send_run(
+        self, entries: Sequence[SentEntry], sends: Callable[[int, TransactionId | None], bytes | memoryview]
+    ) -> None:
+        """Sends entries as `send_entry` does, in one write; none of them a chunk. `sends` returns their SENDs for the
+        id of a producer, and its transaction.
+
+        No more than `max_run_entries` of together `max_run_bytes`. Raises MessageTooLarge before any of them is sent.
+        """
+        self._check_size(max((sent.entry for sent in entries), key=len), is_chunk=False)
+        size = sum([len(sent.entry) for sent in entries])
+        line: ProducerLine | None = None
+
+        def accept() -> bool:
+            nonlocal line
+            if self._fits(size, len(entries)):
+                line = self._append(entries)
+                return True
+            return False
+
+        self._wait_until(accept, None)
+        if line is not None:
+            self._write(line, line.frames(sends))
+
+    @property
+    def max_run_entries(self) -> int:
+        """Most entries of a run: half of those that may be without receipt, so that one run follows the other."""
+        return self._max_entries // 2
+
+    @property
+    def max_run_bytes(self) -> int:
+        """Most bytes of a run."""
+        return self._max_bytes // 2
+
+    @property
+    def transaction(self) -> TransactionId | None:
+        """Transaction in which all is sent."""
+        return self._settings.transaction
+
+    def _append(self, entries: Sequence[SentEntry]) -> ProducerLine | None:
+        """Adds entries to those without receipt; returns where to send them, None for a line that is broken, since the
+        next call attaches again and sends them with the others (the lock is held)."""
         if not self._pending:
             self._last_progress_ms = monotonic_ms()
-        self._pending.append(sent)
-        self._pending_bytes += len(sent.entry)
-        self.next_sequence_id = max(self.next_sequence_id, last_id_of(sent) + 1)
+        self._pending.extend(entries)
+        self._pending_bytes += sum([len(sent.entry) for sent in entries])
+        self.next_sequence_id = max(self.next_sequence_id, last_id_of(entries[-1]) + 1)
         return None if self._broken is not None else self._line
 
     def _transmit(self, line: ProducerLine | None, sent: SentEntry) -> None:
-        if line is None:
-            return
+        if line is not None:
+            self._write(line, line.frame(sent))
+
+    def _write(self, line: ProducerLine, frames: list[bytes | memoryview]) -> None:
         try:
-            line.connection.send(line.frame(sent))
+            line.connection.send(frames)
         except ConnectionLost as error:
             self._on_failure(line, error)
 
@@ -227,10 +267,10 @@ class Publisher:
         limit = self.max_message_size_bytes + (FRAME_PADDING_BYTES // 2 if is_chunk else 0)
         return (size, limit) if size > limit else None
 
-    def _fits(self, size: int) -> bool:
+    def _fits(self, size: int, count: int = 1) -> bool:
         if not self._pending:
             return True
-        return len(self._pending) < self._max_entries and self._pending_bytes + size <= self._max_bytes
+        return len(self._pending) + count <= self._max_entries and self._pending_bytes + size <= self._max_bytes
 
     def flush(self, timeout_ms: int | None = None) -> None:
         """Waits until everything sent has its receipt.
@@ -274,7 +314,7 @@ class Publisher:
             while waiting:
                 part = waiting.popleft()
                 with self._changed:
-                    line = self._append(part)
+                    line = self._append([part])
                 self._transmit(line, part)
                 self._wait_for_answers(lambda: not self._pending, timeout_ms)
                 waiting.extendleft(reversed(self._parts()))
@@ -318,37 +358,47 @@ class Publisher:
 
     # ---- reports of the reader thread
 
-    def _on_receipt(self, line: ProducerLine, sequence_id: int, message_id: MessageIdData) -> None:
+    def _on_receipts(self, line: ProducerLine, receipts: Sequence[CommandSendReceipt]) -> None:
         with self._changed:
-            if line is not self._line or not self._pending:
-                return
-            head = self._pending[0]
-            if sequence_id < head.sequence_id:
-                return  # of something sent twice
-            if sequence_id > head.sequence_id:
-                error = f"receipt {sequence_id} before that of {head.sequence_id} on {self.topic}"
-                self._pass_over(head)
-                self._break(ConnectionLost(error))
-                return
-            ledger_id, entry_id = signed(message_id.ledgerId), signed(message_id.entryId)
-            if entry_id < 0 and head.sequence_id in self._passed:
+            last: MessageIdData | None = None
+            for receipt in receipts:
+                if line is not self._line or not self._pending:
+                    break
+                if self._accept_receipt(receipt):
+                    last = receipt.message_id
+            if last is not None:
+                self._last_progress_ms = monotonic_ms()
+                self._trouble = None
+                ledger_id, entry_id = signed(last.ledgerId), signed(last.entryId)
+                if entry_id >= 0:
+                    self.last_message_id = MessageId(ledger_id, entry_id, self._partition)
+            self._changed.notify()
+
+    def _accept_receipt(self, receipt: CommandSendReceipt) -> bool:
+        """Returns whether a receipt is that of the first entry without one, which has it now (the lock is held)."""
+        head, sequence_id = self._pending[0], receipt.sequence_id
+        if sequence_id < head.sequence_id:
+            return False  # of something sent twice
+        if sequence_id > head.sequence_id:
+            error = f"receipt {sequence_id} before that of {head.sequence_id} on {self.topic}"
+            self._pass_over(head)
+            self._break(ConnectionLost(error))
+            return False
+        entry_id = signed(receipt.message_id.entryId)
+        if entry_id < 0:
+            if head.sequence_id in self._passed:
                 self._break(
                     SequenceIdPassed(
                         f"{self.topic} refused {described(head)}, has stored others of producer {self.producer_name} "
                         "behind it, and drops it as a duplicate now"
                     )
                 )
-                return
-            self._pending.popleft()
-            self._pending_bytes -= len(head.entry)
-            self._last_progress_ms = monotonic_ms()
-            self._stored_sequence_id = max(self._stored_sequence_id, last_id_of(head))
-            self._trouble = None
-            if entry_id >= 0:
-                self.last_message_id = MessageId(ledger_id, entry_id, self._partition)
-            else:
-                self.duplicates += 1
-            self._changed.notify()
+                return False
+            self.duplicates += 1
+        self._pending.popleft()
+        self._pending_bytes -= len(head.entry)
+        self._stored_sequence_id = max(self._stored_sequence_id, last_id_of(head))
+        return True
 
     def _on_refusal(self, line: ProducerLine, sequence_id: int, error: PulsarError) -> None:
         with self._changed:
@@ -449,7 +499,7 @@ class Publisher:
         self._leave()
         connection = run_one(lambda: self._directory.connect(self.topic, deadline), deadline)
         transaction = self._settings.transaction
-        line = ProducerLine(connection, self._on_receipt, self._on_failure, self._on_refusal, transaction)
+        line = ProducerLine(connection, self._on_receipts, self._on_failure, self._on_refusal, transaction)
         request_id = next_id()
         self._epoch += 1
         command = requests.producer(

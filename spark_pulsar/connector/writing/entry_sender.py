@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.client.clock import wall_ms
@@ -22,7 +22,8 @@ from spark_pulsar.wire.pulsar_api_pb2 import NONE, CompressionType, MessageMetad
 
 if TYPE_CHECKING:
     from spark_pulsar.client.encryption.encryptor import Encryptor
-    from spark_pulsar.wire.columns.encode import EncodedBatch, MessageColumns
+    from spark_pulsar.connector.writing.encoded_values import RowVersions
+    from spark_pulsar.wire.columns.encode import EncodedBatch, EncodedBatches, MessageColumns
 
 LOG: Final = logging.getLogger("spark_pulsar")
 
@@ -32,6 +33,10 @@ _POLICY_HINT: Final = (
 )
 _HEAD_BYTES: Final = 14
 """Bytes of an entry before its metadata, which a topic's limit counts, too."""
+RUN_ENTRIES: Final = 256
+RUN_BYTES: Final = 256 * 1024
+RUN_ENTRY_BYTES: Final = 4096
+"""Most entries and bytes of a run, and bytes of a batch in it: of larger ones the bytes cost more than the entry."""
 METADATA_BYTES: Final = 1024
 """Room for the metadata of a batch, which count as part of it."""
 
@@ -82,6 +87,67 @@ class EntrySender:
         metadata.publish_time = wall_ms()
         for chunk, piece in self._chunks(publisher, metadata, payload):
             publisher.send(chunk, self._encrypted(chunk, piece), sequence_id=batch.first_sequence_id)
+
+    def send_all(
+        self, publishers: Mapping[int, Publisher], batches: EncodedBatches, versions: RowVersions | None
+    ) -> None:
+        """Sends all batches in order, small ones of a partition in runs, which cost a fraction; as `send`."""
+        for first, stop in self._runs(publishers, batches):
+            publisher = publishers[batches[first].group]
+            if stop - first > 1 and self._send_run(publisher, batches, first, stop, versions):
+                continue
+            for i in range(first, stop):
+                batch = batches[i]
+                version = b"" if versions is None else versions.of_row(int(batch.rows[0]))
+                self.send(publisher, batch, version)
+
+    def _runs(self, publishers: Mapping[int, Publisher], batches: EncodedBatches) -> Iterator[tuple[int, int]]:
+        """Yields the first and the end of batches that go as one run, and of each by itself where that may not be."""
+        may_be_run = self._codec == NONE and self._encryptor is None and self._is_batching
+        if len(batches) < 2 or not may_be_run or len(batches.columns.deliver_at_times_ms):
+            return ((i, i + 1) for i in range(len(batches)))
+        used = publishers.values()
+        size = min(RUN_BYTES, *(publisher.max_run_bytes // 2 for publisher in used))  # keys are in metadata, too
+        entries = min(RUN_ENTRIES, size // METADATA_BYTES, *(publisher.max_run_entries for publisher in used))
+        least = min(self._most_bytes(publisher) for publisher in used) - METADATA_BYTES
+        return batches.runs(
+            most_batches=max(1, entries), most_bytes=size, most_batch_bytes=min(RUN_ENTRY_BYTES, least // 2)
+        )
+
+    def _send_run(
+        self, publisher: Publisher, batches: EncodedBatches, first: int, stop: int, versions: RowVersions | None
+    ) -> bool:
+        """Sends batches as one run of entries; returns False where they have to go one by one."""
+        from spark_pulsar.wire.columns.entry_runs import RunMetadata, entry_run
+        from spark_pulsar.wire.columns.flat import NO_INTS
+
+        known = [b""] if versions is None else versions.encoded
+        run = entry_run(
+            batches,
+            first,
+            stop,
+            RunMetadata(
+                publisher.producer_name,
+                wall_ms(),
+                [version or publisher.schema_version for version in known],
+                NO_INTS if versions is None else versions.numbers,
+                publisher.transaction,
+            ),
+        )
+        if run is None:
+            return False
+        ids, counts = (run.first_sequence_ids.tolist(), run.last_sequence_ids.tolist()), run.message_counts.tolist()
+        entries = [
+            SentEntry(first_id, last_id if count > 1 else None, count, False, entry)
+            for first_id, last_id, count, entry in zip(*ids, counts, run.entries, strict=True)
+        ]
+        try:
+            publisher.send_run(entries, run.sends)
+        except MessageTooLarge as error:
+            if not error.limit_bytes:  # an earlier entry's
+                raise
+            return False
+        return True
 
     def split(self, publisher: Publisher, sent: SentEntry) -> list[SentEntry]:
         """Returns a refused batch as two smaller ones, and a single row in chunks where that is allowed (SINK-11,

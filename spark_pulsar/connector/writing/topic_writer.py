@@ -147,8 +147,11 @@ class TopicWriter:
             max_messages=self.options.batching_max_messages,
             max_bytes=self._sender.batch_bytes(self._publishers.values()),
         )
+        if self._resuming is None:
+            self._sender.send_all(self._publishers, batches, versions)
+            return
         # With one entry in flight a partition, partitions take turns, so that all of them are busy.
-        for batch in batches if self._resuming is None else batches.in_turns():
+        for batch in batches.in_turns():
             version = b"" if versions is None else versions.of_row(int(batch.rows[0]))
             self._sender.send(self._publishers[batch.group], batch, version)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -163,6 +164,24 @@ class EncodedBatches:
 
     def __iter__(self) -> Iterator[EncodedBatch]:
         return (self[i] for i in range(len(self)))
+
+    def runs(self, *, most_batches: int, most_bytes: int, most_batch_bytes: int) -> Iterator[tuple[int, int]]:
+        """Yields the first and the end of runs, of small batches of one group, and of each larger batch by itself.
+
+        :param most_batches: batches of a run at most
+        :param most_bytes: bytes of a run's payloads at most
+        :param most_batch_bytes: bytes of a small batch's payload at most
+        """
+        groups, starts, ends = self.table[[layout.BATCH_GROUP, layout.BATCH_START, layout.BATCH_END]]
+        is_small = ends - starts <= most_batch_bytes
+        may_join = is_small[1:] & is_small[:-1] & (groups[1:] == groups[:-1])
+        segment = np.concatenate(([0], np.flatnonzero(~may_join) + 1, [len(self)])).tolist()
+        for first, end in itertools.pairwise(segment):
+            while first < end:
+                stop = min(end, first + most_batches)
+                stop = min(stop, max(first + 1, int(np.searchsorted(ends[:stop], starts[first] + most_bytes, "right"))))
+                yield first, stop
+                first = stop
 
     def in_turns(self) -> Iterator[EncodedBatch]:
         """Yields the batches with groups in turn: the first of each group, then the second of each, and so on."""

@@ -19,13 +19,16 @@ from spark_pulsar.model.limits import MAX_FRAME_SIZE_BYTES, MAX_PROPERTIES, MIN_
 from spark_pulsar.wire.protocol import field_counts, varint
 from spark_pulsar.wire.protocol.commands import FIELD_OF
 from spark_pulsar.wire.protocol.field_counts import is_repeated
-from spark_pulsar.wire.pulsar_api_pb2 import DESCRIPTOR, BaseCommand
+from spark_pulsar.wire.pulsar_api_pb2 import DESCRIPTOR, BaseCommand, CommandSendReceipt
 
 HEADER: Final = Struct(">II")
 """totalSize and commandSize."""
 
 _SIZE: Final = Struct(">I")
 _TYPE_TAG: Final = 0x08
+_RECEIPT_START: Final = b"\x08\x07\x3a"
+"""Type and field of a receipt; its length follows, which has one byte."""
+_LEAST_RECEIPT_BYTES: Final = 16
 
 
 class Frame(NamedTuple):
@@ -158,6 +161,24 @@ _ERRORS_OF_THE_FUTURE: Final = {
     BaseCommand.SEND_ERROR: ["send_error.error"],
 }
 """Missing fields of an error with a number that this version of the protocol has no name for."""
+
+
+def receipt_of(buffer: bytes, start: int, end: int) -> CommandSendReceipt | None:
+    """Returns the receipt in a frame that has one as brokers write it; None for another, which `parse_command` takes.
+
+    A broker answers each entry with one, so that it counts what a receipt costs.
+    """
+    if end - start < _LEAST_RECEIPT_BYTES or not buffer.startswith(_RECEIPT_START, start + 8):
+        return None
+    if buffer[start + 11] != end - start - 12:
+        return None
+    if command_end(buffer, start, end) != end:
+        return None
+    try:
+        receipt = CommandSendReceipt.FromString(buffer[start + 12 : end])
+    except DecodeError:
+        return None
+    return receipt if receipt.IsInitialized() else None
 
 
 def parse_request(buffer: bytes, start: int, end: int) -> tuple[BaseCommand, int]:

@@ -11,11 +11,13 @@ import pytest
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.connections.config import ClientConfig
 from spark_pulsar.client.errors import NotSupportedByClient, OperationTimeout
+from spark_pulsar.connector.options.options import Options
 from spark_pulsar.connector.options.parsing import parse_options
 from spark_pulsar.connector.options.table import BATCH_WRITE
 from spark_pulsar.connector.writing.task_writing import publish
 from spark_pulsar.model.errors import NotAllowed
 from spark_pulsar.model.positions.ids import Position
+from spark_pulsar.wire.entries.entry_bytes import Checksum, parse_entry
 from spark_pulsar.wire.protocol import commands
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand
 from tests import entry_commands
@@ -86,3 +88,59 @@ def test_chunks_that_hold_nothing_are_refused(peer: Peer) -> None:
     # covers SINK-7
     with pytest.raises(NotAllowed, match=r"metadata of a message take .* \(chunkMaxMessageSize sets"):
         _publish(peer, 20_000, chunkingEnabled="true", chunkMaxMessageSize="10")
+
+
+def _options_of_small_entries(peer: Peer, **settings: str) -> Options:
+    """Options with which two rows are an entry, and so all entries go in runs."""
+    given = {"service.url": peer.url, "topic": "t", "batchingMaxMessages": "2", **settings}
+    return parse_options(given).for_write(BATCH_WRITE)
+
+
+def _receipt(command: BaseCommand) -> BaseCommand:
+    sequence_id = command.send.sequence_id
+    return entry_commands.send_receipt(command.send.producer_id, sequence_id, Position(1, sequence_id))
+
+
+def test_small_entries_come_again_in_order_after_a_lost_connection(peer: Peer, client: PulsarClient) -> None:
+    # covers SINK-3, SINK-18
+    stored: dict[int, list[tuple[int, bytes]]] = {}
+
+    def receive(caller: Caller, command: BaseCommand, payload: bytes) -> None:
+        entries = stored.setdefault(caller.number, [])
+        entry = parse_entry(payload)
+        assert entry.checksum is Checksum.OK
+        assert entry.metadata.sequence_id == command.send.sequence_id
+        entries.append((command.send.sequence_id, bytes(entry.payload)[-1:]))
+        if len(stored) == 1 and len(entries) == 300:
+            caller.close()
+        elif len(stored) > 1 or len(entries) < 200:
+            caller.send(_receipt(command))
+
+    peer.handlers[BaseCommand.SEND] = receive
+    rows = pa.RecordBatch.from_pydict({"value": [bytes([i % 251]) for i in range(2_000)]})
+    assert publish(client, _options_of_small_entries(peer), iter([rows])) == 2_000
+    first, again = stored.values()
+    assert [sequence_id for sequence_id, _ in first] == list(range(0, 2 * len(first), 2))
+    assert [sequence_id for sequence_id, _ in again] == list(range(again[0][0], 2_000, 2))
+    assert again[0][0] <= 400
+    assert all(value == bytes([(sequence_id + 1) % 251]) for sequence_id, value in [*first, *again])
+
+
+def test_no_more_entries_are_without_receipt_than_may_be(peer: Peer, client: PulsarClient) -> None:
+    # covers SINK-16
+    most, waiting, most_waiting = 10, list[BaseCommand](), 0
+
+    def receive(caller: Caller, command: BaseCommand, payload: bytes) -> None:
+        nonlocal most_waiting
+        waiting.append(command)
+        most_waiting = max(most_waiting, len(waiting))
+        if len(waiting) >= most:
+            caller.send(*map(_receipt, waiting))
+            waiting.clear()
+
+    peer.handlers[BaseCommand.SEND] = receive
+    options = _options_of_small_entries(peer, **{"pulsar.producer.maxPendingMessages": str(2 * most)})
+    rows = pa.RecordBatch.from_pydict({"value": [b"x"] * 400})
+    assert publish(client, options, iter([rows])) == 400
+    assert most_waiting == most
+    assert [command.send.sequence_id for command in peer.of(BaseCommand.SEND)] == list(range(0, 400, 2))
