@@ -550,6 +550,7 @@ _CORE = (
         "spark_pulsar: send",
         "official client: send",
         "official client",
+        at_least(1e6),
     ),
     Row(
         "One core",
@@ -560,6 +561,18 @@ _CORE = (
         "spark_pulsar: read, only value",
         "official client: read, only value",
         "official client",
+        at_least(2e6),
+    ),
+    Row(
+        "One core",
+        "tables-read-all",
+        "read_table, all columns",
+        "rows/s",
+        "tables.py",
+        "spark_pulsar: read, all columns",
+        "official client: read, only value",
+        "official client",
+        at_least(2e6),
     ),
 )
 
