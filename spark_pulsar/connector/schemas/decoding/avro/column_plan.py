@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_pulsar.connector.schemas.decoding.avro import kernels
+from spark_pulsar.connector.schemas.decoding.avro.matching import mixes_texts_and_bytes
 from spark_pulsar.connector.schemas.decoding.avro.program import Node, Program, Unsupported
 from spark_pulsar.connector.schemas.payloads.flat_payloads import flat, gathered, invalid_texts
 from spark_pulsar.connector.schemas.payloads.nested_arrays import list_array, map_array, struct_array
@@ -54,12 +55,14 @@ class ColumnPlan:
 
     @staticmethod
     def of(reader: AvroType, writer: AvroType, record: RecordType, default_value: DefaultValue) -> ColumnPlan | None:
-        """Returns the plan, None where the library must decode, or is quicker since kernels are not compiled."""
+        """Returns the plan, None where the library must decode, or is quicker since kernels are not compiled, and as
+        good."""
         try:
             program = Program(writer, reader, record)
         except Unsupported:
             return None
-        return ColumnPlan(program, default_value) if COMPILED or program.is_flat else None
+        is_due = COMPILED or program.is_flat or mixes_texts_and_bytes(writer, reader)
+        return ColumnPlan(program, default_value) if is_due else None
 
     def decode(self, payloads: Any) -> tuple[Any, Reasons]:
         """Returns the records as an array of physical types, and the reasons of those that do not decode: anything may

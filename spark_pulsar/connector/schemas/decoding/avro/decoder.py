@@ -19,7 +19,7 @@ from spark_pulsar.connector.schemas.decoding.avro.bounds import (
 )
 from spark_pulsar.connector.schemas.decoding.avro.column_plan import ColumnPlan
 from spark_pulsar.connector.schemas.decoding.avro.library_schemas import default_value, parse, set_defaults
-from spark_pulsar.connector.schemas.decoding.avro.matching import put_narrow_first
+from spark_pulsar.connector.schemas.decoding.avro.matching import put_own_kind_first
 from spark_pulsar.connector.schemas.decoding.avro.name_resolution import resolve_names
 from spark_pulsar.connector.schemas.decoding.avro.opaque_values import PYTHON_TYPES, bytes_of, text_of
 from spark_pulsar.connector.schemas.linked_definition import linked, unlinked
@@ -74,7 +74,7 @@ class AvroDecoder:
                 plain = _only(plain, set(self._record.members))
             self._reader = parse(plain)
             set_defaults(self._reader, avro)
-            put_narrow_first(self._reader)
+            put_own_kind_first(self._reader, written)
         except (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType, ValueError, TypeError) as error:
             raise SchemaError(f"the AVRO schema cannot be read: {error}{RAW}") from error
         is_walked = has_empty_items(written) or (self._writer != self._reader and has_items(written))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from spark_pulsar.model.avro import AvroType
@@ -15,6 +16,7 @@ _PROMOTIONS: Final = {
     "bytes": ("string",),
 }
 _NUMBERS: Final = ("int", "long", "float", "double")
+_TEXTS: Final = ("string", "bytes")
 
 
 def matches(written: AvroType, read: AvroType) -> bool:
@@ -39,28 +41,56 @@ def first_match(written: AvroType, union: AvroType) -> AvroType | None:
     return next((branch for branch in matched if branch.kind == written.kind), matched[0] if matched else None)
 
 
-def put_narrow_first(parsed: Any) -> None:
-    """Orders the numbers in the unions of a reader's definition, in the library's form, which takes the first branch
-    that is of a kind or wider."""
-    _put_narrow_first(parsed, set())
+def put_own_kind_first(parsed: Any, written: AvroType) -> None:
+    """Orders the branches in the unions of a reader's definition, in the library's form, which takes the first one that
+    a writer's type becomes: narrow numbers before wide ones, and of string and bytes that which the writer has. Where
+    it has both, no order is right: see `mixes_texts_and_bytes`."""
+    kinds = kinds_in(written)
+    _put_first(parsed, ("bytes", "string") if "bytes" in kinds else ("string", "bytes"), set())
 
 
-def _put_narrow_first(parsed: Any, seen: set[int]) -> None:
+def mixes_texts_and_bytes(written: AvroType, read: AvroType) -> bool:
+    """Returns whether a writer has strings and bytes, and the reader a union of both, which the library confuses."""
+    is_union_of_both = any({*_TEXTS} <= {branch.kind for branch in part.branches} for part in _parts(read, set()))
+    return is_union_of_both and {*_TEXTS} <= kinds_in(written)
+
+
+def kinds_in(avro: AvroType) -> set[str]:
+    """Returns the kinds of a type and of all types in it."""
+    return {part.kind for part in _parts(avro, set())}
+
+
+def _parts(avro: AvroType, seen: set[int]) -> Iterator[AvroType]:
+    if id(avro) not in seen:
+        seen.add(id(avro))
+        yield avro
+        inner = [*avro.branches, *(field.type for field in avro.fields), *([avro.items] if avro.items else [])]
+        for part in inner:
+            yield from _parts(part, seen)
+
+
+def _put_first(parsed: Any, texts: tuple[str, str], seen: set[int]) -> None:
     if id(parsed) in seen:
         return
     seen.add(id(parsed))
     if isinstance(parsed, list):
-        places = [i for i, branch in enumerate(parsed) if _plain_kind(branch) in _NUMBERS]
-        numbers = sorted((parsed[i] for i in places), key=lambda branch: _NUMBERS.index(_plain_kind(branch)))
-        for i, number in zip(places, numbers, strict=True):
-            parsed[i] = number
+        for order in (_NUMBERS, texts):
+            _sort(parsed, order)
         for branch in parsed:
-            _put_narrow_first(branch, seen)
+            _put_first(branch, texts, seen)
     elif isinstance(parsed, dict):
         for key in ("type", "items", "values"):
-            _put_narrow_first(parsed.get(key), seen)
+            _put_first(parsed.get(key), texts, seen)
         for field in parsed.get("fields", ()):
-            _put_narrow_first(field, seen)
+            _put_first(field, texts, seen)
+
+
+def _sort(branches: list[Any], order: tuple[str, ...]) -> None:
+    """Sorts the branches of these kinds among their places."""
+    places = [i for i, branch in enumerate(branches) if _plain_kind(branch) in order]
+    ordered = sorted((branches[i] for i in places), key=lambda branch: order.index(_plain_kind(branch)))
+    for i, branch in zip(places, ordered, strict=True):
+        branches[i] = branch
 
 
 def _plain_kind(parsed: Any) -> str:

@@ -404,7 +404,7 @@ def test_values_that_spark_has_no_room_for_are_found_at_once() -> None:
     assert CountingDecoder.calls <= 5
     told = ("time-millis is out of range: -1", "timestamp-millis is out of range", "decimal is out of range", "UTF-8")
     for i, text in enumerate(told, 1):
-        assert text in errors[i]
+        assert text.lower() in errors[i].lower()
     assert (str(rows[0][0]), [int(each) for each in rows[0][2]], rows[0][3]) == (
         "00:00:00.001000",
         [1, 2],
