@@ -12,6 +12,7 @@ from spark_pulsar.cli.doctor.command import doctor
 from spark_pulsar.cli.frame.groups import HELP_NAMES, OneLineErrors, loaded_from
 from spark_pulsar.cli.frame.help import Commands, examples
 from spark_pulsar.cli.messages import commands as messages
+from spark_pulsar.cli.move.command import move
 from spark_pulsar.cli.output.formats import Output, show
 from spark_pulsar.cli.page.command import page
 from spark_pulsar.cli.support.command import support_bundle
@@ -112,6 +113,12 @@ app.command(epilog=examples("doctor", "doctor --service-url pulsar+ssl://pulsar.
 app.command("support-bundle", epilog=examples("support-bundle", "support-bundle -o case-7.zip --profile prod"))(
     support_bundle
 )
+app.command(
+    epilog=examples(
+        "move --from local --to production --dry-run",
+        "move --from pulsar://edge:6650 --from-admin http://edge:8080 --to production --namespace acme/shop",
+    )
+)(move)
 app.command(epilog=examples("why orders", "why orders billing --profile production -o json"))(why)
 
 

@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import TracebackType
 from typing import Final, TypeVar
 
@@ -27,7 +27,9 @@ from spark_pulsar.client.publishing.publisher import (
     Publisher,
     Split,
 )
+from spark_pulsar.client.reader_types import SubscriptionType
 from spark_pulsar.client.reading.attached_consumers import InitialPosition
+from spark_pulsar.client.reading.cursor_states import CursorStates
 from spark_pulsar.client.reading.cursors import Cursors
 from spark_pulsar.client.reading.fetch import DEFAULT_QUEUED_BYTES, Fetch, ReaderSettings
 from spark_pulsar.client.reading.position_probes import Probes
@@ -36,7 +38,7 @@ from spark_pulsar.client.schema_requests import RegisteredSchema, get_or_create_
 from spark_pulsar.client.transactions import COORDINATORS, Transactions
 from spark_pulsar.model.errors import ConsumerBusy, PulsarError, TopicNotFound
 from spark_pulsar.model.fingerprints import Fingerprint
-from spark_pulsar.model.positions.ids import MessageId, TransactionId
+from spark_pulsar.model.positions.ids import MessageId, Position, TransactionId
 from spark_pulsar.model.schemas import Schema
 from spark_pulsar.wire.entries.entry_blocks import message_count_of
 
@@ -58,6 +60,7 @@ class Engine:
         self.directory = TopicDirectory(self.pool)
         self.probes = Probes(self.directory)
         self.cursors = Cursors(self.directory)
+        self.cursor_states = CursorStates(self.directory)
         self.transactions = Transactions(self.directory)
 
 
@@ -500,6 +503,33 @@ class PulsarClient:
             "moving a cursor on",
             list(positions),
             lambda engine, topic, deadline: engine.cursors.advance(topic, subscription, *wanted[topic], deadline),
+        )
+
+    def partly_acknowledged(self, topic: str, subscription: str, last: Position) -> dict[Position, int]:
+        """Returns the batches of which a part is acknowledged, up to `last`, the last entry of a partition that is not,
+        with their other messages as bits. The backlog is sent once, and nothing of it acknowledged; ConsumerBusy where
+        a consumer is connected."""
+        name = full_name(topic)
+        return self._running().cursor_states.parts(
+            name, subscription, last, self._deadline(f"reading subscription {subscription} of {name}")
+        )
+
+    def acknowledge_entries(
+        self,
+        topic: str,
+        subscription: str,
+        subscription_type: SubscriptionType,
+        through: Position | None,
+        entries: Iterable[Position] = (),
+        parts: Mapping[Position, int] | None = None,
+    ) -> None:
+        """Acknowledges entries of a partition that no consumer has received: all through a position, single ones, and
+        parts of batches, whose bits are the messages that stay. A missing subscription is created at the earliest
+        message."""
+        name = full_name(topic)
+        deadline = self._deadline(f"acknowledging entries of subscription {subscription} of {name}")
+        self._running().cursor_states.acknowledge(
+            name, subscription, subscription_type, through, entries, parts or {}, deadline
         )
 
     def _batch_size(self, topic: str, position: MessageId) -> int:

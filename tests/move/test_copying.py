@@ -247,7 +247,7 @@ def ids_of(client: PulsarClient, topic: str) -> list[Position]:
 # covers MOVE-4
 def test_memory_stays_within_its_budget(ways: Ways, opened: Opened, tmp_path: Path) -> None:
     topic, copy = ways.source.topic("large"), ways.target.topic("copy")
-    filled(ways.source, topic, 80, size=1 << 20)
+    filled(ways.source, topic, 60, size=1 << 20)
     source, target = opened(ways.source.service_url), opened(ways.target.service_url)
     tracemalloc.start()
     try:
@@ -255,7 +255,7 @@ def test_memory_stays_within_its_budget(ways: Ways, opened: Opened, tmp_path: Pa
         assert tracemalloc.get_traced_memory()[1] < 40 << 20  # with an entry in each place that it passes
     finally:
         tracemalloc.stop()
-    assert len(ids_of(target, copy)) == 80
+    assert len(ids_of(target, copy)) == 60
 
 
 # covers MOVE-4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
@@ -22,7 +23,7 @@ from spark_pulsar.client.publishing.attached_producer import SentEntry
 from spark_pulsar.client.publishing.entry_publisher import EntryPublisher
 from spark_pulsar.client.reading.fetch import Fetch
 from spark_pulsar.client.reading.positions import after_entry, beginning
-from spark_pulsar.model.errors import PulsarError
+from spark_pulsar.model.errors import PulsarError, TopicNotFound
 from spark_pulsar.model.names import REPLICATOR_PREFIX, TopicName
 from spark_pulsar.model.positions.ids import MessageId, Position
 
@@ -113,6 +114,10 @@ class PartitionCopy:
 
     def _copy(self, end: MessageId, progress: Progress) -> None:
         route = self._route
+        with suppress(TopicNotFound):
+            self._adopt(end)
+            if self._next_source() >= end:
+                return  # a target that was terminated since takes no producer
         with self._target.entry_publisher(route.target, PRODUCER_NAME, self._queued_bytes) as own:
             self._adopt(end)
             start = self._next_source()

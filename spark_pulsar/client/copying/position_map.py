@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
+from collections.abc import Callable
 from pathlib import Path
 from struct import Struct
 from types import TracebackType
@@ -62,6 +63,8 @@ class PositionMap:
         self._head = _MAGIC + f"{source}\n{target}\n".encode()
         self._ranges: list[Range] = []
         self._starts: list[Position] = []
+        self._before: list[int] = []
+        """Entries before each range."""
         path.parent.mkdir(parents=True, exist_ok=True)
         stored = path.read_bytes() if path.exists() else b""
         records, end = self._read(stored)
@@ -79,7 +82,7 @@ class PositionMap:
     @property
     def entries(self) -> int:
         """Number of entries."""
-        return sum(one.entries for one in self._ranges)
+        return self._before[-1] + self._ranges[-1].entries if self._ranges else 0
 
     @property
     def last(self) -> Range | None:
@@ -110,6 +113,34 @@ class PositionMap:
         """Returns the new position of the last copied entry that is not after `source`; None when there is none."""
         one = self._range_at(source)
         return None if one is None else self.target_of(min(source, one.last_source))
+
+    def count_until(self, source: Position) -> int:
+        """Counts the entries that are not after `source`."""
+        return self._count_until(bisect_right(self._starts, source) - 1, source, lambda one: one.source)
+
+    def count_until_target(self, target: Position) -> int:
+        """Counts the entries whose copies are not after `target`."""
+        at = bisect_right(self._ranges, target, key=lambda one: one.target) - 1
+        return self._count_until(at, target, lambda one: one.target)
+
+    def _count_until(self, at: int, position: Position, first_of: Callable[[Range], Position]) -> int:
+        if at < 0:
+            return 0
+        one = self._ranges[at]
+        first = first_of(one)
+        inside = position.entry_id - first.entry_id + 1 if position.ledger_id == first.ledger_id else one.entries
+        return self._before[at] + min(inside, one.entries)
+
+    def nth(self, number: int) -> tuple[Position, Position]:
+        """Returns an entry and its copy by the number of entries before it. Raises IndexError."""
+        if not 0 <= number < self.entries:
+            raise IndexError(number)
+        at = bisect_right(self._before, number) - 1
+        one, inside = self._ranges[at], number - self._before[at]
+        return (
+            Position(one.source.ledger_id, one.source.entry_id + inside),
+            Position(one.target.ledger_id, one.target.entry_id + inside),
+        )
 
     def sync(self) -> None:
         """Returns when the file is on disk."""
@@ -142,6 +173,7 @@ class PositionMap:
         else:
             self._ranges.append(added)
             self._starts.append(added.source)
+            self._before.append(0 if len(self._ranges) == 1 else self._before[-1] + self._ranges[-2].entries)
 
     def _read(self, stored: bytes) -> tuple[int, int]:
         """Reads the records of a file; returns their number and where the last good one ends."""

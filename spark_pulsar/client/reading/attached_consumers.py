@@ -77,9 +77,11 @@ class Attachment:
         assert refusal is not None
         raise refusal
 
-    def attach_durable(self, initial: InitialPosition) -> PipelinedRequest[None]:
+    def attach_durable(
+        self, initial: InitialPosition, by: SubscriptionType = CommandSubscribe.Exclusive
+    ) -> PipelinedRequest[None]:
         """Subscribes to the durable subscription, which is created at `initial` when missing; creates no topic."""
-        yield from self._attach(durable=True, start=None, initial=initial, by=CommandSubscribe.Exclusive)
+        yield from self._attach(durable=True, start=None, initial=initial, by=by)
 
     def _attach(
         self, durable: bool, start: MessageId | None, initial: InitialPosition, by: SubscriptionType
@@ -118,6 +120,14 @@ class Attachment:
         """Acknowledges everything up to and including `position`, or, with `ack_set`, all before it and part of it."""
         request_id = next_id()
         command = requests.ack(self.consumer_id, [position], cumulative=True, ack_set=ack_set, request_id=request_id)
+        if self.lost is not None:
+            raise self.lost
+        yield self.connection.start(command, request_id, self.consumer_id)
+
+    def acknowledge_each(self, positions: list[Position], ack_set: int | None = None) -> PipelinedRequest[None]:
+        """Acknowledges single entries, or, with `ack_set`, the messages of one whose bits are not set."""
+        request_id = next_id()
+        command = requests.ack(self.consumer_id, positions, ack_set=ack_set, request_id=request_id)
         if self.lost is not None:
             raise self.lost
         yield self.connection.start(command, request_id, self.consumer_id)

@@ -1,0 +1,1 @@
+"""`spark-pulsar move`: tenants, namespaces, topics, messages and subscriptions of one Pulsar to another."""
