@@ -103,8 +103,8 @@ class EntrySender:
 
     def _runs(self, publishers: Mapping[int, Publisher], batches: EncodedBatches) -> Iterator[tuple[int, int]]:
         """Yields the first and the end of batches that go as one run, and of each by itself where that may not be."""
-        may_be_run = self._codec == NONE and self._encryptor is None and self._is_batching
-        if len(batches) < 2 or not may_be_run or len(batches.columns.deliver_at_times_ms):
+        may_be_run = self._codec == NONE and self._encryptor is None
+        if len(batches) < 2 or not may_be_run:
             return ((i, i + 1) for i in range(len(batches)))
         used = publishers.values()
         size = min(RUN_BYTES, *(publisher.max_run_bytes // 2 for publisher in used))  # keys are in metadata, too
@@ -133,6 +133,7 @@ class EntrySender:
                 NO_INTS if versions is None else versions.numbers,
                 publisher.transaction,
             ),
+            are_single=not self._is_batching or batches[first].is_delayed,
         )
         if run is None:
             return False

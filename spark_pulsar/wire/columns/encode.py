@@ -171,10 +171,16 @@ class EncodedBatches:
         :param most_batches: batches of a run at most
         :param most_bytes: bytes of a run's payloads at most
         :param most_batch_bytes: bytes of a small batch's payload at most
+
+        Batches that are delayed and those that are not are never in one run.
         """
         groups, starts, ends = self.table[[layout.BATCH_GROUP, layout.BATCH_START, layout.BATCH_END]]
         is_small = ends - starts <= most_batch_bytes
         may_join = is_small[1:] & is_small[:-1] & (groups[1:] == groups[:-1])
+        times = self.columns.deliver_at_times_ms
+        if len(times):
+            is_delayed = times[self.groups.rows[self.table[layout.BATCH_FIRST]]] != 0
+            may_join &= is_delayed[1:] == is_delayed[:-1]
         segment = np.concatenate(([0], np.flatnonzero(~may_join) + 1, [len(self)])).tolist()
         for first, end in itertools.pairwise(segment):
             while first < end:

@@ -58,9 +58,11 @@ class EntryRun:
         return frames[:used].data
 
 
-def entry_run(batches: EncodedBatches, first: int, stop: int, metadata: RunMetadata) -> EntryRun | None:
-    """Returns the entries of the batches from `first` to `stop`, neither compressed nor encrypted; None where a key is
-    no text, of which `EncodedBatch.describe` makes some."""
+def entry_run(
+    batches: EncodedBatches, first: int, stop: int, metadata: RunMetadata, *, are_single: bool = False
+) -> EntryRun | None:
+    """Returns the entries of the batches from `first` to `stop`, neither compressed nor encrypted: batches, or single
+    messages of one row each. None where a key or property is no text, of which `describe` makes some."""
     columns, table = batches.columns, batches.table[:, first:stop]
     places, lasts = table[layout.BATCH_FIRST], table[layout.BATCH_STOP] - 1
     rows = batches.groups.rows[places]
@@ -75,12 +77,19 @@ def entry_run(batches: EncodedBatches, first: int, stop: int, metadata: RunMetad
         if len(column.offsets):
             size += int((column.offsets[rows + 1] - column.offsets[rows]).sum())
     target, bounds = np.empty(size, np.uint8), np.empty(stop - first + 1, np.int64)
-    code = kernels.write_entries(
-        batches.buffer, batches.table, first, stop, batches.groups.rows, batches.sequence_ids, keys.data, keys.offsets,
-        keys.valid, int(columns.keys_are_base64), ordering_keys.data, ordering_keys.offsets, ordering_keys.valid, name,
-        np.frombuffer(b"".join(fields), np.uint8), version_bounds,
-        metadata.row_versions if metadata.schema_versions else NO_INTS, tail, metadata.publish_time_ms, target, bounds,
-    )  # fmt: skip
+    places_of_rows = batches.table, first, stop, batches.groups.rows, batches.sequence_ids
+    of_keys = *keys, int(columns.keys_are_base64), *ordering_keys
+    versions = np.frombuffer(b"".join(fields), np.uint8), version_bounds
+    row_versions = metadata.row_versions if metadata.schema_versions else NO_INTS
+    shared = name, *versions, row_versions, tail, metadata.publish_time_ms, target, bounds
+    if are_single:
+        bounds_of_properties, property_keys, property_values = columns.properties
+        code = kernels.write_single_entries(
+            *places_of_rows, *columns.value, *of_keys, bounds_of_properties, property_keys.data, property_keys.offsets,
+            property_values.data, property_values.offsets, columns.event_times_ms, columns.deliver_at_times_ms, *shared,
+        )  # fmt: skip
+    else:
+        code = kernels.write_entries(batches.buffer, *places_of_rows, *of_keys, *shared)
     if code < 0:
         return None
     written = target[: bounds[-1]]

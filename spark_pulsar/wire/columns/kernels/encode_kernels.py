@@ -190,6 +190,7 @@ def write_delimited(target: Bytes, at: int, tag: int, data: Bytes, start: int, l
 def write_properties(
     target: Bytes,
     at: int,
+    tag: int,
     r: int,
     property_offsets: Ints,
     keys: Bytes,
@@ -197,11 +198,11 @@ def write_properties(
     values: Bytes,
     value_offsets: Ints,
 ) -> int:
-    """Writes all properties of a row; returns the place behind them."""
+    """Writes all properties of a row, as fields of a tag; returns the place behind them."""
     for p in range(property_offsets[2 * r], property_offsets[2 * r + 1]):
         key_length = key_offsets[p + 1] - key_offsets[p]
         value_length = value_offsets[p + 1] - value_offsets[p]
-        target[at] = 0x0A
+        target[at] = tag
         at = write_varint(target, at + 1, field_size(key_length) + field_size(value_length))
         at = write_delimited(target, at, 0x0A, keys, key_offsets[p], key_length)
         at = write_delimited(target, at, 0x12, values, value_offsets[p], value_length)
@@ -258,6 +259,7 @@ def write_batches(
                 at = write_properties(
                     target,
                     at,
+                    0x0A,
                     r,
                     property_offsets,
                     property_keys,

@@ -38,6 +38,15 @@ def made_batches(random: Random) -> tuple[EncodedBatches, Any]:
         ),
         keys=text_keys(key_column) if random.random() < 0.7 else None,
         ordering_keys=ordering.cast(pa.binary()) if random.random() < 0.5 else None,
+        properties=pa.array(
+            [random.choice([None, [], [("a", "1"), ("é" * 99, "")]]) for _ in keys], pa.map_(pa.string(), pa.string())
+        )
+        if random.random() < 0.5
+        else None,
+        event_times=pa.array([random.choice([0, 5, -1, NOW_MS]) for _ in keys]) if random.random() < 0.5 else None,
+        deliver_at_times=np.array([random.choice([0, 7, NOW_MS]) for _ in keys], np.int64)
+        if random.random() < 0.5
+        else None,
     )
     groups = random.choice([1, 3])
     batches = encode_batches(
@@ -56,7 +65,7 @@ def test_entries_and_sends_of_a_run_are_those_of_its_batches(seed: int) -> None:
     random = Random(seed)
     batches, row_versions = made_batches(random)
     transaction = TransactionId(random.choice([0, 3]), random.choice([0, 2**63 - 1])) if random.random() < 0.3 else None
-    has_versions = random.random() < 0.7
+    has_versions, is_unbatched = random.random() < 0.7, random.random() < 0.5
     name, producer_id = random.choice(["p", "standalone-0-17", "n" * 200]), random.choice([0, 5, 300])
     limits = {"most_batches": random.choice([1, 2, 100]), "most_bytes": 1_000, "most_batch_bytes": 500}
     places: list[int] = []
@@ -68,17 +77,25 @@ def test_entries_and_sends_of_a_run_are_those_of_its_batches(seed: int) -> None:
         metadata = RunMetadata(
             name, NOW_MS, VERSIONS if has_versions else [], row_versions if has_versions else NO_INTS, transaction
         )
-        run = entry_run(batches, first, stop, metadata)
+        is_single = batches[first].is_delayed or (
+            is_unbatched and all(batches[i].message_count == 1 for i in range(first, stop))
+        )
+        run = entry_run(batches, first, stop, metadata, are_single=is_single)
         assert run is not None
         expected, frames = [], []
         for i in range(first, stop):
             one = MessageMetadata(producer_name=name, publish_time=NOW_MS)
-            batches[i].describe(one)
+            payload: bytes | memoryview = batches[i].payload
+            if is_single:
+                one.sequence_id = batches[i].first_sequence_id
+                payload = batches.columns.describe(int(batches[i].rows[0]), one)
+            else:
+                batches[i].describe(one)
             if has_versions and (version := VERSIONS[row_versions[batches[i].rows[0]]]):
                 one.schema_version = version
             if transaction is not None:
                 one.txnid_most_bits, one.txnid_least_bits = transaction
-            expected.append(build_entry(one, batches[i].payload))
+            expected.append(build_entry(one, payload))
             highest = batches[i].last_sequence_id if batches[i].message_count > 1 else None
             command = requests.send(
                 producer_id, batches[i].first_sequence_id, batches[i].message_count, highest, False, transaction
@@ -99,6 +116,11 @@ def test_a_key_that_is_no_text_is_left_to_what_describes_a_batch() -> None:
     metadata = RunMetadata("p", NOW_MS, [], NO_INTS)
     assert entry_run(batches, 0, 1, metadata) is not None
     assert entry_run(batches, 0, 2, metadata) is None
+    assert entry_run(batches, 0, 2, metadata, are_single=True) is None
+    columns = message_columns(pa.array(["x"]), properties=pa.MapArray.from_arrays([0, 1], keys[1:], pa.array(["v"])))
+    properties = encode_batches(columns, max_messages=1)
+    assert entry_run(properties, 0, 1, metadata) is not None
+    assert entry_run(properties, 0, 1, metadata, are_single=True) is None
 
 
 @pytest.mark.parametrize("most_bytes", [0, 5, 6, 1_000])
