@@ -1,4 +1,5 @@
-"""A task of the sink, without Spark: rows whose topics or schema versions change from row to row, beside rows of one.
+"""A task of the sink, without Spark: rows whose topics or schema versions change from row to row, beside rows of one,
+and rows that are no part of a batch.
 
 Rows of 100 bytes come in record batches of 10,000, as Spark hands them over, and go to a broker of its own. Prints rows
 a second of wall time, the best of the rounds, processor seconds a million rows of this process and of the broker, and
@@ -72,6 +73,20 @@ def versions_in_turn(versions: int, run: int = 1) -> Case:
     return Case(name, lambda count: rows_of(count, __schemaVersion=column), options)
 
 
+def single_messages() -> list[Case]:
+    """Rows in batches, and each by itself: without batches, and with a delivery time."""
+    topic = {"topic": "persistent://public/default/single"}
+
+    def delays(first: int) -> pa.Array:
+        return pa.array([86_400_000] * BATCH_ROWS)
+
+    return [
+        Case("batches of 1,000", rows_of, topic),
+        Case("messages without batches", rows_of, topic | {"batchingMaxMessages": "1"}),
+        Case("delayed messages", lambda count: rows_of(count, __deliverAfterMs=delays), topic),
+    ]
+
+
 def register_versions(client: PulsarClient, topic: str) -> None:
     """Registers two versions of a schema by producers."""
     for names in (["a"], ["a", "b"]):
@@ -136,7 +151,7 @@ def main() -> None:
     print(f"{'':<36} {'rows/s':>10} {'clean is':>9} {'s/M rows':>9} {'clean is':>9} {'broker':>7} {'an entry':>9}")
     with spark_pulsar.broker_process() as broker, PulsarClient(ClientConfig(broker.service_url)) as client:
         register_versions(client, "persistent://public/default/versions")
-        for cases in (topics, versions):
+        for cases in (topics, versions, single_messages()):
             clean: tuple[float, float, float, float] | None = None
             for case in cases:
                 if clean is None or given.only in case.name:

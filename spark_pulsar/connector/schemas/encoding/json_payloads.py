@@ -45,8 +45,6 @@ _NOT_FINITE: Final = {b"nan": b'"NaN"', b"inf": b'"Infinity"', b"-inf": b'"-Infi
 _BRACKETS: Final = {"array": (ord("["), ord("]")), "map": (ord("{"), ord("}"))}
 
 
-_UTC, _NOTHING = pa.scalar("Z", pa.large_string()), pa.scalar("", pa.large_string())
-_DAY_LENGTH: Final = len("2023-11-14")
 _FIRST_MICROS: Final = -62_135_596_800_000_000
 _LAST_MICROS: Final = 253_402_300_799_999_999
 
@@ -139,7 +137,7 @@ def _value(array: Any, kind: Any, column: str, form: JsonForm) -> FlatBytes:
     if name in ("string", "enum"):
         return _quoted(flat_bytes(array))
     if _is_text_time(array, form):
-        return _quoted(_time_texts(array, kind, column))
+        return _time_texts(array, kind, column)
     if name == "fixed" and not pa.types.is_decimal(array.type):
         check_size(array, kind, column)
     if name in ("bytes", "fixed") and not pa.types.is_decimal(array.type):
@@ -264,25 +262,23 @@ def _is_text_time(array: Any, form: JsonForm) -> bool:
 
 
 def _time_texts(array: Any, kind: Any, column: str) -> FlatBytes:
-    """Returns times and timestamps as ISO 8601."""
+    """Returns times and timestamps as ISO 8601, in quotes."""
     if pa.types.is_time(array.type):
-        return flat_bytes(array.cast(pa.time64("us")).cast(pa.large_string()))
+        return _quoted(flat_bytes(array.cast(pa.time64("us")).cast(pa.large_string())))
     logical = kind.get("logicalType", "") if isinstance(kind, dict) else ""
     is_local = logical.startswith("local-") or (array.type.tz is None and not logical)
     array = as_local_times(array) if is_local else as_instants(array)
-    bounds = pc.min_max(integers(array.cast(pa.timestamp("us", array.type.tz))))
-    if len(array) and not _FIRST_MICROS <= bounds["min"].as_py() <= bounds["max"].as_py() <= _LAST_MICROS:
+    values, valid = integers(array.cast(pa.timestamp("us", array.type.tz))), validity(array)
+    if len(array) and not _FIRST_MICROS <= values.min() <= values.max() <= _LAST_MICROS:
         raise SchemaError(
             f"column {column} holds a timestamp that is not in the years 1 to 9999, which ISO 8601 has no text for; "
             "set jsonTimes to NUMBER"
         )
-    array = array.cast(pa.timestamp("us", array.type.tz)).view(pa.timestamp("us"))  # whose text has a quick way
-    shown = array.cast(pa.large_string())
-    texts = flat_bytes(shown if is_local else pc.binary_join_element_wise(shown, _UTC, _NOTHING))
-    data = texts.data.copy()
-    starts = texts.offsets[:-1]
-    data[(starts if not len(texts.valid) else starts[texts.valid != 0]) + _DAY_LENGTH] = ord("T")
-    return texts._replace(data=data)
+    length = member_kernels.LOCAL_TIME_BYTES if is_local else member_kernels.INSTANT_BYTES
+    offsets = offsets_of(valid * np.int64(length)) if len(valid) else np.arange(len(array) + 1, dtype=np.int64) * length
+    target = np.empty(int(offsets[-1]), np.uint8)
+    member_kernels.put_times(values, valid, length, target)
+    return FlatBytes(target, offsets, valid)
 
 
 def _byte_texts(array: Any, column: str, form: JsonForm) -> FlatBytes:

@@ -1,4 +1,5 @@
-"""Kernels that write members of JSON objects straight from columns: integers, texts; and the zeros of whole floats.
+"""Kernels that write members of JSON objects straight from columns: integers, texts; and the zeros of whole floats,
+and moments as text.
 
 As with `put_members`, `name` begins with the comma, which the first member of a row (at `starts`) lacks, and a null
 writes nothing. Members are written at `cursors`, which move on.
@@ -18,6 +19,11 @@ from spark_pulsar.wire.columns.kernels.compiler import (
 )
 from spark_pulsar.wire.columns.kernels.memory import byte_at, copy_bytes
 
+LOCAL_TIME_BYTES = 28
+INSTANT_BYTES = 29
+_DAY_MICROS = 86_400_000_000
+_DAYS_TO_1970 = 719_468
+_ERA_DAYS = 146_097  # of 400 years
 _MOST_DIGITS = 19
 _ZERO = 0x30
 _MINUS = 0x2D
@@ -150,3 +156,48 @@ def put_floats(data: Bytes, offsets: Ints, text_offsets: Ints, target: Bytes) ->
         if end - at > length:
             target[end - 2] = _POINT
             target[end - 1] = _ZERO
+
+
+@inlined
+def _put_two_digits(target: Bytes, at: int, number: int) -> None:
+    target[at] = 0x30 + number // 10
+    target[at + 1] = 0x30 + number % 10
+
+
+@kernel(READ_INTS, READ_BYTES, INT, WRITE_BYTES)
+def put_times(micros: Ints, valid: Bytes, length: int, target: Bytes) -> None:
+    """Writes moments of the years 1 to 9999 as ISO 8601 in quotes, in microseconds, each in so many bytes:
+    LOCAL_TIME_BYTES, or INSTANT_BYTES with a Z behind it. Nulls take none."""
+    at = 0
+    for r in range(len(micros)):
+        if len(valid) > 0 and valid[r] == 0:
+            continue
+        day = micros[r] // _DAY_MICROS
+        left = micros[r] - day * _DAY_MICROS
+        day += _DAYS_TO_1970  # since 1 March of the year 0
+        era = day // _ERA_DAYS
+        day -= era * _ERA_DAYS
+        year = (day - day // 1_460 + day // 36_524 - day // 146_096) // 365
+        day -= 365 * year + year // 4 - year // 100
+        month = (5 * day + 2) // 153  # of years that begin in March
+        day -= (153 * month + 2) // 5
+        year += era * 400 + (1 if month >= 10 else 0)
+        month += 3 if month < 10 else -9
+        target[at], target[at + length - 1] = 0x22, 0x22
+        _put_two_digits(target, at + 1, year // 100)
+        _put_two_digits(target, at + 3, year % 100)
+        _put_two_digits(target, at + 6, month)
+        _put_two_digits(target, at + 9, day + 1)
+        target[at + 5], target[at + 8], target[at + 11] = 0x2D, 0x2D, 0x54
+        second = left // 1_000_000
+        left -= second * 1_000_000
+        _put_two_digits(target, at + 12, second // 3_600)
+        _put_two_digits(target, at + 15, second // 60 % 60)
+        _put_two_digits(target, at + 18, second % 60)
+        target[at + 14], target[at + 17], target[at + 20] = 0x3A, 0x3A, 0x2E
+        _put_two_digits(target, at + 21, left // 10_000)
+        _put_two_digits(target, at + 23, left // 100 % 100)
+        _put_two_digits(target, at + 25, left % 100)
+        if length == INSTANT_BYTES:
+            target[at + 27] = 0x5A
+        at += length

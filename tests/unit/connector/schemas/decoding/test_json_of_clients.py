@@ -4,11 +4,14 @@ and times, bytes and maps written in the form that they read."""
 from __future__ import annotations
 
 import json
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spark_pulsar.connector.errors import SchemaError
 from spark_pulsar.connector.options.decode_mode import BASE64, TEXT
@@ -231,6 +234,23 @@ def test_times_are_iso_8601_and_come_back(kind: Any, arrow: Any, numbers: list[A
     expected = values if arrow == pa.time64("ns") else values.cast(pa.timestamp("us", arrow.tz and "UTC"))
     assert read.field("v").equals(expected)
     assert read.field("all").values.equals(expected)
+
+
+MICROS = st.integers(-62_135_596_800_000_000, 253_402_300_799_999_999)
+
+
+@given(st.lists(st.none() | MICROS | st.dates().map(lambda day: (day - date(1970, 1, 1)).days * 86_400_000_000)))
+def test_any_moment_of_the_calendar_is_the_text_that_python_has(numbers: list[int | None]) -> None:
+    # covers SCHEMA-16
+    for logical, zone, end in (("timestamp-micros", "UTC", "Z"), ("local-timestamp-micros", None, "")):
+        rows = pa.StructArray.from_arrays([pa.array(numbers, pa.timestamp("us", zone))], names=["v"])
+        kind = ["null", {"type": "long", "logicalType": logical}]
+        only = {"type": "record", "name": "R", "fields": [{"name": "v", "type": kind}]}
+        found = binary_array(encode_json(rows, only, JsonForm())).to_pylist()
+        for number, text in zip(numbers, found, strict=True):
+            at = None if number is None else datetime(1970, 1, 1) + timedelta(microseconds=number)
+            expected = {} if at is None else {"v": at.isoformat(timespec="microseconds") + end}
+            assert json.loads(text) == expected
 
 
 def test_a_time_that_iso_8601_has_no_text_for_is_refused() -> None:
