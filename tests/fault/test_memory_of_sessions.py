@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pytest
+
 from spark_pulsar.testing.process import BrokerProcess
 from tests.raw import PROTOCOL_VERSION, RawConnection, command_bytes, entry_bytes, frame_bytes
 
@@ -19,6 +21,7 @@ CONF = {"managedLedgerCacheSizeMB": 0, "journalMaxSizeMB": 1}
 METADATA = {"producer_name": "p", "sequence_id": 0, "publish_time": 1, "partition_key": "k"}
 
 
+@pytest.mark.long
 def test_sessions_subscriptions_and_topics_that_are_gone_take_no_memory(tmp_path: Path) -> None:
     # covers A6
     with BrokerProcess(tmp_path / "data", CONF) as process, ThreadPoolExecutor(3) as pool:

@@ -32,6 +32,7 @@ def year(jobs: OneSpark) -> Iterator[spark_pulsar.BrokerProcess]:
         yield broker
 
 
+@pytest.mark.long
 def test_alerts_are_those_computed_without_spark(jobs: OneSpark, year: spark_pulsar.BrokerProcess) -> None:
     board = ("--window-hours", WINDOW_HOURS, "--watermark-hours", WATERMARK_HOURS, "--expect", COUNT)
     board = (*board, "--alert-minutes", ALERT_MINUTES, "--alert-flights", ALERT_FLIGHTS)
@@ -42,6 +43,7 @@ def test_alerts_are_those_computed_without_spark(jobs: OneSpark, year: spark_pul
     assert compare(alerts, wanted) == []
 
 
+@pytest.mark.long
 def test_a_window_of_time_is_read_whole(jobs: OneSpark, year: spark_pulsar.BrokerProcess, tmp_path: Path) -> None:
     # covers TRIM-2
     window = ("--from", "2026-01-01T00:00:00Z", "--until", "2100-01-01T00:00:00Z", "--tasks", 4, "--verify")
@@ -148,6 +150,7 @@ def copied(jobs: OneSpark, old: spark_pulsar.BrokerProcess, new: spark_pulsar.Br
     return jobs.submit("topic_copy.py", "plain", "records", *service, "--checkpoint", checkpoint)
 
 
+@pytest.mark.long
 def test_topics_are_copied_and_copied_on(jobs: OneSpark, year: spark_pulsar.BrokerProcess, tmp_path: Path) -> None:
     # covers SCHEMA-4
     with spark_pulsar.broker_process() as new:

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pytest
 from click.testing import CliRunner
 from playwright.sync_api import Page, expect
 from typer.core import TyperGroup
@@ -181,6 +182,7 @@ def commands_of(page: Page, broker: Broker, place: str) -> dict[str, str]:
     return found
 
 
+@pytest.mark.long
 def test_every_action_shows_a_command(page_broker: Broker, visit: Open) -> None:
     one, parts = page_broker.topic("act"), page_broker.topic("act", partitions=2)
     for topic in (one, parts):
@@ -283,6 +285,7 @@ def test_the_command_of_an_action_does_the_same(page_broker: Broker, visit: Open
         assert page_broker.rest("GET", f"{topic_path(topic)}/stats")[0] == 404
 
 
+@pytest.mark.long
 def test_every_policy_shows_a_command(page_broker: Broker, visit: Open) -> None:
     topic = page_broker.topic("policy-commands")
     assert page_broker.rest("PUT", topic_path(topic))[0] == 204

@@ -25,6 +25,7 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         yield broker
 
 
+@pytest.mark.long
 def test_an_empty_broker_begins_with_programs_that_run(empty: Broker, visit: Open) -> None:
     page = visit(empty)
     box = page.get_by_label("Connect", exact=True)

@@ -44,6 +44,7 @@ def served(broker: Broker) -> Iterator[tuple[Broker, str]]:
         yield page
 
 
+@pytest.mark.long
 def test_the_page_of_any_pulsar(served: tuple[Broker, str], broker: Broker, visit: Open) -> None:
     server, key = served
     topic = broker.topic("anywhere")

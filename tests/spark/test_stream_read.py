@@ -230,6 +230,7 @@ def test_no_partition_gets_less_than_one_message(flows: Flows) -> None:
     assert [sum(column) for column in zip(*shares, strict=True)] == [40, 10, 1]
 
 
+@pytest.mark.long
 @pytest.mark.spark_alone
 def test_partitions_stay_together_whatever_the_sizes_of_their_batches(flows: Flows) -> None:
     # One of two equal partitions begins with small entries, as a producer's that starts slowly.

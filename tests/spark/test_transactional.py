@@ -311,6 +311,7 @@ def test_rows_behind_a_shuffle_are_written(flows: Flows) -> None:
     assert counted(flows, topic) == Counter(texts(20))
 
 
+@pytest.mark.long
 def test_writes_inside_foreach_batch_are_transactions(flows: Flows) -> None:
     # covers TXN-5
     source, topic, checkpoint = new_topic(flows, "source"), new_topic(flows), flows.checkpoint()
@@ -327,6 +328,7 @@ def test_writes_inside_foreach_batch_are_transactions(flows: Flows) -> None:
     assert counted(flows, topic) == Counter(2 * texts(20))
 
 
+@pytest.mark.long
 def test_a_transaction_that_takes_too_long_is_not_committed(flows: Flows) -> None:
     # covers TXN-6
     source, topic, checkpoint = new_topic(flows, "source"), new_topic(flows), flows.checkpoint()

@@ -101,7 +101,11 @@ def test_micro_batches_have_what_is_committed(flows: Flows, limits: dict[str, An
     assert read_on(flows, topic, end, **limits)[0] == ["new", "newer"]
 
 
-@pytest.mark.parametrize("limits", [{}, {"maxMessagesPerTrigger": 7, "smallBatchMaxMessages": 0}], ids=str)
+@pytest.mark.parametrize(
+    "limits",
+    [{}, pytest.param({"maxMessagesPerTrigger": 7, "smallBatchMaxMessages": 0}, marks=pytest.mark.long)],
+    ids=str,
+)
 def test_a_stream_reads_what_is_committed(flows: Flows, limits: dict[str, Any]) -> None:
     # covers TXN-7
     topic, client = flows.broker.topic(), flows.wire()
@@ -162,7 +166,12 @@ def test_an_open_transaction_ends_a_read_and_hides_what_is_behind_it(flows: Flow
 
 
 @pytest.mark.parametrize(
-    "limits", [{}, {"maxMessagesPerTrigger": 2, "smallBatchMaxMessages": 0, "subscriptionName": "job"}], ids=str
+    "limits",
+    [
+        pytest.param({}, marks=pytest.mark.long),
+        {"maxMessagesPerTrigger": 2, "smallBatchMaxMessages": 0, "subscriptionName": "job"},
+    ],
+    ids=str,
 )
 def test_a_query_that_runs_goes_on_when_transactions_end(flows: Flows, limits: dict[str, Any]) -> None:
     # covers TXN-7

@@ -26,6 +26,7 @@ class Number(pulsar.schema.Record):
     n = pulsar.schema.Integer()
 
 
+@pytest.mark.long
 def test_tasks_are_recorded_where_spark_keeps_the_logs(flows: Flows, capfd: pytest.CaptureFixture[str]) -> None:
     # covers READ-33
     spark, topic, copy = flows.spark, flows.broker.topic("logs", partitions=2), flows.broker.topic("copy")

@@ -81,6 +81,7 @@ def admin_commands(admin: Any) -> Iterator[tuple[Command, list[str]]]:
         yield row, words
 
 
+@pytest.mark.long
 def test_no_command_of_admin_lets_a_control_character_out(hostile: AnsweringServer) -> None:
     admin: Any = typer.main.get_command(admin_app)  # made once: it is large
     reached: set[str] = set()

@@ -67,6 +67,7 @@ def sample(before: str = "", **environment: str) -> list[str]:
     return printed(SAMPLE.format(before=before), **environment).split()
 
 
+@pytest.mark.long
 def test_results_do_not_depend_on_compilation() -> None:
     compiled = sample("from spark_pulsar.wire.columns.kernels import compiler; compiler.compile_now()")
     assert compiled[0] == str(compiler.COMPILED)
@@ -143,8 +144,9 @@ print(inflate_kernels.__file__, kernel.py_func.__code__.co_filename)
     return printed(program, directory, PYTHONPATH=str(package), **environment)
 
 
+@pytest.mark.long
 @COMPILED
-@pytest.mark.parametrize("unpacked", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.parametrize("unpacked", [False, True])
 def test_what_an_application_brought_is_compiled_once_for_all(tmp_path: Path, unpacked: bool) -> None:
     kept: set[Path] = set()
     for application in ("first", "second"):
