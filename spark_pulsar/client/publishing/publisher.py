@@ -361,17 +361,17 @@ class Publisher:
     def _on_receipts(self, line: ProducerLine, receipts: Sequence[CommandSendReceipt]) -> None:
         with self._changed:
             last: MessageIdData | None = None
+            without = len(self._pending)
             for receipt in receipts:
                 if line is not self._line or not self._pending:
                     break
-                if self._accept_receipt(receipt):
+                if self._accept_receipt(receipt) and signed(receipt.message_id.entryId) >= 0:
                     last = receipt.message_id
-            if last is not None:
+            if len(self._pending) < without:
                 self._last_progress_ms = monotonic_ms()
                 self._trouble = None
-                ledger_id, entry_id = signed(last.ledgerId), signed(last.entryId)
-                if entry_id >= 0:
-                    self.last_message_id = MessageId(ledger_id, entry_id, self._partition)
+            if last is not None:
+                self.last_message_id = MessageId(signed(last.ledgerId), signed(last.entryId), self._partition)
             self._changed.notify()
 
     def _accept_receipt(self, receipt: CommandSendReceipt) -> bool:

@@ -223,6 +223,23 @@ def test_an_entry_too_large_is_refused_here(peer: Peer, client_of: MakeClient) -
     assert [command.send.is_chunk for command in peer.of(BaseCommand.SEND)] == [False, True]
 
 
+def test_a_duplicate_among_receipts_that_come_together_leaves_the_last_message_id(
+    peer: Peer, client_of: MakeClient
+) -> None:
+    def answer(caller: Caller, command: BaseCommand, _: bytes) -> None:
+        producer_id, sequence_id = command.send.producer_id, command.send.sequence_id
+        if sequence_id == 2:
+            ids = Position(9, 0), Position(9, 1), Position(-1, -1)
+            caller.send(*(entry_commands.send_receipt(producer_id, i, position) for i, position in enumerate(ids)))
+
+    peer.handlers[BaseCommand.SEND] = answer
+    with client_of(peer.url).publisher(TOPIC) as publisher:
+        _send(publisher, 3)
+        publisher.flush()
+        assert publisher.last_message_id == MessageId(9, 1)
+        assert publisher.duplicates == 1
+
+
 def test_duplicates_dropped_by_the_broker_count_as_sent(peer: Peer, client_of: MakeClient) -> None:
     peer.answer(
         BaseCommand.SEND,
