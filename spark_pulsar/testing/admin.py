@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
 from http import HTTPStatus
 from typing import Any, Final, Literal
 from urllib.parse import quote
@@ -28,6 +30,7 @@ class AdminError(RuntimeError):
 
     def __init__(self, method: str, url: str, status: int, reason: str) -> None:
         super().__init__(f"{method} {url}: {f'{status}: ' if status else ''}{reason}")
+        self.method, self.url = method, url
         self.status = status
         """Status of the HTTP answer."""
         self.reason = reason
@@ -191,18 +194,21 @@ class BrokerAdmin:
         """Sets a policy of a namespace (`tenant/namespace`) or of a topic (a full name), by the end of its REST path:
         `admin.set_policy("public/default", "retention", {"retentionTimeInMinutes": 60, "retentionSizeInMB": -1})`."""
         path, level = _policy(name, policy)
-        if level.parameter:
-            self._call(level.method, path, NO_BODY, {level.parameter: value})
-        else:
-            self._call(level.method, path, value, {})
+        with _naming_policy(name, policy):
+            if level.parameter:
+                self._call(level.method, path, NO_BODY, {level.parameter: value})
+            else:
+                self._call(level.method, path, value, {})
 
     def policy(self, name: str, policy: str) -> Any:
         """Returns a policy of a namespace or of a topic, None if it is not set."""
-        return self.get(_policy(name, policy)[0])
+        with _naming_policy(name, policy):
+            return self.get(_policy(name, policy)[0])
 
     def remove_policy(self, name: str, policy: str) -> None:
         """Removes a policy of a namespace or of a topic: that of the level above holds again."""
-        self.delete(_policy(name, policy)[0])
+        with _naming_policy(name, policy):
+            self.delete(_policy(name, policy)[0])
 
     # ---- requests ---------------------------------------------------------------------------------------------------
 
@@ -226,13 +232,33 @@ def _namespace(name: str) -> str:
 
 
 def _topic(name: str) -> str:
+    if not isinstance(name, str):
+        raise ValueError(f"topic is {name!r}: give a name")
     topic = TopicName.parse(name)
     return f"{topic.domain}/{_segment(topic.tenant)}/{_segment(topic.namespace)}/{_segment(topic.local)}"
+
+
+def _levels(name: str) -> list[Level]:
+    """Returns the policies that a namespace, or a topic, has."""
+    levels = (row.topic if "://" in name else row.namespace for row in POLICIES)
+    return [level for level in levels if level is not None]
+
+
+@contextmanager
+def _naming_policy(name: str, policy: str) -> Iterator[None]:
+    """Adds the policy that may be meant to the refusal of a path that there is not."""
+    try:
+        yield
+    except AdminError as error:
+        near = get_close_matches(policy, [level.path for level in _levels(name)], 1)
+        if not error.status or not near or near[0] == policy:
+            raise
+        hint = f"{error.reason}: did you mean {near[0]}?"
+        raise AdminError(error.method, error.url, error.status, hint) from None
 
 
 def _policy(name: str, policy: str) -> tuple[str, Level]:
     """Finds the path of a policy, and how it is set: as a namespace's or topic's table says, else in a POST's body."""
     is_topic = "://" in name
-    levels = (row.topic if is_topic else row.namespace for row in POLICIES)
-    level = next((level for level in levels if level is not None and level.path == policy), Level(policy))
+    level = next((level for level in _levels(name) if level.path == policy), Level(policy))
     return f"{_topic(name) if is_topic else f'namespaces/{_namespace(name)}'}/{policy}", level

@@ -17,6 +17,9 @@ def properties(conf: Mapping[str, object], base: Mapping[str, str]) -> str:
     Raises InvalidConfiguration for a key that Pulsar does not have, with the one that may be meant, and for a value
     that the broker cannot read. Keys of Apache Pulsar without an effect here are taken: the broker's log names them.
     """
+    for key in conf:
+        if not isinstance(key, str):
+            raise InvalidConfiguration(f"{key!r} is no key: give texts")
     texts = {key: _text(key, value) for key, value in conf.items()}
     for key in texts:
         if key not in KEYS and key not in PULSAR_KEYS:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import pytest
 
+from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.testing.admin import AdminError
 from spark_pulsar.testing.process import LOG_TAIL_LINES, BrokerProcess
 from spark_pulsar.testing.running import PulsarUnderTest
@@ -31,6 +32,8 @@ def fresh_namespace(broker: PulsarUnderTest, tenant: str) -> Iterator[str]:
         admin.create_namespace(name)
     except AdminError as error:
         raise pytest.fail.Exception(f"the fixture pulsar_namespace: {error}", pytrace=False) from None
+    except PulsarError as error:
+        raise pytest.fail.Exception(f"pulsar_tenant = {tenant}: {error}", pytrace=False) from None
     yield name
     if not broker.is_running:
         return  # it has ended with the test, and its data with it
@@ -79,7 +82,7 @@ class Topics:
                 messages["file"] = self._folder / messages["file"]
             try:
                 self._broker.seed(topic, **messages)
-            except (ValueError, OSError, ImportError) as error:
+            except (ValueError, OSError, ImportError, RuntimeError, PulsarError) as error:
                 raise pytest.fail.Exception(f"messages for the test: {error}", pytrace=False) from None
         return topic
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from spark_pulsar.testing.running import PulsarUnderTest
 
 _GROUP = "pulsar"
+_SWITCHES = ("pulsar_broker_shared", "pulsar_broker_token", "pulsar_broker_tls")
 _MARKER = (
     "pulsar_topic(partitions=0, rows=None, file=None, key=None, schema_type='JSON'): the topic of the fixture "
     "pulsar_topic has that many partitions, and these messages"
@@ -73,8 +74,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Registers the marker."""
+    """Registers the marker, and checks the switches of pytest's file, of whose errors pytest leaves the key out."""
     config.addinivalue_line("markers", _MARKER)
+    for key in _SWITCHES:
+        try:
+            config.getini(key)
+        except (ValueError, TypeError, pytest.UsageError) as error:
+            raise pytest.UsageError(f"{key}: {error}: want true or false") from error
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from spark_pulsar.model.arguments import naming_arguments
 from spark_pulsar.testing.clients import close_client, open_admin, open_client
 from spark_pulsar.testing.security import ADMIN_ROLE, ProcessSecurity, RoleAccess
 from spark_pulsar.testing.seeding import Seeded
@@ -28,8 +29,16 @@ if TYPE_CHECKING:
 READY_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 20.0
 LOG_TAIL_LINES = 30
+_MOST_PORT = 65535
 _PORTS = {"--port": "pulsar", "--http-port": "http", "--tls-port": "pulsar+ssl", "--tls-http-port": "https"}
 """Options of the command line, and the schemes of the URLs at these ports."""
+
+
+def _place_of_key(name: str) -> str:
+    """Returns how a key of the configuration is given that was taken for an argument; "" for a name that is none."""
+    from spark_pulsar.server.configuration.reading import KEYS
+
+    return f'conf={{"{name}": …}}' if name in KEYS else ""
 
 
 class BrokerDidNotStart(RuntimeError):
@@ -46,6 +55,7 @@ class BrokerProcess(Seeded):
 
     _module = "spark_pulsar.cli.main"
 
+    @naming_arguments(_place_of_key)
     def __init__(
         self,
         data_dir: str | Path | None = None,
@@ -57,10 +67,11 @@ class BrokerProcess(Seeded):
         token: bool = False,
         tls: bool = False,
     ) -> None:
+        _check_arguments(data_dir, conf, host, {"port": port, "http_port": http_port}, {"token": token, "tls": tls})
         self._scratch = Path(tempfile.mkdtemp(prefix="spark-pulsar-"))
-        self.data_dir = Path(data_dir) if data_dir is not None else self._scratch / "data"
-        self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
+            self.data_dir = Path(data_dir) if data_dir is not None else self._scratch / "data"
+            self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.security = ProcessSecurity(self._scratch / "security", host, token=token, tls=tls)
             """Keys and certificates of the broker; tokens and certificates of roles."""
             self._conf = self._write_conf(conf)
@@ -150,6 +161,8 @@ class BrokerProcess(Seeded):
         The broker is running, or was.
         """
         self._check_open()
+        if not isinstance(role, str) or not role:
+            raise ValueError(f"role is {role!r}: give the name of one")
         if not self.service_url:
             raise RuntimeError("the broker was not started yet")
         return self.security.access(role, self.service_url, self.admin_url)
@@ -282,6 +295,35 @@ class BrokerProcess(Seeded):
         self.close()
 
 
+def _check_arguments(
+    data_dir: object,
+    conf: object,
+    host: object,
+    ports: Mapping[str, object],
+    switches: Mapping[str, object],
+) -> None:
+    """Refuses what no process can be started with, before anything is made. Raises ValueError."""
+    if data_dir is not None and (not isinstance(data_dir, str | Path) or not str(data_dir)):
+        raise ValueError(f"data_dir is {data_dir!r}: give a directory, or None for a temporary one")
+    if data_dir is not None and Path(data_dir).exists() and not Path(data_dir).is_dir():
+        raise ValueError(f"data_dir {data_dir} is a file: give a directory")
+    if not isinstance(conf, str | Path | Mapping | None):
+        raise ValueError(f"conf is {conf!r}: give a dictionary of keys and values, or the path of a broker.conf")
+    if isinstance(conf, str | Path) and not Path(conf).is_file():
+        key, separator, value = str(conf).partition("=")
+        hint = f"; keys are given as a dictionary: conf={{{key!r}: {value!r}}}" if separator else ""
+        raise ValueError(f"conf {conf}: there is no such file{hint}")
+    if not isinstance(host, str) or not host:
+        raise ValueError(f"host is {host!r}: give a name or an address, such as 127.0.0.1")
+    for name, port in ports.items():
+        if port is not None and (type(port) is not int or not 0 <= port <= _MOST_PORT):
+            raise ValueError(f"{name} is {port!r}: give a number from 1 to {_MOST_PORT}, 0 for a free one, or None")
+    for name, switch in switches.items():
+        if not isinstance(switch, bool):
+            kind = type(switch).__name__  # its value may be a token
+            raise ValueError(f"{name} is of type {kind}: give True or False; tokens and certificates are made")
+
+
 def _cell(text: str) -> str:
     shown = html.escape(text)
     return f'<a href="{shown}">{shown}</a>' if text.startswith(("http://", "https://")) else shown
@@ -316,6 +358,7 @@ class _ReadyLine:
         return bool(self.urls)
 
 
+@naming_arguments(_place_of_key)
 @contextlib.contextmanager
 def broker_process(
     data_dir: str | Path | None = None,
@@ -344,7 +387,7 @@ def broker_process(
             reader = pulsar.Client(**broker.as_role("reader").client_options)
 
     The broker accepts connections when the block begins. It ends with the block, or with this process however that
-    ends. Raises BrokerDidNotStart.
+    ends. Raises BrokerDidNotStart, and ValueError for arguments that no broker can be started with.
     """
     with BrokerProcess(data_dir, conf, host=host, port=port, http_port=http_port, token=token, tls=tls) as broker:
         yield broker

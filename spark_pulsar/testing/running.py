@@ -62,12 +62,12 @@ PulsarUnderTest = BrokerProcess | RunningPulsar
 
 
 def conf_of_lines(lines: Sequence[str]) -> dict[str, object]:
-    """Reads the lines of `pulsar_broker_conf`."""
+    """Reads the lines of `pulsar_broker_conf`; fails the test for one that is none."""
     conf: dict[str, object] = {}
     for line in lines:
         key, separator, value = line.partition("=")
         if not separator:
-            raise pytest.UsageError(f"pulsar_broker_conf: want lines key=value, got {line!r}")
+            pytest.fail(f"pulsar_broker_conf: want lines key=value, got {line!r}", pytrace=False)
         conf[key.strip()] = value.strip()
     return conf
 
@@ -111,8 +111,8 @@ def shared_broker(config: pytest.Config) -> dict[str, _Shared]:
         return {}
     if _BROKER not in config.stash:
         stack = ExitStack()
-        conf = conf_of_lines(config.getini(_CONF))
         try:
+            conf = conf_of_lines(config.getini(_CONF))
             broker = stack.enter_context(_started(config, conf, _flag(config, "token"), _flag(config, "tls")))
         except pytest.fail.Exception as error:
             raise pytest.UsageError(str(error)) from None
@@ -148,7 +148,7 @@ class Brokers:
 def _started(config: pytest.Config, conf: dict[str, object], token: bool, tls: bool) -> Iterator[BrokerProcess]:
     try:
         broker = BrokerProcess(conf=conf, token=token, tls=tls)
-    except ValueError as error:  # InvalidConfiguration
+    except (ValueError, OSError, ImportError) as error:  # InvalidConfiguration, no place for its files, no extra
         raise pytest.fail.Exception(f"{_CONF}: {error}", pytrace=False) from None
     try:
         broker.start()

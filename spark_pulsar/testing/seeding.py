@@ -7,9 +7,12 @@ sent as a table (`send_table`); that needs the extra `connector`.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from spark_pulsar.model.errors import InvalidTopicName
+from spark_pulsar.model.names import TopicName
 
 if TYPE_CHECKING:
     import pulsar
@@ -47,7 +50,14 @@ class Seeded(Protocol):
         """
         if (rows is None) == (file is None):
             raise ValueError(f"messages for {topic}: give rows or a file")
+        if not getattr(self, "is_running", True):
+            raise RuntimeError("the broker is not running: start() it first")
+        _check_topic(topic)
         given = rows if file is None else _rows_of(Path(file))
+        if isinstance(given, Iterator):
+            given = list(given)
+        if isinstance(given, list | tuple):
+            _check_kinds(topic, given)
         if isinstance(given, list | tuple) and all(isinstance(value, str | bytes) for value in given):
             if key is not None:
                 raise ValueError(f"key={key!r}: texts have no columns; give rows with names, such as {{{key!r}: …}}")
@@ -58,6 +68,23 @@ class Seeded(Protocol):
         return _send_records(options.pop("service.url"), topic, given, key, options | _schema(schema_type))
 
 
+def _check_topic(topic: object) -> None:
+    if not isinstance(topic, str):
+        raise ValueError(f"topic is {topic!r}: give a name")
+    try:
+        TopicName.parse(topic)
+    except InvalidTopicName as error:
+        raise ValueError(str(error)) from error
+
+
+def _check_kinds(topic: str, rows: Sequence[Any]) -> None:
+    """Refuses rows that are neither all texts nor all dictionaries (or record batches)."""
+    kinds = (str, bytes) if rows and isinstance(rows[0], str | bytes) else (Mapping,)
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, kinds) and not hasattr(row, "schema"):
+            raise ValueError(f"messages for {topic}: row {number} is {row!r}: give texts alone, or dictionaries alone")
+
+
 def _schema(schema_type: str | None) -> dict[str, str]:
     return {} if schema_type is None else {"schemaType": schema_type}
 
@@ -66,7 +93,10 @@ def _rows_of(file: Path) -> Any:
     read = _FORMATS.get(file.suffix)
     if read is None:
         raise ValueError(f"{file}: the name of a file with messages ends in {', '.join(_FORMATS)}")
-    return read(file)
+    try:
+        return read(file)
+    except ValueError as error:  # of Python's readers and of Arrow's
+        raise ValueError(f"{file}: {error}") from error
 
 
 def _lines(file: Path) -> list[str]:
@@ -74,7 +104,14 @@ def _lines(file: Path) -> list[str]:
 
 
 def _json_lines(file: Path) -> list[Any]:
-    return [json.loads(line) for line in _lines(file) if line.strip()]
+    return [_json_of(line, number) for number, line in enumerate(_lines(file), 1) if line.strip()]
+
+
+def _json_of(line: str, number: int) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError as error:
+        raise ValueError(f"line {number} is no JSON: {error}") from error
 
 
 def _json(file: Path) -> Any:
@@ -112,11 +149,15 @@ def _send_values(client: pulsar.Client, topic: str, values: Sequence[str | bytes
         if result.name != "Ok":
             refusals.append(result.name)
 
+    import pulsar
+
     try:
         producer = client.create_producer(topic, block_if_queue_full=True)
         for value in values:
             producer.send_async(value.encode() if isinstance(value, str) else value, done)
         producer.flush()
+    except pulsar.PulsarException as error:
+        raise RuntimeError(f"messages for {topic}: refused: {type(error).__name__}") from error
     finally:
         close_client(client)
     if refusals:
@@ -131,10 +172,20 @@ def _send_records(service_url: str, topic: str, rows: Any, key: str | None, opti
 
     from spark_pulsar.connector.schemas.types.writable_types import writable_table
 
-    table = writable_table(pa.Table.from_pylist([*rows]) if isinstance(rows, list | tuple) else rows)
+    try:
+        table = writable_table(_table_of(rows))
+    except (pa.ArrowException, ValueError) as error:  # values of several types in one column
+        raise ValueError(f"messages for {topic}: {error}") from error
     if key is not None:
         table = _with_key(table, key)
     return send_table(service_url, topic, table, options=options)
+
+
+def _table_of(rows: Any) -> Any:
+    import pyarrow as pa
+
+    is_list = isinstance(rows, list | tuple) and all(isinstance(row, Mapping) for row in rows)
+    return pa.Table.from_pylist([*rows]) if is_list else rows
 
 
 def _with_key(table: pa.Table, key: str) -> pa.Table:

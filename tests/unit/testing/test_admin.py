@@ -75,6 +75,14 @@ def test_policies_of_each_form(admin: BrokerAdmin) -> None:
     assert admin.policy("shop/eu", "schemaCompatibilityStrategy") == "FULL"
 
 
+def test_a_misspelt_policy_names_the_nearest(admin: BrokerAdmin) -> None:
+    for call in (admin.policy, admin.remove_policy, lambda name, policy: admin.set_policy(name, policy, 1)):
+        with pytest.raises(AdminError, match=r"4\d\d: .*: did you mean retention\?"):
+            call("public/default", "retentionn")
+    with pytest.raises(ValueError, match="topic is 5: give a name"):
+        admin.create_topic(5)  # type: ignore[arg-type]
+
+
 def test_a_refusal_has_its_status_and_reason(admin: BrokerAdmin) -> None:
     with pytest.raises(AdminError) as refused:
         admin.create_namespace("shop/eu")

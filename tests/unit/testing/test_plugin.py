@@ -42,7 +42,7 @@ def run_pytest(directory: Path, test: str, *options: str, ini: str = "", status:
         check=False,
     )
     assert done.returncode == status, done.stdout + done.stderr
-    return done.stdout
+    return done.stdout + done.stderr
 
 
 FIXTURES = """
@@ -201,6 +201,22 @@ def test_mistakes_are_told_in_a_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("ini", "said", "status"),
+    [
+        ("pulsar_broker_cnf = a=b", "Unknown config option: pulsar_broker_cnf", 4),
+        ("pulsar_broker_token = maybe", "pulsar_broker_token: invalid truth value 'maybe': want true or false", 4),
+        ("pulsar_broker_conf = maxMessageSize", "pulsar_broker_conf: want lines key=value, got 'maxMessageSize'", 1),
+        ("pulsar_tenant = a b", "pulsar_tenant = a b: Invalid topic name: ", 1),
+    ],
+)
+def test_keys_of_pytests_file_are_checked(tmp_path: Path, ini: str, said: str, status: int) -> None:
+    shown = run_pytest(tmp_path, "def test_one(pulsar_namespace):\n    pass\n", ini=f"{ini}\n", status=status)
+    assert said in shown
+    assert "Traceback" not in shown
+    assert "spark_pulsar/testing" not in shown
+
+
+@pytest.mark.parametrize(
     ("service_url", "admin_url", "said"),
     [
         ("pulsar://a:6650", "", "has two: --pulsar-service-url and --pulsar-admin-url"),
@@ -310,7 +326,8 @@ def test_a_broker_that_was_ended_runs_again(pulsar_broker_factory):
 
 @pytest.mark.parametrize("given", [
     {"file": "o.xls"}, {"file": "none.csv"}, {"rows": ["a"], "key": "k"}, {"rows": [{"a": 1}], "key": "k"},
-    {"rows": "text"}, {"rows": [], "file": "o.csv"},
+    {"rows": "text"}, {"rows": [], "file": "o.csv"}, {"rows": ["a", 5]}, {"rows": [{"a": 1}, {"a": "x"}]},
+    {"file": "bad.jsonl"}, {"file": "bad.csv"}, {"file": "bytes.txt"}, {"rows": [{"a": 1}], "schema_type": "AVRRO"},
 ])
 def test_mistakes(pulsar_topic_factory, given):
     pulsar_topic_factory(**given)
@@ -326,6 +343,12 @@ SAID = (
     "key='k' is no column; there are a",
     "want a list of rows, got str",
     "give rows or a file",
+    "row 2 is 5: give texts alone, or dictionaries alone",
+    "Could not convert 'x' with type str",
+    "bad.jsonl: line 2 is no JSON: Expecting value",
+    "bad.csv: CSV parse error",
+    "bytes.txt: 'utf-8' codec can't decode",
+    "option schemaType = 'AVRRO': expected one of",
     "unknown key 'maxMesageSize': did you mean maxMessageSize?",
 )
 
@@ -336,8 +359,11 @@ def test_messages_of_files_brokers_by_configuration_and_mistakes(tmp_path: Path)
     parquet.write_table(table, tmp_path / "o.parquet")
     (tmp_path / "o.json").write_text('[{"item": "apples"}]')
     (tmp_path / "o.txt").write_text("apples\n")
+    (tmp_path / "bad.jsonl").write_text('{"a": 1}\n{"a":\n')
+    (tmp_path / "bad.csv").write_text("a,b\n1\n2,3,4\n")
+    (tmp_path / "bytes.txt").write_bytes(b"\xff\n")
     said = run_pytest(tmp_path, MESSAGES, status=1)
-    assert "7 failed, 5 passed" in said
+    assert "13 failed, 5 passed" in said
     assert [text for text in SAID if text not in said] == []
 
 

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import urllib.request
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pulsar
@@ -104,6 +105,36 @@ def test_a_mistake_in_conf_is_told_before_a_process_starts(conf: dict[str, objec
     assert set(Path(tempfile.gettempdir()).glob("spark-pulsar-*")) <= before
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"data_dir": {"maxMessageSize": 5}}, "data_dir is {'maxMessageSize': 5}: give a directory"),
+        ({"data_dir": ""}, "data_dir is '': give a directory, or None for a temporary one"),
+        ({"data_dir": __file__}, f"data_dir {__file__} is a file: give a directory"),
+        ({"conf": ["a=b"]}, "conf is ['a=b']: give a dictionary of keys and values, or the path of a broker.conf"),
+        ({"conf": "maxMessageSize=5"}, "there is no such file; keys are given as a dictionary: conf={'maxMessageSize'"),
+        ({"conf": Path("/no/such"), "token": True}, "conf /no/such: there is no such file"),
+        ({"conf": {5: "a"}}, "5 is no key: give texts"),
+        ({"port": "6650"}, "port is '6650': give a number from 1 to 65535, 0 for a free one, or None"),
+        ({"http_port": 70_000}, "http_port is 70000: give a number"),
+        ({"host": None}, "host is None: give a name or an address"),
+        ({"token": "secret"}, "token is of type str: give True or False"),
+    ],
+)
+def test_arguments_are_checked_before_a_process_starts(arguments: dict[str, Any], said: str) -> None:
+    before = set(Path(tempfile.gettempdir()).glob("spark-pulsar-*"))
+    with pytest.raises(ValueError, match=re.escape(said)):
+        BrokerProcess(**arguments)
+    assert set(Path(tempfile.gettempdir()).glob("spark-pulsar-*")) <= before
+
+
+def test_arguments_that_there_are_not() -> None:
+    with pytest.raises(TypeError, match=r"BrokerProcess\(\) has no argument datadir: did you mean data_dir\?"):
+        BrokerProcess(datadir="x")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r'broker_process\(\) has no argument maxMessageSize: give conf=\{"maxMess'):
+        spark_pulsar.broker_process(maxMessageSize=5)  # type: ignore[call-arg]
+
+
 def test_two_at_once_share_neither_ports_nor_a_directory() -> None:
     with spark_pulsar.broker_process() as one:
         with spark_pulsar.broker_process() as two:
@@ -184,6 +215,25 @@ def test_a_closed_broker_says_so() -> None:
     for call in (broker.client, broker.admin, broker.start, lambda: broker.spark_options):
         with pytest.raises(RuntimeError, match="the broker is closed, and its files are removed: make another one"):
             call()
+
+
+def test_a_broker_that_does_not_run_takes_no_messages() -> None:
+    with spark_pulsar.broker_process() as broker:
+        for topic, rows, said in (
+            (5, ["a"], "topic is 5: give a name"),
+            ("a/b", ["a"], "Invalid topic name: a/b"),
+            ("t", [1, 2], "row 1 is 1: give texts alone, or dictionaries alone"),
+        ):
+            with pytest.raises(ValueError, match=said):
+                broker.seed(topic, rows)  # type: ignore[arg-type]
+        with pytest.raises(RuntimeError, match="messages for public/none/t: refused: TopicNotFound"):
+            broker.seed("public/none/t", ["a"])
+        with pytest.raises(ValueError, match="role is 5: give the name of one"):
+            broker.client(5)  # type: ignore[arg-type]
+        assert broker.seed("t", (text for text in ("a", "b"))) == 2
+        broker.stop()
+        with pytest.raises(RuntimeError, match=r"the broker is not running: start\(\) it first"):
+            broker.seed("t", ["a"])
 
 
 def test_close_without_start_leaves_nothing() -> None:
