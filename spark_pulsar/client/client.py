@@ -527,9 +527,9 @@ class PulsarClient:
         parts of batches, whose bits are the messages that stay. A missing subscription is created at the earliest
         message."""
         name = full_name(topic)
-        deadline = self._deadline(f"acknowledging entries of subscription {subscription} of {name}")
+        what = f"acknowledging entries of subscription {subscription} of {name}"
         self._running().cursor_states.acknowledge(
-            name, subscription, subscription_type, through, entries, parts or {}, deadline
+            name, subscription, subscription_type, through, entries, parts or {}, lambda: self._deadline(what)
         )
 
     def _batch_size(self, topic: str, position: MessageId) -> int:

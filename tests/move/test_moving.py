@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from typer.testing import CliRunner, Result
 
 from spark_pulsar.cli.main import app
 from tests.brokers import Broker, topic_path
+from tests.eventually import eventually
 from tests.move.conftest import Ways
 from tests.raw import batch_payload
 
@@ -32,9 +35,14 @@ class New(Record):
 
 def run(ways: Ways, positions: Path, *words: str) -> Result:
     """Runs the command."""
-    urls = ("--from", ways.source.service_url, "--from-admin", ways.source.admin_url)
-    urls += ("--to", ways.target.service_url, "--to-admin", ways.target.admin_url)
-    return CliRunner().invoke(app, ["move", *urls, "--positions", str(positions), *words])
+    return CliRunner().invoke(app, [*words_of(ways, positions), *words])
+
+
+def words_of(ways: Ways, positions: Path) -> list[str]:
+    """The words of the command."""
+    urls = ["--from", ways.source.service_url, "--from-admin", ways.source.admin_url]
+    urls += ["--to", ways.target.service_url, "--to-admin", ways.target.admin_url]
+    return ["move", *urls, "--positions", str(positions)]
 
 
 def moved(ways: Ways, positions: Path, namespace: str) -> dict[str, list[dict[str, Any]]]:
@@ -158,6 +166,87 @@ def test_subscriptions_keep_their_exact_state(ways: Ways, namespace: str, tmp_pa
         assert [frame.payload for frame in frames[:3]] == [b"2", b"5", b"7"]
         assert frames[3]["ack_set"] == [0b01010]
     reader.expect_no_message()  # of the Shared ones: delayed messages are still delayed
+
+
+# covers MOVE-6
+def test_roles_may_do_the_same(ways: Ways, namespace: str, tmp_path: Path) -> None:
+    topic, path = f"persistent://{namespace}/granted", f"/admin/v2/namespaces/{namespace}"
+    assert ways.source.rest("PUT", topic_path(topic))[0] == 204
+    set_policy(ways.source, f"{path}/permissions/app", ["produce", "consume"])
+    set_policy(ways.source, f"{topic_path(topic)}/permissions/other", ["consume"])
+    moved(ways, tmp_path, namespace)
+    of_namespace = ways.target.rest("GET", f"{path}/permissions")[1]
+    assert {role: sorted(actions) for role, actions in of_namespace.items()} == {"app": ["consume", "produce"]}
+    assert ways.target.rest("GET", f"{topic_path(topic)}/permissions")[1]["other"] == ["consume"]
+    set_policy(ways.target, f"{path}/permissions/stranger", ["produce"])
+    done = run(ways, tmp_path, "--namespace", namespace, "-o", "json")
+    assert done.exit_code == 1
+    (difference,) = json.loads(done.stdout)["differences"]
+    assert (difference["what"], difference["target"]) == ("permissions of stranger", ["produce"])
+
+
+# covers MOVE-6, MOVE-8
+def test_a_compacted_topic_is_moved_whole_and_compacted_anew(ways: Ways, namespace: str, tmp_path: Path) -> None:
+    topic = f"persistent://{namespace}/compacted"
+    producer = ways.source.client().create_producer(topic)
+    for number in range(4):
+        producer.send(b"%d" % number, partition_key="k")
+    compacted(ways.source, topic, "PUT")
+    assert moved(ways, tmp_path, namespace)["partitions"][0]["messages"] == 4
+    compacted(ways.target, topic)
+    reader = ways.target.client().create_reader(topic, pulsar.MessageId.earliest, is_read_compacted=True)
+    assert (reader.read_next(10_000).data(), reader.has_message_available()) == (b"3", False)
+    whole = ways.target.client().create_reader(topic, pulsar.MessageId.earliest)
+    assert whole.read_next(10_000).data() == b"0"
+
+
+def compacted(broker: Broker, topic: str, *methods: str) -> None:
+    """Compacts a topic, or waits until it was."""
+    for method in methods:
+        assert broker.rest(method, f"{topic_path(topic)}/compaction")[0] == 204
+    eventually(lambda: broker.rest("GET", f"{topic_path(topic)}/compaction")[1]["status"] == "SUCCESS")
+
+
+# covers MOVE-2, MOVE-6
+def test_a_move_that_is_killed_goes_on(ways: Ways, namespace: str, tmp_path: Path) -> None:
+    topics = [f"persistent://{namespace}/t{number}" for number in range(3)]
+    for topic in topics:
+        producer = ways.source.client().create_producer(topic, block_if_queue_full=True)
+        ways.source.client().subscribe(topic, "s").close()
+        for number in range(1_500):
+            producer.send_async(b"%d" % number, lambda *_: None)
+        producer.flush()
+    with subprocess.Popen(
+        [sys.executable, "-m", "spark_pulsar", *words_of(ways, tmp_path), "--namespace", namespace]
+    ) as killed:
+        path = f"{topic_path(topics[0])}/internalStats"
+        eventually(lambda: has_entries(ways.target.rest("GET", path)[1]), every_s=0.002)
+        killed.kill()
+    report = moved(ways, tmp_path, namespace)
+    assert [row["messages"] for row in report["partitions"]] == [1_500] * 3
+    assert [ways.target.backlog(topic) for topic in topics] == [1_500] * 3
+
+
+def has_entries(internal_stats: Any) -> bool:
+    """Whether the statistics of a topic, if it is there, say that it has entries."""
+    return isinstance(internal_stats, dict) and internal_stats.get("numberOfEntries", 0) > 0
+
+
+# covers MOVE-7
+def test_parts_of_batches_behind_a_connected_consumer_are_a_difference(
+    ways: Ways, namespace: str, tmp_path: Path
+) -> None:
+    topic = f"persistent://{namespace}/connected"
+    raw = ways.source.raw()
+    raw.subscribe(topic)
+    ways.source.raw().send_batch(topic, 3)
+    done = run(ways, tmp_path, "--namespace", namespace, "-o", "json")
+    assert done.exit_code == 1
+    assert "consumers of subscription s are connected" in done.stderr
+    (row,) = json.loads(done.stdout)["subscriptions"]
+    assert "acknowledged parts of batches are not known" in row["result"]
+    raw.request("CLOSE_CONSUMER", consumer_id=1)
+    moved(ways, tmp_path, namespace)
 
 
 # covers MOVE-5, MOVE-6

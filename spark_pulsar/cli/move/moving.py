@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from spark_pulsar.cli.move.making import make_namespace, make_schemas, make_topic
-from spark_pulsar.cli.move.places import OWN_SUBSCRIPTION, Namespace, Topic
+from spark_pulsar.cli.move.places import OWN_SUBSCRIPTION, Namespace, Topic, at_once, partitions_of
 from spark_pulsar.cli.move.plan import Plan, path_of
 from spark_pulsar.cli.move.policies import Difference, copy_permissions, copy_policies
 from spark_pulsar.cli.move.sides import Side
@@ -60,10 +61,12 @@ class Move:
         routes: list[PartitionRoute] = []
         for namespace in self._plan.places:
             make_namespace(self._source, self._target, namespace)
-            for topic in namespace.topics:
-                make_topic(self._target, namespace, topic)
-                routes += self._routes(topic)
-        report.partitions = self._copier.copy(routes, progress)
+            for of_topic in at_once(partial(self._made, namespace), namespace.topics):
+                routes += of_topic
+        last_entries = {
+            one.name: one.last_entry for _, one in partitions_of(self._plan.places) if one.last_entry is not None
+        }
+        report.partitions = self._copier.copy(routes, progress, last_entries)
         for copied in report.partitions:
             if copied.is_equal:
                 with self._copier.positions(copied.route) as positions:
@@ -78,7 +81,9 @@ class Move:
                 report.differences += self._finish(namespace)
         return report
 
-    def _routes(self, topic: Topic) -> list[PartitionRoute]:
+    def _made(self, namespace: Namespace, topic: Topic) -> list[PartitionRoute]:
+        """Makes a topic in the target; returns the routes of its partitions."""
+        make_topic(self._target, namespace, topic)
         versions = make_schemas(self._source, self._target, topic)
         if not topic.is_stored:
             return []
@@ -89,28 +94,31 @@ class Move:
     def _finish(self, namespace: Namespace) -> list[Difference]:
         """Gives a namespace and its topics the policies of the source, and ends what has ended there."""
         source, target = self._source, self._target
-        by_default = frozenset(
-            {DEDUPLICATION} if any(topic.deduplicates for topic in namespace.topics) else frozenset[str]()
-        )
-        differences = []
-        for topic in namespace.topics:
-            differences += copy_policies(source, target, topic.path, of_topic=True, kept=by_default)
-            inherited = source.get_if_there(f"{namespace.path}/permissions") or {}
-            differences += copy_permissions(source, target, topic.path, inherited)
-            for partition in topic.partitions if topic.is_stored else ():
-                if not partition.exists:
-                    continue
-                path = path_of(partition.name)
-                if partition.is_terminated:
-                    target.call("POST", f"{path}/terminate")
-                if partition.is_compacted:
-                    target.call("PUT", f"{path}/compaction")
-                target.client.unsubscribe([partition.name], OWN_SUBSCRIPTION)
-        differences += copy_policies(source, target, namespace.path, of_topic=False, kept=frozenset())
-        differences += copy_permissions(source, target, namespace.path, {})
+        differences = [
+            difference
+            for of_topic in at_once(partial(self._finish_topic, namespace), namespace.topics)
+            for difference in of_topic
+        ]
+        differences += copy_policies(source, target, namespace.path, of_topic=False)
+        differences += copy_permissions(source, target, namespace.path)
         properties = source.get_if_there(f"{namespace.path}/properties")
         if properties:
             target.call("PUT", f"{namespace.path}/properties", properties)
+        return differences
+
+    def _finish_topic(self, namespace: Namespace, topic: Topic) -> list[Difference]:
+        # De-duplication that the source has by its configuration is a policy of the topic in the target.
+        kept = (DEDUPLICATION,) if topic.deduplicates else ()
+        differences = copy_policies(self._source, self._target, topic.path, of_topic=True, kept=kept)
+        differences += copy_permissions(self._source, self._target, topic.path, namespace.path)
+        for partition in topic.partitions if topic.is_stored else ():
+            if partition.exists:
+                path = path_of(partition.name)
+                if partition.is_terminated:
+                    self._target.call("POST", f"{path}/terminate")
+                if partition.is_compacted:
+                    self._target.call("PUT", f"{path}/compaction")
+                self._target.client.unsubscribe([partition.name], OWN_SUBSCRIPTION)
         return differences
 
 

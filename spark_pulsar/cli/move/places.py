@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from spark_pulsar.cli.move.sides import Side
 from spark_pulsar.cli.values import namespace_path, segment
 from spark_pulsar.model.names import NON_PERSISTENT, PERSISTENT, TopicName
+from spark_pulsar.model.positions.ids import Position
 
 OWN_SUBSCRIPTION: Final = "spark-pulsar-move"
 """Subscription that keeps the messages of the target until the others are there."""
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+_THREADS: Final = 8
 _OWN_TENANTS: Final = frozenset({"pulsar"})
-_OWN_CURSORS: Final = frozenset({"pulsar.dedup", "__compaction", OWN_SUBSCRIPTION})
+_COMPACTION: Final = "__compaction"
+_OWN_CURSORS: Final = frozenset({"pulsar.dedup", _COMPACTION, OWN_SUBSCRIPTION})
 _SYSTEM: Final = re.compile(r"__(change_events|transaction_.*)|.*__transaction_pending_ack|.*-multiTopicsReader-.*")
 
 
@@ -28,6 +34,8 @@ class Partition:
     """False for a partition that no client has used yet."""
     entries: int = 0
     size_bytes: int = 0
+    last_entry: Position | None = None
+    """The last entry, of whatever kind."""
     is_terminated: bool = False
     is_compacted: bool = False
     cursors: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -97,13 +105,20 @@ def places_of(source: Side, namespaces: Sequence[str], patterns: Sequence[str]) 
     places = []
     for name in namespaces or list(_all_namespaces(source)):
         namespace = Namespace(name, source.get(namespace_path(name)))
-        namespace.topics = [
-            _topic(source, topic, count)
+        chosen = [
+            (topic, count)
             for topic, count in _topics(source, name)
             if not patterns or any(fnmatchcase(text, p) for p in patterns for text in (str(topic), topic.local))
         ]
+        namespace.topics = at_once(lambda one: _topic(source, *one), chosen)
         places.append(namespace)
     return places
+
+
+def at_once(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """Returns the results of requests about many places, some at a time. Raises the first error."""
+    with ThreadPoolExecutor(_THREADS) as threads:
+        return list(threads.map(work, items))
 
 
 def _all_namespaces(source: Side) -> Iterator[str]:
@@ -145,8 +160,10 @@ def fill(side: Side, partition: Partition) -> bool:
         return False
     partition.entries = int(internal.get("numberOfEntries", 0))
     partition.size_bytes = int(internal.get("totalSize", 0))
+    ledger_id, _, entry_id = str(internal.get("lastConfirmedEntry", "")).partition(":")
+    partition.last_entry = Position(int(ledger_id), int(entry_id)) if entry_id.isdigit() else None
     partition.is_terminated = internal.get("state") == "Terminated"
-    partition.is_compacted = internal.get("compactedLedger", {}).get("ledgerId", -1) >= 0
+    partition.is_compacted = _COMPACTION in internal.get("cursors", {})
     partition.cursors = {
         subscription: {**internal["cursors"][subscription], "stats": of_subscription}
         for subscription, of_subscription in stats.get("subscriptions", {}).items()

@@ -127,15 +127,27 @@ def _deleted(target: Side, place: str) -> bool:
     return True
 
 
-def copy_permissions(source: Side, target: Side, path: str, inherited: dict[str, Any]) -> list[Difference]:
-    """Grants the roles of a namespace or a topic what they may do in the source, but for what is inherited."""
-    wanted = source.get_if_there(f"{path}/permissions") or {}
+def copy_permissions(source: Side, target: Side, path: str, above: str = "") -> list[Difference]:
+    """Grants the roles of a namespace or a topic what they may do in the source, but for what they may `above`, in
+    a topic's namespace; returns the roles that may do something else afterwards."""
+    place = f"{path}/permissions"
+    wanted, present = (_granted(side, place, above) for side in (source, target))
     differences = []
     for role, actions in wanted.items():
-        if actions == inherited.get(role):
+        if actions == present.pop(role, None):
             continue
         try:
-            target.call("POST", f"{path}/permissions/{segment(role)}", actions)
+            target.call("POST", f"{place}/{segment(role)}", sorted(actions))
         except RestError as error:
-            differences.append(Difference(path, f"permissions of {role}", actions, described(error)))
+            differences.append(Difference(path, f"permissions of {role}", sorted(actions), described(error)))
+    differences += (
+        Difference(path, f"permissions of {role}", [], sorted(actions)) for role, actions in present.items()
+    )
     return differences
+
+
+def _granted(side: Side, place: str, above: str) -> dict[str, set[str]]:
+    """Returns the actions of each role beside those that it is granted above."""
+    granted = side.get_if_there(place) or {}
+    inherited = (side.get_if_there(f"{above}/permissions") or {}) if above else {}
+    return {role: set(actions) for role, actions in granted.items() if set(actions) != set(inherited.get(role, ()))}

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.client.copying.partition_copy import Comparison, PartitionCopy, PartitionRoute, Progress
+from spark_pulsar.client.copying.partition_copy import Comparison, PartitionCopy, PartitionRoute, Progress, SourceEnd
 from spark_pulsar.client.copying.position_map import PositionMap
+from spark_pulsar.client.reading.positions import after_entry
 from spark_pulsar.model.errors import PulsarError
-from spark_pulsar.model.positions.ids import MessageId
+from spark_pulsar.model.positions.ids import Position
 
 DEFAULT_MEMORY_BYTES: Final = 128 * 1024 * 1024
 DEFAULT_AT_ONCE: Final = 4
@@ -70,10 +71,14 @@ class Copier:
         return PositionMap(positions_file(self._directory, route.source), route.source, route.target)
 
     def copy(
-        self, routes: Sequence[PartitionRoute], progress: Progress = lambda entries, size_bytes: None
+        self,
+        routes: Sequence[PartitionRoute],
+        progress: Progress = lambda entries, size_bytes: None,
+        last_entries: Mapping[str, Position] | None = None,
     ) -> list[CopiedPartition]:
         """Copies partitions and compares both sides; one that fails keeps none of the others waiting. `progress` is
-        called by one thread at a time, once for an entry that is copied and once for one that is compared."""
+        called by one thread at a time, once for an entry that is copied and once for one that is compared.
+        `last_entries` are those of the sources, where they are known (MOVE-8)."""
         ends = self._source.end_positions([route.source for route in routes])
         self._source.discard([route.source for route in routes])
 
@@ -82,12 +87,16 @@ class Copier:
                 progress(entries, size_bytes)
 
         def work(route: PartitionRoute) -> CopiedPartition:
-            return self._copied(route, ends[route.source], counted)
+            announced = known = ends[route.source]
+            last = (last_entries or {}).get(route.source)
+            if last is not None and last >= announced.position:
+                known = after_entry(announced._replace(ledger_id=last.ledger_id, entry_id=last.entry_id))
+            return self._copied(route, SourceEnd(announced, known), counted)
 
         with ThreadPoolExecutor(self._at_once, thread_name_prefix="pulsar-copy") as threads:
             return list(threads.map(work, routes))
 
-    def _copied(self, route: PartitionRoute, end: MessageId, progress: Progress) -> CopiedPartition:
+    def _copied(self, route: PartitionRoute, end: SourceEnd, progress: Progress) -> CopiedPartition:
         try:
             file = positions_file(self._directory, route.source)
             copy = PartitionCopy(self._source, self._target, route, file, self._memory_bytes)

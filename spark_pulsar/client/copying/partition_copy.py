@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from functools import partial
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -18,10 +19,9 @@ from spark_pulsar.client.copying.position_map import PositionMap
 from spark_pulsar.client.copying.sequences import Sequences
 from spark_pulsar.client.copying.stored_entries import EntryRewriting, StoredEntry
 from spark_pulsar.client.deadlines import Deadline
-from spark_pulsar.client.errors import EndNotReached
+from spark_pulsar.client.errors import ConnectionLost, EndNotReached
 from spark_pulsar.client.publishing.attached_producer import SentEntry
 from spark_pulsar.client.publishing.entry_publisher import EntryPublisher
-from spark_pulsar.client.reading.fetch import Fetch
 from spark_pulsar.client.reading.positions import after_entry, beginning
 from spark_pulsar.model.errors import PulsarError, TopicNotFound
 from spark_pulsar.model.names import REPLICATOR_PREFIX, TopicName
@@ -31,6 +31,8 @@ PRODUCER_NAME: Final = "spark-pulsar-copy"
 """Name of the producer of a copy: two copies of one partition exclude each other by it."""
 REPLICATOR_NAME: Final = f"{REPLICATOR_PREFIX}.spark-pulsar"
 """Name of the producer whose entries a broker de-duplicates by the names in their metadata (DED-12)."""
+_HIDDEN_TIMEOUT_MS: Final = 1_000
+"""Time that the first entry behind the announced end may take to arrive."""
 _SENT_TOGETHER: Final = 100
 _SENT_TOGETHER_BYTES: Final = 256 * 1024
 
@@ -53,6 +55,16 @@ class Comparison(NamedTuple):
     target_checksum: int
     difference: str
     """The first difference in words, empty for none."""
+
+
+class SourceEnd(NamedTuple):
+    """The end of a source as positions "next to read"."""
+
+    announced: MessageId
+    """Behind the last message that its broker announces; everything before it arrives, or does not exist."""
+    known: MessageId
+    """Behind its last entry, if that is known: a marker of a transaction, or messages that are not announced, as those
+    of an open transaction, or of a compacted topic on Apache Pulsar 4.2 (MOVE-8)."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +95,8 @@ class PartitionCopy:
         )
         self._queued_bytes = max(1, memory_bytes // 2)
 
-    def run(self, end: MessageId, progress: Progress = lambda entries, size_bytes: None) -> None:
-        """Copies what the target lacks of the entries before `end`, a position "next to read".
+    def run(self, end: SourceEnd, progress: Progress = lambda entries, size_bytes: None) -> None:
+        """Copies what the target lacks of the entries before `end`.
 
         Retries after lost connections for as long as an operation may take without progress. Raises CopyRefused where
         the target holds something else than the beginning of the source, MessageTooLarge, TopicNotFound and the like.
@@ -112,29 +124,27 @@ class PartitionCopy:
         """Closes the file."""
         self.positions.close()
 
-    def _copy(self, end: MessageId, progress: Progress) -> None:
-        route = self._route
+    def _copy(self, end: SourceEnd, progress: Progress) -> None:
         with suppress(TopicNotFound):
             self._adopt(end)
-            if self._next_source() >= end:
-                return  # a target that was terminated since takes no producer
-        with self._target.entry_publisher(route.target, PRODUCER_NAME, self._queued_bytes) as own:
+        with closing(self._source_entries(self._next_source(), end)) as entries:
+            first = next(entries, None)
+            if first is not None:  # else no producer: the target may have been terminated since
+                self._send(chain((first,), entries), end, progress)
+
+    def _send(self, entries: Iterator[StoredEntry], end: SourceEnd, progress: Progress) -> None:
+        route, known = self._route, self.positions.entries
+        with ExitStack() as producers:
+            publish_to = partial(self._target.entry_publisher, route.target, max_pending_bytes=self._queued_bytes)
+            own = producers.enter_context(publish_to(PRODUCER_NAME))
             self._adopt(end)
-            start = self._next_source()
-            if start >= end:
-                return
-            replicator = None
-            try:
-                if route.keeps_sequence_ids:
-                    replicator = self._target.entry_publisher(route.target, REPLICATOR_NAME, self._queued_bytes)
-                sending = _Sending(self.positions, own, replicator, self._sequences(), progress)
-                with self._source.fetch(route.source, start, end, max_queued_bytes=self._queued_bytes) as fetch:
-                    for together in _gathered(self._entries(fetch)):
-                        sending.send(together)
-                sending.finish()
-            finally:
-                if replicator is not None:
-                    replicator.close()
+            if self.positions.entries > known:
+                raise ConnectionLost(f"{route.target} got more entries while a copy of it began")
+            replicator = producers.enter_context(publish_to(REPLICATOR_NAME)) if route.keeps_sequence_ids else None
+            sending = _Sending(self.positions, own, replicator, self._sequences(), progress)
+            for together in _gathered(entries):
+                sending.send(together)
+            sending.finish()
 
     def _sequences(self) -> Sequences:
         """Returns the sequence ids that the target knows: none of an empty one."""
@@ -150,15 +160,30 @@ class PartitionCopy:
         partition = TopicName.parse(self._route.target).partition
         return beginning(partition) if last is None else after_entry(MessageId(*last.last_target, partition))
 
-    def _entries(self, fetch: Fetch) -> Iterator[StoredEntry]:
-        """Yields the entries of the source. Its log may end before the range: a transaction was aborted there."""
-        try:
-            for block in fetch:
-                yield from self._rewriting.entries_of(block)
-        except EndNotReached:
+    def _source_entries(
+        self, start: MessageId, end: SourceEnd, queued_bytes: int = 0
+    ) -> Generator[StoredEntry, None, None]:
+        """Yields the entries of the source from a position on, and behind its announced end those that come at once."""
+        size = queued_bytes or self._queued_bytes
+        if start < end.announced:
+            with self._source.fetch(self._route.source, start, end.announced, max_queued_bytes=size) as fetch:
+                try:
+                    for block in fetch:
+                        yield from self._rewriting.entries_of(block)
+                except EndNotReached:  # its log ends before: a transaction was aborted there
+                    pass
+        start = max(start, end.announced)
+        if start >= end.known:
             return
+        patience_ms = _HIDDEN_TIMEOUT_MS
+        with self._source.fetch(self._route.source, start, max_queued_bytes=size, idle_timeout_ms=patience_ms) as fetch:
+            for block in fetch:
+                for entry in self._rewriting.entries_of(block):
+                    if entry.position >= end.known.position:
+                        return
+                    yield entry
 
-    def _adopt(self, end: MessageId) -> None:
+    def _adopt(self, end: SourceEnd) -> None:
         """Adds entries to the positions that the target has and the file does not: those without receipt, or all where
         the file is new. Raises CopyRefused when they are not those of the source."""
         topic, last = self._route.target, self.positions.last
@@ -174,9 +199,8 @@ class PartitionCopy:
         size = self._queued_bytes
         with (
             self._target.fetch(topic, self._next_target(), after_entry(newest), max_queued_bytes=size) as theirs,
-            self._source.fetch(self._route.source, self._next_source(), end, max_queued_bytes=size) as ours,
+            closing(self._source_entries(self._next_source(), end, size)) as sources,
         ):
-            sources = self._entries(ours)
             for block in theirs:
                 adopted: list[Position] = []
                 stored = list(_AS_STORED.entries_of(block))
@@ -192,14 +216,13 @@ class PartitionCopy:
                     adopted.append(source.position)
                 self.positions.add(adopted, [one.position for one in stored])
 
-    def compare(self, end: MessageId, progress: Progress = lambda entries, size_bytes: None) -> Comparison:
+    def compare(self, end: SourceEnd, progress: Progress = lambda entries, size_bytes: None) -> Comparison:
         """Reads both sides once more and compares them entry by entry: all that the source still has before `end`."""
         entries = messages = size_bytes = ours = theirs = 0
         difference = ""
         route, size = self._route, self._queued_bytes // 2
         source_start = beginning(TopicName.parse(route.source).partition)
-        with self._source.fetch(route.source, source_start, end, max_queued_bytes=size) as fetch:
-            sources = self._entries(fetch) if source_start < end else iter(())
+        with closing(self._source_entries(source_start, end, size)) as sources:
             for source, copied in zip_longest(*self._side_by_side(sources)):
                 if source is not None:
                     entries, messages, size_bytes = (

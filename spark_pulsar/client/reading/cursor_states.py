@@ -4,7 +4,9 @@ were received elsewhere (MOVE-7)."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -101,28 +103,35 @@ class CursorStates:
         through: Position | None,
         entries: Iterable[Position],
         parts: Mapping[Position, int],
-        deadline: Deadline,
+        within: Callable[[], Deadline],
     ) -> None:
         """Acknowledges parts of batches (bits are messages that stay), then single entries, then everything through a
-        position."""
-        connection = run_one(lambda: self._directory.connect(topic, deadline), deadline)
-        own = Attachment(connection, topic, subscription)
-        run_one(lambda: own.attach_durable("earliest", by), deadline)
-        try:
+        position; `within` makes the deadline of one request."""
+        with self._attached(topic, subscription, by, within) as own:
             for position, mask in parts.items():
-                run_one(lambda at=position, left=mask: own.acknowledge_each([at], left), deadline)  # type: ignore[misc]
+                run_one(partial(own.acknowledge_each, [position], mask), within())
             for together in _portions(entries):
-                run_one(lambda some=together: own.acknowledge_each(some), deadline)  # type: ignore[misc]
-            if through is not None and by == CommandSubscribe.Exclusive:
-                run_one(lambda: own.acknowledge_through(through, None), deadline)
+                run_one(partial(own.acknowledge_each, together), within())
+        if through is not None:  # Shared ones take no cumulative acknowledgement
+            with self._attached(topic, subscription, CommandSubscribe.Exclusive, within) as own:
+                run_one(partial(own.acknowledge_through, through, None), within())
+            if by != CommandSubscribe.Exclusive:  # the type is that of the last consumer
+                with self._attached(topic, subscription, by, within):
+                    pass
+
+    @contextmanager
+    def _attached(
+        self, topic: str, subscription: str, by: SubscriptionType, within: Callable[[], Deadline]
+    ) -> Iterator[Attachment]:
+        connection = run_one(partial(self._directory.connect, topic, deadline := within()), deadline)
+        own = Attachment(connection, topic, subscription)
+        run_one(partial(own.attach_durable, "earliest", by), deadline)
+        try:
+            yield own
         except BaseException:
             own.abandon()
             raise
-        run_one(own.detach, deadline)
-        if through is not None and by != CommandSubscribe.Exclusive:
-            # Shared ones take no cumulative acknowledgement; the type is the last consumer's.
-            self.acknowledge(topic, subscription, CommandSubscribe.Exclusive, through, (), {}, deadline)
-            self.acknowledge(topic, subscription, by, None, (), {}, deadline)
+        run_one(own.detach, within())
 
 
 def _portions(entries: Iterable[Position]) -> Iterator[list[Position]]:
