@@ -300,3 +300,9 @@ def test_a_second_move_adds_what_has_come_since(ways: Ways, namespace: str, tmp_
         producer.send(b"%d" % round_)
         assert moved(ways, tmp_path, namespace)["partitions"][0]["messages"] == round_ + 1
     assert ways.target.backlog(topic) == 2
+    ways.target.client().subscribe(topic, "s")  # in the way of its state
+    producer.send(b"2")
+    done = run(ways, tmp_path, "--namespace", namespace, "-o", "json")
+    (row,) = json.loads(done.stdout)["subscriptions"]
+    assert (done.exit_code, "onsumer" in row["result"]) == (1, True), row
+    assert len([name for name in ways.target.stats(topic)["subscriptions"] if name != "s"]) == 0

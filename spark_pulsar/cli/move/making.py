@@ -53,8 +53,11 @@ def make_topic(target: Side, namespace: Namespace, topic: Topic) -> None:
     for partition in topic.partitions:
         if not partition.exists:
             continue
+        stats = target.get_if_there(f"{path_of(partition.name)}/stats") or {}
+        present = stats.get("subscriptions", {})  # consumers of an earlier move may be connected to them
         for name in (OWN_SUBSCRIPTION, *partition.cursors):
-            target.client.ensure_subscription([partition.name], name, "earliest")
+            if name not in present:
+                target.client.ensure_subscription([partition.name], name, "earliest")
         if topic.deduplicates:
             _wait_until_deduplicating(target, partition.name)
 
