@@ -292,6 +292,28 @@ def test_a_move_that_differs_ends_with_status_1(ways: Ways, namespace: str, tmp_
 
 
 # covers MOVE-6
+def test_both_sides_may_be_profiles(
+    ways: Ways, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    for name, broker in (("edge", ways.source), ("prod", ways.target)):
+        words = ["profile", "add", name, "--service-url", broker.service_url, "--admin-url", broker.admin_url]
+        assert CliRunner().invoke(app, words).exit_code == 0
+    assert ways.source.rest("PUT", topic_path(f"persistent://{namespace}/empty"))[0] == 204
+    command = ["move", "--from", "edge", "--to", "prod", "--namespace", namespace, "--positions", str(tmp_path / "p")]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.stderr
+    assert ways.target.rest("GET", f"{topic_path(f'persistent://{namespace}/empty')}/stats")[0] == 200
+    for words, text in (
+        (["--from", "nowhere", "--to", "prod"], "no profile 'nowhere'"),
+        (["--from", ways.source.service_url, "--to", "prod"], "--from-admin"),
+        (["--from", "edge", "--to", "prod", "--to-admin", ways.target.admin_url], "the profile prod has the address"),
+    ):
+        done = CliRunner().invoke(app, ["move", *words])
+        assert (done.exit_code, text in done.stderr) == (2, True), done.stderr
+
+
+# covers MOVE-6
 def test_a_second_move_adds_what_has_come_since(ways: Ways, namespace: str, tmp_path: Path) -> None:
     topic = f"persistent://{namespace}/grows"
     producer = ways.source.client().create_producer(topic)
