@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
 from spark_pulsar.cli.move.places import Partition, fill
@@ -22,6 +24,8 @@ from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.positions.ids import Position
 from spark_pulsar.wire.pulsar_api_pb2 import CommandSubscribe
 
+_ATTEMPTS: Final = 20
+_PAUSE: Final = threading.Event()
 _TYPES: Final[dict[str, SubscriptionType]] = {
     "Shared": CommandSubscribe.Shared,
     "Failover": CommandSubscribe.Failover,
@@ -92,11 +96,11 @@ def _moved(
     if has_batches and last is not None and not is_connected:
         parts = source.client.partly_acknowledged(topic, name, positions.nth(last)[0])
     wanted = acknowledgements_of(acknowledged, parts, positions)
-    by = _TYPES.get(kind, CommandSubscribe.Exclusive)
-    target.client.acknowledge_entries(topic, name, by, wanted.through, wanted.entries, wanted.parts)
     properties = cursor["stats"].get("subscriptionProperties") or {}
     if properties:
-        target.call("PUT", f"{path_of(topic)}/subscription/{segment(name)}/properties", properties)
+        _set_properties(target, topic, name, properties)
+    by = _TYPES.get(kind, CommandSubscribe.Exclusive)
+    target.client.acknowledge_entries(topic, name, by, wanted.through, wanted.entries, wanted.parts)
     difference = _difference(target, topic, name, acknowledged, properties, positions)
     if not difference and wanted.parts and last is not None:
         difference = _difference_of_parts(target, topic, name, wanted.parts, positions.nth(last)[1])
@@ -105,6 +109,18 @@ def _moved(
     count = sum(end - first for first, end in acknowledged)
     holes = sum(1 for first, _ in acknowledged if first > 0)
     return MovedSubscription(topic, name, kind, count, holes, len(wanted.parts), difference)
+
+
+def _set_properties(target: Side, topic: str, name: str, properties: dict[str, str]) -> None:
+    """Sets the properties of a subscription. An Apache Pulsar that stores its cursor at the same moment answers 500."""
+    for last in (False,) * _ATTEMPTS + (True,):
+        try:
+            target.call("PUT", f"{path_of(topic)}/subscription/{segment(name)}/properties", properties)
+            return
+        except RestError as error:
+            if last or error.status != HTTPStatus.INTERNAL_SERVER_ERROR:
+                raise
+            _PAUSE.wait(0.1)
 
 
 def _difference(
