@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from spark_pulsar.broker.entities.topic import NOTHING_HELD
 
-from .topic_log import backlog_size
+from .topic_log import backlog_bytes
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.consumer import Consumer
@@ -98,7 +98,7 @@ def _check_topic(core: Core, topic: Topic) -> None:
     if topic.ttl_monitor is not None or (topic.quota is not None and topic.quota.has_age):
         assert topic.check_at_bytes == 0, "every publish checks ages (TTL-1, BQ-2)"
     elif topic.quota is not None and topic.quota.has_size and not topic.quota.is_checking:
-        least = backlog_size.least_backlog_bytes(topic)
+        least = backlog_bytes.least_backlog_bytes(topic)
         unseen = max(0, topic.check_at_bytes - topic.bytes_in)
         assert least + unseen <= max(topic.quota.size.limit_bytes, least + 1), "a quota is passed (BQ-1)"
     assert topic.subscription_count == len(topic.subscriptions), "subscriptions hear of new entries (ML-5)"

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_pulsar.broker.subscriptions import cursor_moves
-from spark_pulsar.broker.topic_log import backlog_size
+from spark_pulsar.broker.topic_log import backlog_bytes
 from spark_pulsar.broker.topics import policy_changes
 from spark_pulsar.ledger.managed_ledgers.ledger import LedgerInfo, SizeSpan
 from spark_pulsar.ledger.managed_ledgers.managed_ledger import ManagedLedger
@@ -224,4 +224,4 @@ def test_quotas_are_exact(steps: list[list[int] | int | None], limit: int, polic
         else:
             model.restart()
         topic = model.world.core.topics[TOPIC]
-        assert backlog_size.least_backlog_bytes(topic) <= model.backlog <= backlog_size.most_backlog_bytes(topic)
+        assert backlog_bytes.least_backlog_bytes(topic) <= model.backlog <= backlog_bytes.most_backlog_bytes(topic)

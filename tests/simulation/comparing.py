@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from spark_pulsar.broker.entities.core import Core
-from spark_pulsar.broker.topic_log import backlog_size
+from spark_pulsar.broker.topic_log import backlog_bytes
 from spark_pulsar.ledger.state.cursors.pending_acks import unsized
 from spark_pulsar.ledger.state.durable_state import DurableState
 from spark_pulsar.ledger.state.schemas import next_version
@@ -121,7 +121,7 @@ def check_quotas(core: Core, account: Account) -> None:
             continue
         log = account.topics[topic.full_name].log
         backlog = sum(len(sent.entry) for place, sent in log.items() if place > mark)
-        least, most = backlog_size.least_backlog_bytes(topic), backlog_size.most_backlog_bytes(topic)
+        least, most = backlog_bytes.least_backlog_bytes(topic), backlog_bytes.most_backlog_bytes(topic)
         if not least <= backlog <= most:
             raise Violation(f"{topic.name}: {backlog} bytes of backlog, should be {least} to {most}")
         if topic.quota.has_size and not topic.quota.is_checking:

@@ -10,7 +10,7 @@ from spark_pulsar import __version__
 from spark_pulsar.broker.connections.handshake import SERVER_VERSION
 from spark_pulsar.broker.entities import meters
 from spark_pulsar.broker.entities.topic import OpenTransactions
-from spark_pulsar.broker.topic_log import backlog_size
+from spark_pulsar.broker.topic_log import backlog_bytes
 
 if TYPE_CHECKING:
     from spark_pulsar.broker.entities.core import Core
@@ -184,8 +184,8 @@ BROKER: Final = (
     _sum("pulsar_broker_throughput_in", "Bytes that come, per second.", lambda topic: meters.published(topic).bytes),
     _sum("pulsar_broker_rate_out", "Messages that go, per second.", _rate_out),
     _sum("pulsar_broker_throughput_out", "Bytes that go, per second.", _throughput_out),
-    _sum("pulsar_broker_storage_size", "Bytes stored.", backlog_size.storage_bytes),
-    _sum("pulsar_broker_storage_logical_size", "Bytes stored, one copy.", backlog_size.storage_bytes),
+    _sum("pulsar_broker_storage_size", "Bytes stored.", backlog_bytes.storage_bytes),
+    _sum("pulsar_broker_storage_logical_size", "Bytes stored, one copy.", backlog_bytes.storage_bytes),
     _sum(
         "pulsar_broker_storage_write_rate",
         "Entries that are stored, per second.",
@@ -260,7 +260,7 @@ def _stored(value: Callable[[Topic], float]) -> Callable[[Topic], float]:
 
 NAMESPACE: Final = (
     NamespaceMetric("pulsar_topics_count", "Topics in use.", lambda _: 1),
-    NamespaceMetric("pulsar_ml_StoredMessagesSize", "Bytes stored.", _stored(backlog_size.storage_bytes)),
+    NamespaceMetric("pulsar_ml_StoredMessagesSize", "Bytes stored.", _stored(backlog_bytes.storage_bytes)),
     NamespaceMetric(
         "pulsar_ml_NumberOfMessagesInBacklog", "Entries not acknowledged, over all subscriptions.", _stored(_backlog)
     ),
@@ -297,8 +297,8 @@ TOPIC: Final = (
     _topic_metric("pulsar_in_messages_total", "Messages since the start.", lambda topic: topic.messages_in),
     _topic_metric("pulsar_in_bytes_total", "Bytes of entries since the start.", lambda topic: topic.bytes_in),
     _topic_metric("pulsar_msg_backlog", "Entries not acknowledged, all subscriptions.", _backlog),
-    _topic_metric("pulsar_storage_size", "Bytes stored.", backlog_size.storage_bytes),
-    _topic_metric("pulsar_storage_logical_size", "Bytes stored, one copy.", backlog_size.storage_bytes),
+    _topic_metric("pulsar_storage_size", "Bytes stored.", backlog_bytes.storage_bytes),
+    _topic_metric("pulsar_storage_logical_size", "Bytes stored, one copy.", backlog_bytes.storage_bytes),
     _topic_metric(
         "pulsar_storage_write_rate",
         "Entries that are stored, per second.",
@@ -308,12 +308,12 @@ TOPIC: Final = (
     _topic_metric(
         "pulsar_storage_backlog_size",
         "Bytes that the slowest subscription has not acknowledged.",
-        backlog_size.backlog_bytes,
+        backlog_bytes.backlog_bytes,
     ),
     TopicMetric(
         "pulsar_storage_backlog_age_seconds",
         "Age of the oldest message that the slowest subscription has not acknowledged; -1: none, or not checked yet.",
-        backlog_size.oldest_backlog_age_s,
+        backlog_bytes.oldest_backlog_age_s,
     ),
     TopicMetric(
         "pulsar_storage_backlog_quota_limit",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spark_pulsar.admin.http import access
 from spark_pulsar.admin.http.calls import ADMIN_PATH, reads, routes
 from spark_pulsar.broker.entities import meters
-from spark_pulsar.broker.topic_log import backlog_size
+from spark_pulsar.broker.topic_log import backlog_bytes
 
 from .metric_table import BROKER, NAMESPACE, Scrape
 
@@ -43,7 +43,7 @@ _OF_NAMESPACES: Final[Mapping[str, Callable[[Topic], float]]] = {
     "brk_out_rate": _out("messages"),
     "brk_out_tp_rate": _out("bytes"),
     "brk_replication_backlog": lambda _: 0.0,
-    "brk_storage_size": backlog_size.storage_bytes,
+    "brk_storage_size": backlog_bytes.storage_bytes,
 }
 _OF_LEDGERS: Final = {
     metric.name.replace("pulsar_", "brk_", 1): metric.value

@@ -11,7 +11,7 @@ from spark_pulsar.admin.http.calls import ADMIN_PATH, TOPIC_PATH, changes, route
 from spark_pulsar.admin.http.refusals import Refused
 from spark_pulsar.admin.topics.messages import stored_topic
 from spark_pulsar.broker.publishing import backlog_quota
-from spark_pulsar.broker.topic_log import backlog_size
+from spark_pulsar.broker.topic_log import backlog_bytes
 from spark_pulsar.model.errors import PulsarError
 
 from .subscription_routes import wanted_place
@@ -46,7 +46,7 @@ def _measure(core: Core, topic: Topic, before: Position, answer: _Answer) -> Non
         else:
             answer(Refused(500, f"{_WHAT}: entries of ledger {span.ledger_id} cannot be read"))
 
-    backlog_size.measure(core, topic, span, measured)
+    backlog_bytes.measure(core, topic, span, measured)
 
 
 def _check_quotas(core: Core, _call: Call) -> Steps[None]:

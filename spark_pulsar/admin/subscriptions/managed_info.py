@@ -23,7 +23,7 @@ from spark_pulsar.admin.topics.topic_lifecycle import (
 from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.subscriptions.backlog_scan import BacklogScan
 from spark_pulsar.broker.subscriptions.consumer_stats import timestamp
-from spark_pulsar.broker.topic_log import backlog_size
+from spark_pulsar.broker.topic_log import backlog_bytes
 
 from . import cursors
 
@@ -121,7 +121,7 @@ def _backlog(core: Core, call: Call) -> Steps[object]:
                 known["cursorBacklog"] += max(0, subscription.backlog)
     infos = [info for topic in persistent for info in topic.ledger.ledgers.values()]
     return {
-        "storageSize": sum(backlog_size.storage_bytes(topic) for topic in persistent),
+        "storageSize": sum(backlog_bytes.storage_bytes(topic) for topic in persistent),
         "totalMessages": sum(info.entries for info in infos),
         "messageBacklog": sum(detail["cursorBacklog"] for detail in details.values()),
         "brokerName": call.broker_name,

@@ -13,7 +13,7 @@ from spark_pulsar.admin.http.slices import read_in_slices, run_in_slices
 from spark_pulsar.broker.entities import registry
 from spark_pulsar.broker.message_lifetime import compaction
 from spark_pulsar.broker.subscriptions import cursor_moves
-from spark_pulsar.broker.topic_log import backlog_size, retention, termination
+from spark_pulsar.broker.topic_log import backlog_bytes, retention, termination
 from spark_pulsar.broker.topics import lifecycle
 
 from . import internal_stats, partitioned_stats, topic_lifecycle, topic_stats
@@ -61,7 +61,7 @@ async def _wanted(call: Call, topics: Iterable[Topic]) -> topic_stats.Wanted:
         for topic in topics:
 
             def begin(core: Core, done: Callable[[dict[str, int] | PulsarError], None], topic: Topic = topic) -> None:
-                backlog_size.with_earliest(core, topic, done)
+                backlog_bytes.with_earliest(core, topic, done)
 
             times = await run_in_slices(call.gate, begin)
             earliest |= {(topic.full_name, name): published_ms for name, published_ms in times.items()}
@@ -79,7 +79,7 @@ async def _find_oldest(call: Call, topics: Iterable[Topic]) -> None:
     for topic in topics:
 
         def begin(core: Core, done: Callable[[object], None], topic: Topic = topic) -> None:
-            backlog_size.with_oldest(core, topic, lambda _: done(None))
+            backlog_bytes.with_oldest(core, topic, lambda _: done(None))
 
         await run_in_slices(call.gate, begin)
 

@@ -18,7 +18,7 @@ from spark_pulsar.broker.entities import exclusive_access, meters
 from spark_pulsar.broker.entities.topic import OpenTransactions
 from spark_pulsar.broker.message_lifetime import delayed_delivery
 from spark_pulsar.broker.subscriptions.consumer_stats import timestamp
-from spark_pulsar.broker.topic_log import backlog_size
+from spark_pulsar.broker.topic_log import backlog_bytes
 from spark_pulsar.ledger.state.compaction import Compaction
 from spark_pulsar.ledger.state.cursors.records import RANGE_BYTES
 
@@ -86,7 +86,7 @@ COMPACTION: Final = (
 
 def topic_stats(core: Core, topic: Topic, wanted: Wanted = EVERYTHING) -> dict[str, Any]:
     """Returns the statistics of a topic or partition. They contain the oldest entry of the backlog if
-    `backlog_size.with_oldest` was called before."""
+    `backlog_bytes.with_oldest` was called before."""
     return finish(topic_stats_in_steps(core, topic, wanted))
 
 
@@ -115,8 +115,8 @@ def topic_stats_in_steps(core: Core, topic: Topic, wanted: Wanted = EVERYTHING) 
         + sum(subscription["msgOutCounter"] for subscription in subscriptions.values()),
         "averageMsgSize": rate.average_message_bytes,
         "msgChunkPublished": topic.state.has_chunks,
-        "storageSize": backlog_size.storage_bytes(topic),
-        "backlogSize": backlog_size.backlog_bytes(topic),
+        "storageSize": backlog_bytes.storage_bytes(topic),
+        "backlogSize": backlog_bytes.backlog_bytes(topic),
         "backlogQuotaLimitSize": policies.size_quota.limit_bytes,
         "backlogQuotaLimitTime": policies.age_quota.limit_time_s,
         **_oldest(core, topic, wanted),
@@ -164,7 +164,7 @@ def _compaction(core: Core, topic: Topic) -> dict[str, int]:
 
 
 def _oldest(core: Core, topic: Topic, wanted: Wanted) -> dict[str, Any]:
-    oldest = backlog_size.oldest_known(topic)
+    oldest = backlog_bytes.oldest_known(topic)
     if oldest is None or oldest.publish_ms is None:
         return {"oldestBacklogMessageAgeSeconds": -1, "earliestMsgPublishTimeInBacklogs": 0}
     return {
@@ -183,7 +183,7 @@ def _earliest(subscription: Subscription, wanted: Wanted) -> int:
 
 def subscription_stats_in_steps(subscription: Subscription, wanted: Wanted) -> Steps[dict[str, Any]]:
     """Returns the statistics of a subscription; `msgBacklog` counts entries (BAT-3, ST-1), those that wait for their
-    time too (DEL-5), whose bytes `backlog_size` knows (ST-3)."""
+    time too (DEL-5), whose bytes `backlog_bytes` knows (ST-3)."""
     consumers_json: list[dict[str, Any]] = []
     for consumer in list(subscription.consumers) if wanted.consumers else ():
         consumers_json.append(consumer_stats(consumer))
@@ -202,7 +202,7 @@ def subscription_stats_in_steps(subscription: Subscription, wanted: Wanted) -> S
         "messageAckRate": sum(rates.acked for rates in consumed),
         "chunkedMessageRate": sum(rates.chunks for rates in consumed),
         "msgBacklog": backlog,
-        "backlogSize": backlog_size.subscription_backlog_bytes(subscription)
+        "backlogSize": backlog_bytes.subscription_backlog_bytes(subscription)
         if wanted.subscription_backlog_bytes
         else -1,
         "earliestMsgPublishTimeInBacklog": _earliest(subscription, wanted),

@@ -16,7 +16,7 @@ from spark_pulsar.broker.entities.features import QuotaWatch
 from spark_pulsar.broker.entities.topic import NEVER_BYTES
 from spark_pulsar.broker.message_lifetime import expire_by_time
 from spark_pulsar.broker.subscriptions import cursor_moves
-from spark_pulsar.broker.topic_log import backlog_size
+from spark_pulsar.broker.topic_log import backlog_bytes
 from spark_pulsar.broker.topic_log.entry_timestamps import time_in
 from spark_pulsar.ledger.managed_ledgers.ledger import SizeSpan
 from spark_pulsar.model.errors import BacklogQuotaExceeded, BacklogQuotaHold, PulsarError
@@ -74,7 +74,7 @@ def set_check_at_bytes(topic: Topic) -> None:
     elif watch is None or not watch.has_size:
         topic.check_at_bytes = NEVER_BYTES
     else:
-        topic.check_at_bytes = topic.bytes_in + max(1, watch.size.limit_bytes - backlog_size.most_backlog_bytes(topic))
+        topic.check_at_bytes = topic.bytes_in + max(1, watch.size.limit_bytes - backlog_bytes.most_backlog_bytes(topic))
 
 
 def appended(core: Core, topic: Topic, run: EntryRun) -> None:
@@ -84,7 +84,7 @@ def appended(core: Core, topic: Topic, run: EntryRun) -> None:
     if watch.has_age and watch.timer is None:
         published_ms = min(time_in(run, 0), core.wall_ms)
         _check_age_at(core, topic, published_ms + watch.age.limit_time_s * 1000 + 1)
-    if watch.has_size and backlog_size.most_backlog_bytes(topic) >= watch.size.limit_bytes:
+    if watch.has_size and backlog_bytes.most_backlog_bytes(topic) >= watch.size.limit_bytes:
         check(core, topic)
     else:
         set_check_at_bytes(topic)
@@ -120,7 +120,7 @@ def _judge_size(core: Core, topic: Topic, oldest: OldestEntry | None, done: Call
     """Finds whether the backlog reaches the limit of size, by exact sizes; `done` in this or a later turn. A size that
     cannot be measured is checked again in a while."""
     quota = core.policies_of(topic.name).size_quota
-    cursor = backlog_size.slowest(topic)
+    cursor = backlog_bytes.slowest(topic)
     if quota.limit_bytes < 0 or cursor is None:
         done(None)
         return
@@ -141,7 +141,7 @@ def _judge_size(core: Core, topic: Topic, oldest: OldestEntry | None, done: Call
             _check_again(core, topic)
             done(None)
 
-    backlog_size.measure(core, topic, span, measured)
+    backlog_bytes.measure(core, topic, span, measured)
 
 
 def _check_again(core: Core, topic: Topic) -> None:
@@ -161,12 +161,12 @@ def _check_size(core: Core, topic: Topic, is_over: Callable[[], bool], done: Cal
             done()
 
     def evict(quota: BacklogQuota) -> None:
-        cursor = backlog_size.slowest(topic)
+        cursor = backlog_bytes.slowest(topic)
         assert cursor is not None, "it leaves too much behind"
         target = topic.ledger.keeping_bytes(quota.limit_bytes * _EVICT_TO_PERCENT // 100, cursor.mark_delete)
         if isinstance(target, SizeSpan):
             # and judge again: meanwhile entries may have been acked
-            backlog_size.measure(core, topic, target, measured)
+            backlog_bytes.measure(core, topic, target, measured)
             return
         _evict_through(core, topic, target)
         done()
@@ -203,7 +203,7 @@ def _age_excess(core: Core, topic: Topic, oldest: OldestEntry | None) -> Excess 
         return None
     if core.wall_ms - oldest.publish_ms <= quota.limit_time_s * 1000:
         return None
-    size = backlog_size.backlog_bytes(topic)
+    size = backlog_bytes.backlog_bytes(topic)
     return Excess(
         quota,
         f"subscription '{oldest.subscription}' leaves {size} bytes behind{_age_text(core, oldest)}, the limit is "
@@ -241,7 +241,7 @@ def _check_age(core: Core, topic: Topic) -> None:
         elif oldest is not None and oldest is not topic.oldest:  # it could not be read
             _check_age_at(core, topic, core.wall_ms + _AGAIN_MS)
 
-    backlog_size.with_oldest(core, topic, enforce)
+    backlog_bytes.with_oldest(core, topic, enforce)
 
 
 def _evict_age(core: Core, topic: Topic, watch: QuotaWatch) -> None:
@@ -305,4 +305,4 @@ def admit(core: Core, topic: Topic, go_on: Callable[[PulsarError | None], None])
                 return
         go_on(None)
 
-    backlog_size.with_oldest(core, topic, judge)
+    backlog_bytes.with_oldest(core, topic, judge)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from spark_pulsar.broker.topic_log import backlog_size
+from spark_pulsar.broker.topic_log import backlog_bytes
 from spark_pulsar.broker.turn import effects as fx
 from spark_pulsar.model.policies import policy_table
 from spark_pulsar.model.policies.effective_policies import (
@@ -155,7 +155,7 @@ def test_what_came_while_the_disk_was_busy_is_evicted_when_it_is_on_disk(
     publish(feeder, 28, first=12)
     world.sync(12)
     world.quicken()
-    assert backlog_size.backlog_bytes(world.core.topics[TOPIC]) <= 9 * ENTRY_BYTES
+    assert backlog_bytes.backlog_bytes(world.core.topics[TOPIC]) <= 9 * ENTRY_BYTES
 
 
 # ---- age --------------------------------------------------------------------------------------------------------
