@@ -118,7 +118,7 @@ class Topic(HasCounters):
     quota: QuotaWatch | None = None
     """Watch of the backlog, when the topic has a quota (BQ-1, BQ-2)."""
     oldest: OldestEntry | None = None
-    """Last answer of `backlog_size.with_oldest`."""
+    """Last answer of `backlog_bytes.with_oldest`."""
     held_ledger: int = NOTHING_HELD
     """Oldest ledger, when retention alone keeps it."""
     trim_timer: Timer | None = None
