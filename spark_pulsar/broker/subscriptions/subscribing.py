@@ -110,8 +110,8 @@ def _check_built(core: Core, topic_name: TopicName, command: CommandSubscribe) -
 
 
 def _create(core: Core, topic: Topic, command: CommandSubscribe) -> Subscription:
-    """Creates a subscription at its initial position (CUR-9, CUR-10, A11), within the limit of its topic (CUR-18): a
-    durable one, or that of a reader (RD-1)."""
+    """Creates a subscription at its initial position (CUR-9, CUR-10, A11), within the limit of its topic (CUR-18), with
+    properties that later subscribers do not change (CUR-19): a durable one, or that of a reader (RD-1)."""
     properties = {pair.key: pair.value for pair in command.subscription_properties}
     latest = command.initialPosition == CommandSubscribe.Latest
     initial = lifecycle.at_end(topic) if latest else lifecycle.before_first(topic)
