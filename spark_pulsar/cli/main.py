@@ -30,6 +30,15 @@ def _instead_of(name: str, **kind: Any) -> Any:
     return typer.Option(help=_KEYS[name].meaning, show_default=_KEYS[name].default, **kind)
 
 
+def _directory(text: str) -> Path:
+    """Reads the name of a directory; an empty one would be the working directory's."""
+    if not text.strip():
+        raise typer.BadParameter("it is empty: name a directory")
+    if Path(text).is_file():
+        raise typer.BadParameter(f"{text} is a file: name a directory")
+    return Path(text)
+
+
 app = Commands(
     name="spark-pulsar",
     epilog=examples("produce orders -m hello -k customer-7", "read orders --from -2h --follow"),
@@ -59,7 +68,7 @@ def broker(
     conf: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, help="Configuration file with Pulsar's key names.")
     ] = None,
-    data_dir: Annotated[Path | None, _instead_of("dataDirectory", file_okay=False)] = None,
+    data_dir: Annotated[Path | None, _instead_of("dataDirectory", parser=_directory, metavar="<dir>")] = None,
     port: Annotated[int | None, _instead_of("brokerServicePort", min=0, max=65535)] = None,
     http_port: Annotated[int | None, _instead_of("webServicePort", min=0, max=65535)] = None,
     tls_port: Annotated[int | None, _instead_of("brokerServicePortTls", min=0, max=65535)] = None,

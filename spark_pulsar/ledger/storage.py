@@ -80,6 +80,7 @@ class RecoveryReport:
     | `torn_bytes`, `torn_at` | size and place (`file:offset`) of a last group that was cut off, 0 and "" if none |
     | `damage` | damage of the journal, each with its place, and the claims that are not believed because of it |
     | `set_aside` | files of ledgers that nothing names, and their fate |
+    | `strangers` | names in a new directory that are not the broker's |
     | `notes` | everything else that was put right, for the log |
     """
 
@@ -90,6 +91,7 @@ class RecoveryReport:
     torn_at: str = ""
     damage: list[str] = field(default_factory=list)
     set_aside: list[str] = field(default_factory=list)
+    strangers: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 

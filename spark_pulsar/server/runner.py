@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import gc
 import logging
 import os
+import pwd
 import signal
 import sys
 import threading
@@ -14,6 +16,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from shutil import disk_usage
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -104,6 +107,24 @@ def _advertised(config: ServerConfig) -> list[str]:
     advertised = [listener.addresses for listener in config.broker.advertised_listeners]
     urls = [url for addresses in advertised for url in (addresses.http, addresses.http_tls) if url is not None]
     return [urlsplit(url).hostname or "" for url in urls]
+
+
+def advice_on_owner(directory: Path) -> str:
+    """Returns what to do about a directory, or something in it, that this user may not use."""
+    above = (directory.absolute(), *directory.absolute().parents)
+    place = next(path for path in above if os.path.exists(path))
+    owner, user = _user(place.stat().st_uid), _user(os.geteuid())
+    if owner == user:
+        return f"The broker runs as {user}, who needs to read and write {place} and all below it"
+    give = f"give {user} the directory {directory} and all below it"
+    return f"{place} belongs to {owner}, and the broker runs as {user}: run it as {owner}, or {give}"
+
+
+def _user(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
 
 
 def _pending(what: str, config: ServerConfig, most_connections: int) -> Pending:
@@ -258,6 +279,9 @@ class _Runner:
         )
         self._directory = storage.identity
         report = storage.report
+        if report.strangers:
+            others = ", ".join(report.strangers)
+            _LOG.warning("%s is used as a new data directory, beside other files: %s", self._config.data_dir, others)
         if report.groups or report.notes:
             _LOG.info("recovered %d records of %d groups; %s", report.records, report.groups, "; ".join(report.notes))
         for damage in report.damage:
@@ -281,6 +305,11 @@ class _Runner:
         directory = self._config.data_dir
         if isinstance(error, StorageDamaged):
             return f". `spark-pulsar check {directory} --repair` lists the losses and goes on without them"
+        cause = error.__cause__
+        if isinstance(cause, PermissionError):
+            return f". {advice_on_owner(directory)}"
+        if isinstance(cause, OSError) and cause.errno not in (errno.ENOSPC, errno.EDQUOT):
+            return ""
         with contextlib.suppress(OSError):
             free, needed = disk_usage(directory).free, self._config.journal_segment_bytes
             if free < needed:

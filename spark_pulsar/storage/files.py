@@ -173,6 +173,7 @@ class FileStorage:
         self._checkpoint = Checkpoint(layout, disk)
         self._opened.callback(self._checkpoint.close)
         if is_new:
+            self.report.strangers = layout.strangers()
             self._checkpoint.create()
             layout.write_version(disk)
         else:

@@ -205,29 +205,51 @@ def test_after_a_failed_sync_the_broker_starts_its_core_again(process: BrokerPro
     in_order(process)
 
 
+@contextmanager
+def small_file_system(place: Path, size: str) -> Iterator[Path]:
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", place], capture_output=True, check=False
+    )
+    if mounted.returncode != 0:
+        pytest.skip("mounting a small file system is not allowed here")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", place], check=True)
+
+
+def end_of(directory: Path) -> str:
+    """The last line of the log of a broker that does not start."""
+    command = [sys.executable, "-m", "spark_pulsar", "broker", "--port", "0", "--http-port", "0", "--data-dir"]
+    done = subprocess.run([*command, directory], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (1, ""), done.stderr
+    return done.stderr.splitlines()[-1]
+
+
+def test_directories_where_no_broker_can_start(tmp_path: Path) -> None:
+    # covers DUR-10
+    with small_file_system(tmp_path / "small", "48k") as small:
+        assert "checkpoint.sqlite: SQLite says: database or disk is full. " in end_of(small / "data")
+    with small_file_system(tmp_path / "read-only", "40m") as place:
+        subprocess.run(["mount", "-o", "remount,ro", place], check=True)
+        assert end_of(place / "data").endswith("cannot be made or opened: Read-only file system")
+        assert end_of(place).endswith("LOCK cannot be opened: Read-only file system")
+
+
 @pytest.mark.parametrize("survive", [survive_a_full_disk, start_without_space, start_after_a_clean_stop])
 def test_a_file_system_that_is_really_full(
     tmp_path: Path, survive: Callable[[BrokerProcess, Callable[[], None], Callable[[], None]], None]
 ) -> None:
     # covers DUR-10
-    small = tmp_path / "small"
-    small.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=40m", "tmpfs", small], capture_output=True, check=False
-    )
-    if mounted.returncode != 0:
-        pytest.skip("mounting a small file system is not allowed here")
-    ballast = small / "ballast"
     left = 40 if survive is survive_a_full_disk else 0
+    with small_file_system(tmp_path / "small", "40m") as small, BrokerProcess(small / "data", SMALL) as process:
+        ballast = small / "ballast"
 
-    def begin() -> None:
-        space = os.statvfs(small)
-        with ballast.open("wb") as file:
-            for _ in range(space.f_bavail * space.f_frsize // 4096 - left):
-                file.write(bytes(4096))
+        def begin() -> None:
+            space = os.statvfs(small)
+            with ballast.open("wb") as file:
+                for _ in range(space.f_bavail * space.f_frsize // 4096 - left):
+                    file.write(bytes(4096))
 
-    try:
-        with BrokerProcess(small / "data", SMALL) as process:
-            survive(process, begin, ballast.unlink)
-    finally:
-        subprocess.run(["umount", small], check=True)
+        survive(process, begin, ballast.unlink)

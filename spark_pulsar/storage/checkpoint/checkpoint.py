@@ -111,14 +111,17 @@ class Checkpoint:
         return int(busy) == 0
 
     def create(self) -> None:
-        """Makes the tables and the mark of an empty journal."""
-        self._db.execute("BEGIN IMMEDIATE")
-        for sql in _OWN_TABLES:
-            self._db.execute(sql)
-        self._make_tables(TABLES)
-        self._db.execute("INSERT OR IGNORE INTO journal VALUES (1, 0, 1, ?)", (row_crc((0, 1)),))
-        create_inventory(self._db)
-        self._disk.commit(self._db)
+        """Makes the tables and the mark of an empty journal. StorageError when the disk takes no more."""
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            for sql in _OWN_TABLES:
+                self._db.execute(sql)
+            self._make_tables(TABLES)
+            self._db.execute("INSERT OR IGNORE INTO journal VALUES (1, 0, 1, ?)", (row_crc((0, 1)),))
+            create_inventory(self._db)
+            self._disk.commit(self._db)
+        except sqlite3.Error as error:
+            raise self._explained(error) from error
 
     def _make_tables(self, tables: Iterable[Table]) -> None:
         """Makes the tables that are not there."""

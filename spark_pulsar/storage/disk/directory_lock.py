@@ -157,7 +157,10 @@ def lock_for_writing(layout: Layout, expected: Identity | None = None) -> HeldDi
         held = HeldDirectory(layout, os.open(layout.root, _OPENED))
     except OSError as error:
         what = "cannot be made or opened" if expected is None else "is gone"
-        raise StorageError(f"{layout.root}: the data directory {what}: {error.strerror}") from error
+        reason = error.strerror
+        if isinstance(error, FileExistsError):
+            reason = "a file, or a link to nothing, has this name"
+        raise StorageError(f"{layout.root}: the data directory {what}: {reason}") from error
     try:
         if expected not in (None, held.identity):
             text = "is another one than this broker has opened; restart the broker to use it"

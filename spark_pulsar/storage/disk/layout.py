@@ -25,7 +25,11 @@ from spark_pulsar.ledger.storage import StorageDamaged, StorageVersionUnknown
 
 from .disk import Disk
 
-VERSION_TEXT: Final = "spark-pulsar data directory, layout 3\n"
+LAYOUT: Final = 3
+_VERSION_LINE: Final = "spark-pulsar data directory, layout "
+VERSION_TEXT: Final = f"{_VERSION_LINE}{LAYOUT}\n"
+_OF_FILE_SYSTEMS: Final = "lost+found"
+_MOST_NAMED: Final = 3
 JOURNAL_SUFFIX: Final = ".journal"
 LEDGER_SUFFIX: Final = ".ledger"
 COPY_SUFFIX: Final = ".copy"
@@ -91,8 +95,15 @@ class Layout:
                 raise StorageDamaged("VERSION", 0, "the file is missing, but there is a journal") from None
             return False
         if text != VERSION_TEXT:
-            raise StorageVersionUnknown(f"{self.version}: {text[:80]!r} is no layout that this program knows")
+            raise StorageVersionUnknown(f"{self.version}: {_of_version(text)}")
         return True
+
+    def strangers(self) -> list[str]:
+        """Returns names of files that are not the broker's, a few of them; a new directory has none as a rule. Hidden
+        files, and that which file systems make themselves, are left out."""
+        own = {path.name for path in (*self.directories(), *self.files(), self.lock)} | {_OF_FILE_SYSTEMS}
+        names = sorted(name for name in os.listdir(self.root) if name not in own and not name.startswith("."))
+        return names[:_MOST_NAMED] + ["…"] * (len(names) > _MOST_NAMED)
 
     def directories(self) -> list[Path]:
         """The sub-directories, whether they are there or not."""
@@ -128,6 +139,18 @@ class Layout:
         with suppress(PermissionError):  # they need not be ours
             for path in self.root.absolute().parents:  # which `create` may have made too
                 disk.sync_directory(path)
+
+
+def _of_version(text: str) -> str:
+    """Returns the sentence about a VERSION that is not ours."""
+    number = text.removeprefix(_VERSION_LINE).removesuffix("\n")
+    if text == f"{_VERSION_LINE}{number}\n" and number.isascii() and number.isdigit():
+        age = "a later" if int(number[:9]) > LAYOUT else "an earlier"
+        return (
+            f"layout {number[:9]} is of {age} version of spark-pulsar, and this one reads layout {LAYOUT}: start that "
+            "version, or name another directory"
+        )
+    return f"{text[:80]!r} is no layout that this program knows: name another directory"
 
 
 def _numbered(directory: Path, prefix: str, suffix: str) -> dict[int, Path]:

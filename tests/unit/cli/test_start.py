@@ -1,5 +1,6 @@
 """The start of a broker and of commands that talk to one: the log level, and TLS that cannot be served."""
 
+import os
 import socket
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from spark_pulsar import broker_process
+from spark_pulsar.server.runner import advice_on_owner
 from spark_pulsar.testing.certificates import Authority
 from spark_pulsar.testing.process import BrokerDidNotStart
 from tests.brokers import Broker
@@ -52,6 +54,27 @@ def test_a_broker_logs_from_a_severity_on(tmp_path: Path, level: str, is_told: b
             assert nobody.recv(1) == b""
         process.terminate()
         assert (" INFO " in process.stderr.read()) is is_told
+
+
+def test_a_data_directory_that_is_none(tmp_path: Path) -> None:
+    tmp_path.joinpath("file").touch()
+    for name, said in (("", "it is empty"), (str(tmp_path / "file"), f"{tmp_path / 'file'} is a file")):
+        done = run("broker", "--data-dir", name)
+        assert done.returncode == 2
+        assert f"Invalid value for '--data-dir': {said}: name a directory; see" in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+def test_whose_a_directory_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tmp_path / "data"
+    owner, own = tmp_path.owner(), os.geteuid()
+    assert (
+        advice_on_owner(data) == f"The broker runs as {owner}, who needs to read and write {tmp_path} and all below it"
+    )
+    monkeypatch.setattr(os, "geteuid", lambda: own + 54_321)
+    begin = f"{tmp_path} belongs to {owner}, and the broker runs as {own + 54_321}: run it as {owner}, or give "
+    assert advice_on_owner(data).startswith(begin)
+    assert advice_on_owner(data).endswith(f"the directory {data} and all below it")
 
 
 def test_a_broker_with_a_key_of_another_certificate_says_so_and_ends(tmp_path: Path) -> None:

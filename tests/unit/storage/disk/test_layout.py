@@ -27,9 +27,26 @@ def test_a_second_broker_is_kept_out(tmp_path: Path) -> None:
 def test_a_layout_of_another_program_is_refused(tmp_path: Path) -> None:
     reopened(tmp_path)
     (tmp_path / "VERSION").write_text("spark-pulsar data directory, layout 99\n")
-    with pytest.raises(StorageVersionUnknown, match="layout 99"):
+    with pytest.raises(StorageVersionUnknown, match="layout 99 is of a later version of spark-pulsar"):
         FileStorage.open(tmp_path)
     assert [finding.file for finding in check(tmp_path)] == ["VERSION"]
+    for text, said in (
+        ("spark-pulsar data directory, layout 1\n", "layout 1 is of an earlier version"),
+        ("4.0.8\n", r"VERSION: '4.0.8\\n' is no layout that this program knows: name another directory"),
+        ("", "VERSION: '' is no layout"),
+    ):
+        (tmp_path / "VERSION").write_text(text)
+        with pytest.raises(StorageVersionUnknown, match=said):
+            FileStorage.open(tmp_path)
+
+
+def test_files_of_others_in_a_new_directory_are_named(tmp_path: Path) -> None:
+    for name in ("b.txt", "a.txt", ".hidden", "lost+found"):
+        (tmp_path / name).touch()
+    for strangers in (["a.txt", "b.txt"], []):  # of a new one, and of one that the broker has
+        storage, state = FileStorage.open(tmp_path)
+        assert storage.report.strangers == strangers
+        storage.close(state)
 
 
 def test_a_lost_version_file_beside_a_journal_is_damage(tmp_path: Path) -> None:
@@ -51,6 +68,10 @@ def test_a_place_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(StorageError, match="file/data"):
         FileStorage.open(tmp_path / "file" / "data")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for name in ("file", "link"):
+        with pytest.raises(StorageError, match=f"{name}: the data directory cannot be made .*: a file, or a link"):
+            FileStorage.open(tmp_path / name)
 
 
 def test_checking_what_is_no_data_directory(tmp_path: Path) -> None:
