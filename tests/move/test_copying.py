@@ -8,6 +8,7 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pulsar
@@ -186,6 +187,30 @@ def process(source: str, target: str, topic: str, copy: str, directory: Path) ->
     """A process that copies."""
     command = [sys.executable, "-m", "tests.move.copying_process", source, target, topic, copy, str(directory)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+# covers MOVE-2
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(3))
+def test_many_kills_and_cuts_lose_and_repeat_nothing(
+    ways: Ways, opened: Opened, proxied: Callable[[str, list[int]], CuttingProxy], tmp_path: Path, seed: int
+) -> None:
+    topic, copy = ways.source.topic("killed"), ways.target.topic("copy")
+    filled(ways.source, topic, 20_000)
+    dice = Random(seed)
+    source = ways.source.service_url
+    proxy = proxied(ways.target.service_url, [dice.choice([100, 5_000, 200_000, 900_000]) for _ in range(60)])
+    for _ in range(12):
+        with process(source, proxy.url, topic, copy, tmp_path) as copying:
+            assert copying.stdout is not None
+            for _ in range(dice.randrange(60)):
+                copying.stdout.readline()
+            copying.kill()
+        if dice.random() < 0.3:
+            positions_file(tmp_path, topic).unlink(missing_ok=True)
+    ours, theirs = opened(source), opened(ways.target.service_url)
+    copied(ours, theirs, PartitionRoute(topic, copy), tmp_path)
+    assert stored(theirs, copy) == stored(ours, topic)
 
 
 # covers MOVE-2

@@ -14,9 +14,11 @@ from pulsar.schema import AvroSchema, Record, String
 from typer.testing import CliRunner, Result
 
 from spark_pulsar.cli.main import app
+from spark_pulsar.model.policies.policy_table import POLICIES
 from tests.brokers import Broker, topic_path
 from tests.eventually import eventually
 from tests.move.conftest import Ways
+from tests.move.policy_values import VALUES
 from tests.raw import batch_payload
 
 
@@ -166,6 +168,20 @@ def test_subscriptions_keep_their_exact_state(ways: Ways, namespace: str, tmp_pa
         assert [frame.payload for frame in frames[:3]] == [b"2", b"5", b"7"]
         assert frames[3]["ack_set"] == [0b01010]
     reader.expect_no_message()  # of the Shared ones: delayed messages are still delayed
+
+
+# covers MOVE-6
+def test_every_policy_is_moved(ways: Ways, namespace: str, tmp_path: Path) -> None:
+    topic = f"persistent://{namespace}/limited"
+    assert ways.source.rest("PUT", topic_path(topic))[0] == 204
+    for policy in POLICIES:
+        for level, path in ((policy.namespace, f"/admin/v2/namespaces/{namespace}"), (policy.topic, topic_path(topic))):
+            if level is not None and level.path in VALUES:
+                value, query = VALUES[level.path], f"?{level.parameter}={VALUES[level.path]}" if level.parameter else ""
+                set_policy(ways.source, f"{path}/{level.path}{query}", None if query else value, level.method)
+    moved(ways, tmp_path, namespace)
+    present = ways.target.rest("GET", f"{topic_path(topic)}/subscriptionTypesEnabled")[1]
+    assert sorted(present) == ["Exclusive", "Failover", "Shared"]
 
 
 # covers MOVE-6

@@ -93,6 +93,8 @@ def _value(side: Side, path: str, name: str, level: Level) -> Any:
         if error.status in ABSENT:
             return _REFUSED if side.word == "source" else None
         raise
+    if isinstance(value, list):
+        value = sorted(value, key=str)  # lists of policies are sets
     return None if value in _NOTHING or value == level.unset else value
 
 
