@@ -10,6 +10,8 @@ from spark_pulsar.broker.configuration.keys import setting_text, shown
 from spark_pulsar.server.configuration.pulsar_keys import PULSAR_KEYS
 from spark_pulsar.server.configuration.reading import KEYS, InvalidConfiguration, load_config
 
+_DIRECTORY = "dataDirectory"
+
 
 def properties(conf: Mapping[str, object], base: Mapping[str, str]) -> str:
     """Writes keys of `broker.conf` as its lines, to go on top of those of `base`.
@@ -20,6 +22,8 @@ def properties(conf: Mapping[str, object], base: Mapping[str, str]) -> str:
     for key in conf:
         if not isinstance(key, str):
             raise InvalidConfiguration(f"{key!r} is no key: give texts")
+    if _DIRECTORY in conf:
+        raise InvalidConfiguration(f"{_DIRECTORY} is not for conf: the argument data_dir names the directory")
     texts = {key: _text(key, value) for key, value in conf.items()}
     for key in texts:
         if key not in KEYS and key not in PULSAR_KEYS:

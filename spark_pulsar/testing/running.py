@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from spark_pulsar.broker.configuration.keys import setting_text
 from spark_pulsar.client.secret import Secret
 from spark_pulsar.testing.clients import close_client, open_admin, open_client
 from spark_pulsar.testing.process import LOG_TAIL_LINES, BrokerDidNotStart, BrokerProcess
@@ -136,7 +137,8 @@ class Brokers:
         """Returns the broker with these keys of broker.conf; starts it where none runs."""
         if any(named_pulsar(self._config).values()):
             pytest.skip("brokers of their own configuration are not for a Pulsar that runs already")
-        of = repr((sorted((conf or {}).items()), token, tls))
+        texts = sorted((str(key), setting_text(value)) for key, value in (conf or {}).items())
+        of = repr((texts, token, tls))
         broker = self._brokers.get(of)
         if broker is None:
             broker = self._stack.enter_context(_started(self._config, conf or {}, token, tls))

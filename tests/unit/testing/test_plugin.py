@@ -322,6 +322,7 @@ def test_a_broker_that_was_ended_runs_again(pulsar_broker_factory):
     assert pulsar_broker_factory({}, token=True) is broker
     assert broker.is_running
     assert pulsar_broker_factory() is not broker
+    assert pulsar_broker_factory({"maxMessageSize": 1024}) is pulsar_broker_factory({"maxMessageSize": "1024"})
 
 
 @pytest.mark.parametrize("given", [

@@ -115,6 +115,7 @@ def test_a_mistake_in_conf_is_told_before_a_process_starts(conf: dict[str, objec
         ({"conf": "maxMessageSize=5"}, "there is no such file; keys are given as a dictionary: conf={'maxMessageSize'"),
         ({"conf": Path("/no/such"), "token": True}, "conf /no/such: there is no such file"),
         ({"conf": {5: "a"}}, "5 is no key: give texts"),
+        ({"conf": {"dataDirectory": "/data"}}, "dataDirectory is not for conf: the argument data_dir names"),
         ({"port": "6650"}, "port is '6650': give a number from 1 to 65535, 0 for a free one, or None"),
         ({"http_port": 70_000}, "http_port is 70000: give a number"),
         ({"host": None}, "host is None: give a name or an address"),
