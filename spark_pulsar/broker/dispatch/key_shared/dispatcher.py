@@ -211,14 +211,9 @@ class KeySharedDispatcher(RedeliveringDispatcher):
     def _spread(self, ledger_id: int, first: int, end: int) -> int:
         """Sends entries of one ledger to the consumers of their sticky hashes, for the first time; returns the first
         one that was not sent."""
+        able = {consumer: messages for consumer in self.replay_queues.of if (messages := self._new_allowance(consumer))}
         while first < end:
             allowance = min(self._unacked_allowance(), self.turn_messages)
-            able = {
-                consumer: self._allowance(consumer)
-                for consumer, waiting in self.replay_queues.of.items()
-                if not waiting
-            }
-            able = {consumer: messages for consumer, messages in able.items() if messages > 0 and consumer.can_receive}
             if self._budget <= 0 or allowance <= 0 or self.turn_entries <= 0 or not able:
                 break
             run = self.reader.find(ledger_id, first)
@@ -235,14 +230,22 @@ class KeySharedDispatcher(RedeliveringDispatcher):
             first = run.first_entry_id + self._spread_run(run, low, high, able)
         return first
 
+    def _new_allowance(self, consumer: Consumer) -> int:
+        """Counts the new messages that a consumer may be sent now: none while its replay queue has entries."""
+        is_able = not self.replay_queues.of[consumer] and consumer.can_receive
+        return max(0, self._allowance(consumer)) if is_able else 0
+
     def _spread_run(self, run: EntryRun, low: int, high: int, able: dict[Consumer, int]) -> int:
-        """Sends entries of a run to consumers, by the messages that each may have, until none of them may have more."""
+        """Sends entries of a run to consumers, by the messages that each may have, until none of them may have more.
+        `able` is kept current for those that the run has entries for: producers that take turns make runs of one entry,
+        which must not cost a step for each consumer."""
         dealt = self._dealt(self._sticky_hashes_in(run, low, high), low)
         fits = {
-            consumer: _fitting(run.message_counts, dealt.get(consumer, ()), messages)
-            for consumer, messages in able.items()
+            owner: _fitting(run.message_counts, indexes, min(able[owner], self.turn_messages))
+            for owner, indexes in dealt.items()
+            if owner in able
         }
-        if all(is_all for _, is_all in fits.values()):
+        if len(fits) == len(able) and all(is_all for _, is_all in fits.values()):
             high = max(dealt[consumer][entries - 1] for consumer, (entries, _) in fits.items()) + 1
         ledger_id, first = run.ledger_id, run.first_entry_id
         for owner, indexes in dealt.items():
@@ -253,6 +256,10 @@ class KeySharedDispatcher(RedeliveringDispatcher):
                 indexes = indexes[:entries]
             if owner is not None and indexes:
                 self._deliver(owner, run, indexes)
+            if owner in able and not (messages := self._new_allowance(owner)):
+                del able[owner]
+            elif owner in able:
+                able[owner] = messages
         self._budget -= run.ends[high - 1] - run.starts[low]
         return high
 

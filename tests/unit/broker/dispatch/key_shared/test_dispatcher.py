@@ -2,16 +2,18 @@
 
 import pytest
 
+from spark_pulsar.broker.dispatch.key_shared import dispatcher as dispatcher_module
 from spark_pulsar.broker.dispatch.key_shared.dispatcher import KeySharedDispatcher
 from spark_pulsar.broker.dispatch.key_shared.sticky_hashes import StickyHashBook
 from spark_pulsar.broker.entities.consumer import Consumer
-from spark_pulsar.broker.turn.events import AcksReceived
+from spark_pulsar.broker.turn.events import AcksReceived, WritingPaused, WritingResumed
 from spark_pulsar.model.positions.ids import Position
 from spark_pulsar.model.positions.singles import Singles
 from spark_pulsar.wire.keys.sticky_hashes import StickyHashes
 from spark_pulsar.wire.protocol import commands, requests
 from spark_pulsar.wire.protocol.acks import PlainAck
 from spark_pulsar.wire.pulsar_api_pb2 import BaseCommand, ServerError
+from tests.unit.broker.costs import instructions
 from tests.unit.broker.key_sharing import dispatcher, got, join, keyed, keys_of, owner, places, publish, subscribe
 from tests.unit.broker.world import START_MS, Client, World, positions_of, producing
 
@@ -220,3 +222,20 @@ def test_the_past_is_forgotten() -> None:
     assert book.of(2, 69_999, 70_001) == [0, 2]
     book.clear()
     assert book.of(2, 70_000, 70_001) == [0]
+
+
+def test_runs_of_one_entry_cost_no_step_for_each_consumer() -> None:
+    # covers KS-1
+    costs = {}
+    for consumers in (2, 40):
+        world, client = producing()
+        receiver = world.connect()
+        for consumer_id in range(1, consumers + 1):
+            join(receiver, f"c{consumer_id}", consumer_id)
+        world.happen([WritingPaused(receiver.session_id)])
+        for number in range(100):
+            publish(client, keyed(f"key-{number}", f"{number}"))
+        resumed = [WritingResumed(receiver.session_id)]
+        costs[consumers] = instructions(lambda by=world, on=resumed: by.happen(on), dispatcher_module.__file__)
+        assert sorted(got(receiver), key=int) == [str(number) for number in range(100)]
+    assert costs[40] < 2 * costs[2], costs
