@@ -246,9 +246,9 @@ def main() -> None:
             if wanted["idle"]:
                 found |= idle(spark, source, directory, wanted["peers"][name]["pid"])
             _note(figures[name], found)
-            figures = ", ".join(f"{figure} {value:.1f}" for figure, value in found.items())
+            shown = ", ".join(f"{figure} {value:.1f}" for figure, value in found.items())
             load = os.getloadavg()[0]
-            print(f"round {turn + 1} {name}: {figures} (load {load:.1f})", file=sys.stderr, flush=True)
+            print(f"round {turn + 1} {name}: {shown} (load {load:.1f})", file=sys.stderr, flush=True)
         if wanted["latency"]:
             _note(figures[FLOOR], floor(spark, directory))
     print(json.dumps({"spark": spark.version, "figures": figures}), flush=True)
