@@ -13,7 +13,7 @@ Theory of operation. A read takes four steps, each a folder or two:
 4. `reading` runs in a task: entries of one range come from the wire client in blocks, the columnar kernels turn a block
    into an Arrow record batch, and Spark takes it as it is. No Python object exists for a message.
 
-`data_loss` decides whether a read may have a hole.
+`planning.data_loss` decides whether a read may have a hole.
 
 `writing` takes Arrow record batches: it chooses the partition of each row as the official clients do, encodes whole
 batches with kernels, and waits for every receipt from the client's publishers. `effectively_once` names rows, so that

@@ -247,7 +247,7 @@ class PulsarStreamReader(StreamReader):
         if self._planner is None:
             from spark_pulsar.connector.micro_batches.offset_planner import OffsetPlanner
             from spark_pulsar.connector.micro_batches.small_batches import SmallBatches
-            from spark_pulsar.connector.source_runner import takes_rows
+            from spark_pulsar.connector.micro_batches.source_runner import takes_rows
             from spark_pulsar.connector.worker_clients import client_for
 
             report_without_effect(self._options)
@@ -288,7 +288,7 @@ class PulsarStreamReader(StreamReader):
         if len(tasks) == 1:
             rows = self._planning().rows(tasks[0], until)
             if rows is not None:
-                from spark_pulsar.connector.source_runner import send_along
+                from spark_pulsar.connector.micro_batches.source_runner import send_along
 
                 send_along(self, rows)
         return [RangePartition(works) for works in tasks]

@@ -17,8 +17,8 @@ from spark_pulsar.connector.options.options import AT_LEAST_ONCE, Options
 from spark_pulsar.connector.options.parsing import is_option, parse_options, report_without_effect
 from spark_pulsar.connector.options.python_values import count_argument, name_argument, texts_of
 from spark_pulsar.connector.options.table import BATCH_READ, BATCH_WRITE
+from spark_pulsar.connector.progress.table_progress import with_progress
 from spark_pulsar.connector.reading.projection import Projection, is_plain, projection_of, read_schema
-from spark_pulsar.connector.table_progress import with_progress
 from spark_pulsar.model.arguments import naming_arguments
 from spark_pulsar.model.extras import require
 

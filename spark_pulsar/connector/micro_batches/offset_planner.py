@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.connector.data_loss import report_losses
 from spark_pulsar.connector.letters.delays import DelayedLetters
 from spark_pulsar.connector.micro_batches.partition_ends import PartitionEnds
 from spark_pulsar.connector.micro_batches.planned_batch import PlannedBatch, existing, has_news
@@ -24,6 +23,7 @@ from spark_pulsar.connector.offsets.source_offset import SourceOffset, check_kno
 from spark_pulsar.connector.offsets.subscription_start import cursor_positions, subscribe
 from spark_pulsar.connector.options.options import Options
 from spark_pulsar.connector.options.timeouts import naming
+from spark_pulsar.connector.planning.data_loss import report_losses
 from spark_pulsar.connector.planning.extents import measured_extents
 from spark_pulsar.connector.planning.first_entries import first_entries, named_starts_gone, passed_over
 from spark_pulsar.connector.planning.pruning import KeyPruning

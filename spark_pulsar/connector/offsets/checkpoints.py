@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spark_pulsar.connector.errors import OffsetError
 from spark_pulsar.connector.offsets.source_offset import SourceOffset
+from spark_pulsar.connector.options.serialized_ids import from_signed_bytes, position_of, word_of
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition
-from spark_pulsar.connector.serialized_ids import from_signed_bytes, position_of, word_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

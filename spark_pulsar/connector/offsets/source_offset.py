@@ -53,8 +53,8 @@ from typing import Any, Final
 from spark_pulsar.connector.errors import OffsetError
 from spark_pulsar.connector.offsets import packed_partitions
 from spark_pulsar.connector.offsets.entry_evidence import fingerprint_text, parse_fingerprint
+from spark_pulsar.connector.options.serialized_ids import position_read_up_to
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition, parse_position
-from spark_pulsar.connector.serialized_ids import position_read_up_to
 from spark_pulsar.model.fingerprints import Fingerprint
 
 PLAIN: Final = 1

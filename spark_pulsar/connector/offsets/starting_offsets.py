@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from spark_pulsar.connector.errors import OffsetError
 from spark_pulsar.connector.offsets.checkpoints import committed_positions
+from spark_pulsar.connector.options.serialized_ids import message_id_data, position_of
 from spark_pulsar.connector.positions import EARLIEST, ReadPosition
-from spark_pulsar.connector.serialized_ids import message_id_data, position_of
 from spark_pulsar.model.arguments import naming_arguments
 from spark_pulsar.model.errors import InvalidTopicName
 from spark_pulsar.model.names import TopicName

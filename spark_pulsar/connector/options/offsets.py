@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
 from spark_pulsar.connector.errors import OffsetError
+from spark_pulsar.connector.options.serialized_ids import from_base64, from_signed_bytes, position_of, word_of
 from spark_pulsar.connector.positions import parse_position
-from spark_pulsar.connector.serialized_ids import from_base64, from_signed_bytes, position_of, word_of
 from spark_pulsar.model.names import TopicName
 from spark_pulsar.model.positions.ids import EARLIEST_ID, LATEST_ID, InvalidMessageId, MessageId
 

@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.connector.data_loss import report_losses
 from spark_pulsar.connector.errors import OffsetError
 from spark_pulsar.connector.offsets.endpoints import compacted_ends, ending_positions, starting_positions
 from spark_pulsar.connector.offsets.source_offset import SourceOffset
 from spark_pulsar.connector.offsets.subscription_start import cursor_positions
 from spark_pulsar.connector.options.options import Options
 from spark_pulsar.connector.options.timeouts import naming
+from spark_pulsar.connector.planning.data_loss import report_losses
 from spark_pulsar.connector.planning.extents import measured_extents
 from spark_pulsar.connector.planning.first_entries import beginning_at, first_entries, named_starts_gone
 from spark_pulsar.connector.planning.pruning import KeyPruning

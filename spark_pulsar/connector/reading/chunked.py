@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from spark_pulsar.client.client import PulsarClient
-from spark_pulsar.connector.data_loss import report_losses
+from spark_pulsar.connector.planning.data_loss import report_losses
 from spark_pulsar.model.errors import PulsarError
 from spark_pulsar.model.positions.ids import EARLIEST_ID, MessageId, Position
 from spark_pulsar.wire.columns.entries import Entries, EntryTable, Kind, inspect_block, inspect_entries, whole_message

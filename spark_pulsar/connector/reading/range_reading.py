@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from spark_pulsar.client.client import PulsarClient
 from spark_pulsar.client.errors import EndNotReached, OperationTimeout
 from spark_pulsar.client.reading.fetch import DEFAULT_QUEUED_BYTES
-from spark_pulsar.connector.data_loss import report_losses
 from spark_pulsar.connector.errors import UnreadableMessageError
 from spark_pulsar.connector.options.options import Options
+from spark_pulsar.connector.planning.data_loss import report_losses
 from spark_pulsar.connector.planning.ranges import TopicRange
 from spark_pulsar.connector.reading.block_unpacking import BlockUnpacking
 from spark_pulsar.connector.reading.gaps import RangeGaps

@@ -83,7 +83,7 @@ def write_rows(
 
     `job_id` names the job of a batch write; `transaction` is that of the job, or micro-batch.
     """
-    from spark_pulsar.connector.session_zone import begin_task_of
+    from spark_pulsar.connector.schemas.encoding.session_zone import begin_task_of
     from spark_pulsar.connector.task_log import RecordedWrite
     from spark_pulsar.connector.worker_clients import begin_task, client_for
     from spark_pulsar.connector.writing.task_writing import publish

@@ -26,7 +26,7 @@ def struct_to_json(array: pa.Array) -> pa.Array:
     """One JSON object a row; null stays null."""
     import pyarrow as pa
 
-    from spark_pulsar.connector.session_zone import with_arrow_zone
+    from spark_pulsar.connector.schemas.encoding.session_zone import with_arrow_zone
 
     array = array.cast(with_arrow_zone(array.type))
     try:

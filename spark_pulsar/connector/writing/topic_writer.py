@@ -15,7 +15,7 @@ from spark_pulsar.connector.effectively_once.sequence_ids import SEQUENCE_ID, Se
 from spark_pulsar.connector.errors import SchemaError
 from spark_pulsar.connector.options.options import KEY_BASED, Options
 from spark_pulsar.connector.schemas.deriving.registration import agreed_schema, refused
-from spark_pulsar.connector.session_zone import as_instants
+from spark_pulsar.connector.schemas.encoding.session_zone import as_instants
 from spark_pulsar.connector.transactions.transaction import add_partitions
 from spark_pulsar.connector.writing.encoded_values import KnownVersions, RowVersions, topic_schema
 from spark_pulsar.connector.writing.entry_sender import EntrySender
@@ -257,7 +257,7 @@ def _value(column: Any) -> Any:
 
 def _event_times(table: pa.Table) -> Any:
     """Returns the event times of rows as instants, which are written in milliseconds (SINK-1); None without any."""
-    from spark_pulsar.connector.session_zone import as_instants
+    from spark_pulsar.connector.schemas.encoding.session_zone import as_instants
 
     return as_instants(table.column("__eventTime")) if "__eventTime" in table.column_names else None
 

@@ -157,7 +157,7 @@ def test_values_of_python_as_options(broker: Broker, caplog: pytest.LogCaptureFi
 
 WATCHED = """
 import sys, pyarrow, spark_pulsar
-from spark_pulsar.connector import table_progress
+from spark_pulsar.connector.progress import table_progress
 
 table_progress.DELAY_S = 0
 url, topic, is_prompt = sys.argv[1:]

@@ -13,8 +13,8 @@ from pyspark.sql import datasource, types
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming import python_streaming_source_runner as runner
 
-from spark_pulsar.connector import source_runner
 from spark_pulsar.connector.errors import OptionError
+from spark_pulsar.connector.micro_batches import source_runner
 from spark_pulsar.connector.options.parsing import parse_options
 from spark_pulsar.connector.spark_versions import OwnStartReader, StreamArrowWriter, is_nothing
 

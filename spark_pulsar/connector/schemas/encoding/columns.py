@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_pulsar.connector.errors import SchemaError
-from spark_pulsar.connector.session_zone import as_instants, as_local_times
+from spark_pulsar.connector.schemas.encoding.session_zone import as_instants, as_local_times
 from spark_pulsar.wire.columns.entries import ByteArray, IntArray
 from spark_pulsar.wire.columns.flat import NO_BYTES, FlatBytes
 

@@ -34,9 +34,9 @@ from spark_pulsar.connector.schemas.encoding.columns import (
     refuse_nulls,
 )
 from spark_pulsar.connector.schemas.encoding.missing_fields import json_of_field, repeated
+from spark_pulsar.connector.schemas.encoding.session_zone import as_instants, as_local_times
 from spark_pulsar.connector.schemas.extended_definition import column_of
 from spark_pulsar.connector.schemas.linked_definition import kind_of
-from spark_pulsar.connector.session_zone import as_instants, as_local_times
 from spark_pulsar.wire.columns.entries import ByteArray, IntArray
 from spark_pulsar.wire.columns.flat import NO_BYTES, FlatBytes, flat_bytes, validity
 from spark_pulsar.wire.columns.key_hashes import text_keys

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_pulsar.connector.schemas.encoding.columns import fixed_width, integers, micros
-from spark_pulsar.connector.session_zone import as_instants, as_local_times
+from spark_pulsar.connector.schemas.encoding.session_zone import as_instants, as_local_times
 from spark_pulsar.model.schemas import SchemaType
 from spark_pulsar.wire.columns.flat import FlatBytes, flat_bytes, validity
 

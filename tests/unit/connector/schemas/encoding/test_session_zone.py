@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from spark_pulsar.connector.errors import SchemaError
-from spark_pulsar.connector.session_zone import arrow_zone, as_instants, as_local_times
+from spark_pulsar.connector.schemas.encoding.session_zone import arrow_zone, as_instants, as_local_times
 
 LOCAL = [
     datetime.datetime(2023, 3, 12, 2, 30),  # a clock in New York skips it
