@@ -36,6 +36,13 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+@pytest.fixture
+def temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty directory for temporary files of this test alone: other tests make theirs at the same time."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
 def test_ready_when_the_block_begins_and_gone_after_it() -> None:
     with spark_pulsar.broker_process() as broker:
         pid, data_dir = broker.pid, broker.data_dir
@@ -98,11 +105,12 @@ def test_the_log_tells_why_it_did_not_start(tmp_path: Path) -> None:
         ({"authorizationEnabled": True}, "want authenticationEnabled=true too"),
     ],
 )
-def test_a_mistake_in_conf_is_told_before_a_process_starts(conf: dict[str, object], said: str) -> None:
-    before = set(Path(tempfile.gettempdir()).glob("spark-pulsar-*"))
+def test_a_mistake_in_conf_is_told_before_a_process_starts(
+    conf: dict[str, object], said: str, temporary_files: Path
+) -> None:
     with pytest.raises(ValueError, match=re.escape(said)):
         BrokerProcess(conf=conf)
-    assert set(Path(tempfile.gettempdir()).glob("spark-pulsar-*")) <= before
+    assert not list(temporary_files.iterdir())
 
 
 @pytest.mark.parametrize(
@@ -122,11 +130,12 @@ def test_a_mistake_in_conf_is_told_before_a_process_starts(conf: dict[str, objec
         ({"token": "secret"}, "token is of type str: give True or False"),
     ],
 )
-def test_arguments_are_checked_before_a_process_starts(arguments: dict[str, Any], said: str) -> None:
-    before = set(Path(tempfile.gettempdir()).glob("spark-pulsar-*"))
+def test_arguments_are_checked_before_a_process_starts(
+    arguments: dict[str, Any], said: str, temporary_files: Path
+) -> None:
     with pytest.raises(ValueError, match=re.escape(said)):
         BrokerProcess(**arguments)
-    assert set(Path(tempfile.gettempdir()).glob("spark-pulsar-*")) <= before
+    assert not list(temporary_files.iterdir())
 
 
 def test_arguments_that_there_are_not() -> None:
