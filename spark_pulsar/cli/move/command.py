@@ -98,7 +98,7 @@ def _print_plan(plan: Any, output: Format | None, *, is_result: bool) -> None:
         typer.echo(f"spark-pulsar: note: {text}", err=True)
     if not is_result:
         count = len(plan.rows())
-        typer.echo(f"spark-pulsar: {count} topics with {plan.entries} entries to move", err=True)
+        typer.echo(f"spark-pulsar: topics to move: {count}, entries: {plan.entries}", err=True)
 
 
 def _failed(text: str) -> typer.Exit:
