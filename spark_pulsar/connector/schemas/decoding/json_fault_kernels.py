@@ -1,7 +1,7 @@
 """Kernel that finds the place at which a payload is no JSON, by the grammar and the order of Python's reader."""
 
-from spark_pulsar.connector.schemas.decoding.json_scalar_kernels import behind_digits, hex4, is_space
-from spark_pulsar.wire.columns.kernels.column_kernels import utf8_sequence_size
+from spark_pulsar.connector.schemas.decoding.json_scalar_kernels import behind_digits, behind_space, hex4
+from spark_pulsar.wire.columns.kernels.column_kernels import is_text
 from spark_pulsar.wire.columns.kernels.compiler import (
     READ_BYTES,
     READ_INTS,
@@ -13,7 +13,7 @@ from spark_pulsar.wire.columns.kernels.compiler import (
     inlined,
     kernel,
 )
-from spark_pulsar.wire.columns.kernels.memory import byte_at, copy_bytes, word_at
+from spark_pulsar.wire.columns.kernels.memory import byte_at, copy_bytes
 
 # Codes of faults.
 UNSURE = 0  # whether it is JSON, or what Python says of it
@@ -38,30 +38,8 @@ MOST_DEPTH = 100
 """Objects and arrays inside each other; of more Python may have enough."""
 _MOST_DIGITS = 4_000  # of a number; of more Python has enough
 _MOST_EXPONENT_DIGITS = 6
-_HIGH_BITS = -0x7F7F7F7F7F7F7F80
 _OBJECT = 1
 _ARRAY = 0
-
-
-@inlined
-def _behind_space(data: Bytes, at: int, end: int) -> int:
-    while at < end and is_space(byte_at(data, at)):
-        at += 1
-    return at
-
-
-@inlined
-def _is_text(data: Bytes, at: int, end: int) -> bool:
-    while at < end:
-        while end - at >= 8 and word_at(data, at) & _HIGH_BITS == 0:
-            at += 8
-        if at == end:
-            return True
-        size = utf8_sequence_size(data, at, end)
-        if size == 0:
-            return False
-        at += size
-    return True
 
 
 @inlined
@@ -153,10 +131,10 @@ def _name(data: Bytes, at: int, end: int) -> tuple[int, int]:
     code, at = _string(data, at, end)
     if code != _NONE:
         return code, at
-    at = _behind_space(data, at, end)
+    at = behind_space(data, at, end)
     if at >= end or byte_at(data, at) != 0x3A:
         return EXPECTING_COLON, at
-    return _NONE, _behind_space(data, at + 1, end)
+    return _NONE, behind_space(data, at + 1, end)
 
 
 @inlined
@@ -165,7 +143,7 @@ def _open(data: Bytes, at: int, end: int, stack: Ints, top: int) -> tuple[int, i
     kind = _OBJECT if byte_at(data, at) == 0x7B else _ARRAY
     if top >= len(stack):
         return UNSURE, at, top
-    at = _behind_space(data, at + 1, end)
+    at = behind_space(data, at + 1, end)
     if at < end and byte_at(data, at) == (0x7D if kind == _OBJECT else 0x5D):
         return _NONE, at + 1, top
     stack[top] = kind
@@ -179,13 +157,13 @@ def _open(data: Bytes, at: int, end: int, stack: Ints, top: int) -> tuple[int, i
 def _next(data: Bytes, at: int, end: int, stack: Ints, top: int) -> tuple[int, int, int]:
     """Steps from behind a value to the next one, out of what ends before it: code, place, top."""
     while top > 0:
-        at = _behind_space(data, at, end)
+        at = behind_space(data, at, end)
         if at >= end:
             return EXPECTING_COMMA, at, top
         kind, byte = stack[top - 1], byte_at(data, at)
         close = 0x7D if kind == _OBJECT else 0x5D
         if byte == 0x2C:
-            at = _behind_space(data, at + 1, end)
+            at = behind_space(data, at + 1, end)
             if at < end and byte_at(data, at) == close:
                 return UNSURE, at, top
             code = _NONE
@@ -195,7 +173,7 @@ def _next(data: Bytes, at: int, end: int, stack: Ints, top: int) -> tuple[int, i
         if byte != close:
             return EXPECTING_COMMA, at, top
         top, at = top - 1, at + 1
-    at = _behind_space(data, at, end)
+    at = behind_space(data, at, end)
     return (UNSURE if at == end else EXTRA_DATA), at, top
 
 
@@ -203,7 +181,7 @@ def _next(data: Bytes, at: int, end: int, stack: Ints, top: int) -> tuple[int, i
 def _fault(data: Bytes, at: int, end: int, stack: Ints) -> tuple[int, int]:
     """Returns the code of the fault of a text, and its place."""
     top = 0
-    at = _behind_space(data, at, end)
+    at = behind_space(data, at, end)
     while True:
         if at >= end:
             return EXPECTING_VALUE, at
@@ -267,7 +245,7 @@ def find_faults(
     ends[0] = 0
     for i in range(len(rows)):
         start, end = offsets[rows[i]], offsets[rows[i] + 1]
-        is_sure = _is_text(data, start, end)
+        is_sure = is_text(data, start, end)
         if is_sure and _is_mark(data, start, end):
             start += 3
             is_sure = not _is_mark(data, start, end)

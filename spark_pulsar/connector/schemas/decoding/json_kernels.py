@@ -23,10 +23,10 @@ from spark_pulsar.connector.schemas.decoding.json_scalar_kernels import (
     VALUE,
     behind_decimal,
     behind_number,
+    behind_space,
     behind_string,
     behind_word,
     is_base64,
-    is_space,
     real_number,
     time_of,
     unescaped,
@@ -89,13 +89,6 @@ _FRAME = 3  # node, next member that is expected (or one of those below), number
 _OF_ARRAY = -1
 _OF_MAP = -2
 _MOST_KEYS_COMPARED = 32
-
-
-@inlined
-def _behind_space(data: Bytes, at: int, end: int) -> int:
-    while at < end and is_space(byte_at(data, at)):
-        at += 1
-    return at
 
 
 @inlined
@@ -261,7 +254,7 @@ def _enter(
         if has_escapes:
             return DOUBT, 0
         node = _node_of_member(data, start, at - 1 - start, nodes, members, names, stack, top, seen)
-    at = _behind_space(data, at, end)
+    at = behind_space(data, at, end)
     is_entered = node >= 0 and at < end and byte_at(data, at) == 0x3A
     return (at + 1 if is_entered else DOUBT), node
 
@@ -365,7 +358,7 @@ def _close(data: Bytes, at: int, end: int, stack: Ints, top: int, depth: int, ke
     first: (place, or negative in doubt; top; place behind what ended last)."""
     behind = at
     while top > depth:
-        at = _behind_space(data, at, end)
+        at = behind_space(data, at, end)
         if at >= end:
             return DOUBT, top, behind
         byte = byte_at(data, at)
@@ -399,7 +392,7 @@ def _open(
     kinds = nodes[node * NODE_FIELDS + KINDS]
     if top + _FRAME > len(stack) or not kinds & ((OBJECT | MAP) if is_object else ARRAY):
         return DOUBT, top
-    at = _behind_space(data, at + 1, end)
+    at = behind_space(data, at + 1, end)
     if at < end and byte_at(data, at) == (0x7D if is_object else 0x5D):
         return at + 1, top
     is_map = is_object and kinds & MAP != 0
@@ -439,7 +432,7 @@ def _read_row(
     keys[0] = 1
     at = _behind_mark(data, at, end)
     while True:
-        at = _behind_space(data, at, end)
+        at = behind_space(data, at, end)
         if at >= end:
             return False
         if located < 0 and node > 1 and nodes[node * NODE_FIELDS + KINDS] == ANY:
@@ -469,9 +462,9 @@ def _read_row(
         if at < 0:
             return False
         if top == 0:
-            return _behind_space(data, at, end) == end
+            return behind_space(data, at, end) == end
         if not is_entered:
-            at = _behind_space(data, at + 1, end)
+            at = behind_space(data, at + 1, end)
         at, node = _enter(data, at, end, text, nodes, members, names, stack, top, seen, levels, values, keys, progress)
         if at < 0:
             return False

@@ -59,6 +59,14 @@ def is_space(byte: int) -> bool:
 
 
 @inlined
+def behind_space(data: Bytes, at: int, end: int) -> int:
+    """Returns the place behind white space."""
+    while at < end and is_space(byte_at(data, at)):
+        at += 1
+    return at
+
+
+@inlined
 def hex4(data: Bytes, at: int, end: int) -> int:
     """Reads four hexadecimal digits, or returns a negative number."""
     if end - at < 4:

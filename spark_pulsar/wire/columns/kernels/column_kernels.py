@@ -17,11 +17,12 @@ from spark_pulsar.wire.columns.kernels.compiler import (
     kernel,
 )
 from spark_pulsar.wire.columns.kernels.layout import BAD_BASE64, COUNT, TOO_LARGE
-from spark_pulsar.wire.columns.kernels.memory import byte_at, copy_bytes
+from spark_pulsar.wire.columns.kernels.memory import byte_at, copy_bytes, word_at
 from spark_pulsar.wire.columns.kernels.varints import varint_size, write_varint
 
 _LARGEST_OFFSET = 2**31 - 1
 _PADDING = 0x3D  # =
+_HIGH_BITS = -0x7F7F7F7F7F7F7F80  # of eight bytes: set in none of them where all are ASCII
 _FIRST_DATE_MS = -62_135_596_800_000  # 0001-01-01T00:00:00Z
 _LAST_DATE_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
 
@@ -222,6 +223,21 @@ def utf8_sequence_size(data: Bytes, at: int, end: int) -> int:
     return 0 if overlong or beyond else size
 
 
+@inlined
+def is_text(data: Bytes, at: int, end: int) -> bool:
+    """Returns whether bytes are valid UTF-8 (RFC 3629)."""
+    while at < end:
+        while end - at >= 8 and word_at(data, at) & _HIGH_BITS == 0:
+            at += 8
+        if at == end:
+            return True
+        size = utf8_sequence_size(data, at, end)
+        if size == 0:
+            return False
+        at += size
+    return True
+
+
 @kernel(READ_BYTES, READ_OFFSETS)
 def first_invalid_text(column: Bytes, offsets: Ints) -> int:
     """Index of the first item that is not valid UTF-8, or -1."""
@@ -231,12 +247,8 @@ def first_invalid_text(column: Bytes, offsets: Ints) -> int:
     if high == 0:
         return -1
     for i in range(len(offsets) - 1):
-        at, end = offsets[i], offsets[i + 1]
-        while at < end:
-            size = utf8_sequence_size(column, at, end)
-            if size == 0:
-                return i
-            at += size
+        if not is_text(column, offsets[i], offsets[i + 1]):
+            return i
     return -1
 
 
@@ -245,12 +257,7 @@ def invalid_text_rows(column: Bytes, offsets: Ints, rows: Ints) -> int:
     """Lists the items that are not valid UTF-8 in ``rows``, which has room for all; returns how many there are."""
     count = 0
     for i in range(len(offsets) - 1):
-        at, end = offsets[i], offsets[i + 1]
-        while at < end:
-            size = utf8_sequence_size(column, at, end)
-            if size == 0:
-                rows[count] = i
-                count += 1
-                break
-            at += size
+        if not is_text(column, offsets[i], offsets[i + 1]):
+            rows[count] = i
+            count += 1
     return count

@@ -1,6 +1,6 @@
 """Kernels that write many small entries one behind the other, and the SENDs that carry them."""
 
-from spark_pulsar.wire.columns.kernels.column_kernels import utf8_sequence_size
+from spark_pulsar.wire.columns.kernels.column_kernels import is_text
 from spark_pulsar.wire.columns.kernels.compiler import (
     INT,
     READ_BYTES,
@@ -55,16 +55,6 @@ def _begin_metadata(target: Bytes, at: int, name: Bytes, sequence_id: int, publi
     return write_varint(target, at + 1, publish_time_ms)
 
 
-@inlined
-def _is_text(data: Bytes, at: int, end: int) -> bool:
-    while at < end:
-        size = utf8_sequence_size(data, at, end)
-        if size == 0:
-            return False
-        at += size
-    return True
-
-
 @kernel(
     READ_BYTES, READ_TABLE, INT, INT, READ_INTS, READ_INTS, READ_BYTES, READ_INTS, READ_BYTES, INT, READ_BYTES,
     READ_INTS, READ_BYTES, READ_BYTES, READ_BYTES, READ_INTS, READ_INTS, READ_BYTES, INT, WRITE_BYTES, WRITE_INTS,
@@ -108,7 +98,7 @@ def write_entries(
         start = at + HEAD_BYTES
         at = _begin_metadata(target, at, name, sequence_ids[place], publish_time_ms)
         if has_key:
-            if not _is_text(keys, key_offsets[r], key_offsets[r + 1]):
+            if not is_text(keys, key_offsets[r], key_offsets[r + 1]):
                 return -1
             at = write_delimited(target, at, 0x32, keys, key_offsets[r], key_offsets[r + 1] - key_offsets[r])
         target[at] = 0x58
@@ -137,9 +127,9 @@ def _are_texts(
 ) -> bool:
     """Returns whether all properties of a row are texts."""
     for p in range(property_offsets[2 * r], property_offsets[2 * r + 1]):
-        if not _is_text(keys, key_offsets[p], key_offsets[p + 1]):
+        if not is_text(keys, key_offsets[p], key_offsets[p + 1]):
             return False
-        if not _is_text(values, value_offsets[p], value_offsets[p + 1]):
+        if not is_text(values, value_offsets[p], value_offsets[p + 1]):
             return False
     return True
 
@@ -182,7 +172,7 @@ def write_single_entries(
                 return -1
             at = write_properties(target, at, 0x22, r, property_offsets, *properties)
         if has_key:
-            if not _is_text(keys, key_offsets[r], key_offsets[r + 1]):
+            if not is_text(keys, key_offsets[r], key_offsets[r + 1]):
                 return -1
             at = write_delimited(target, at, 0x32, keys, key_offsets[r], key_offsets[r + 1] - key_offsets[r])
         if len(event_times) > 0 and event_times[r] != 0:
