@@ -136,6 +136,17 @@ def topics(args: argparse.Namespace, beside: Executor) -> list[Figure]:
 # -- a large backlog -------------------------------------------------------------------------------------------------
 
 
+def _restarts(process: BrokerProcess) -> Iterator[tuple[str, float, float]]:
+    """Ends and starts a broker twice; yields how it was ended, the seconds until it serves, and its memory in MB."""
+    for how, end in (("a kill", process.kill), ("a stop", process.stop)):
+        end()
+        started = time.perf_counter()
+        process.start()
+        Connection(process.service_url).close()
+        ready_s = time.perf_counter() - started
+        yield how, ready_s, peers.Peer(peers.OURS, process.service_url, process.pid).resident_mb() or 0.0
+
+
 def backlog(args: argparse.Namespace, _: Executor) -> list[Figure]:
     """Start with ten million entries."""
     topic = workloads.fresh_topic()
@@ -149,13 +160,7 @@ def backlog(args: argparse.Namespace, _: Executor) -> list[Figure]:
             workloads.publish(process.service_url, part, [topic], IN_FLIGHT)
         rate = args.entries / (time.perf_counter() - started)
         figures.append(Figure("publishing the backlog, messages a second", rate))
-        for how, end in (("a kill", process.kill), ("a stop", process.stop)):
-            end()
-            started = time.perf_counter()
-            process.start()
-            Connection(process.service_url).close()
-            ready_s = time.perf_counter() - started
-            memory = peers.Peer(peers.OURS, process.service_url, process.pid).resident_mb() or 0.0
+        for how, ready_s, memory in _restarts(process):
             first_ms = consuming.first_message_s(process.service_url, topic, "load") * 1000
             figures += [
                 Figure(f"after {how}: start to ready, s", ready_s),
@@ -178,13 +183,7 @@ def restart(args: argparse.Namespace, _: Executor) -> list[Figure]:
                 connection.create_many_producers([workloads.fresh_topic() for _ in range(RESTART_PART)])
                 workloads.pump(connection, part, IN_FLIGHT)
         figures = [Figure("topics created with a message, a second", args.topics / (time.perf_counter() - started))]
-        for how, end in (("a kill", process.kill), ("a stop", process.stop)):
-            end()
-            started = time.perf_counter()
-            process.start()
-            Connection(process.service_url).close()
-            ready_s = time.perf_counter() - started
-            memory = peers.Peer(peers.OURS, process.service_url, process.pid).resident_mb() or 0.0
+        for how, ready_s, memory in _restarts(process):
             figures += [
                 Figure(f"topics, after {how}: start to ready, s", ready_s),
                 Figure(f"topics, after {how}: memory, MB", memory),
