@@ -128,7 +128,8 @@ class LookAhead:
         self, start: Mapping[str, ReadPosition], end: Mapping[str, ReadPosition], most_messages: int, timeout_ms: int
     ) -> bool:
         """Waits for all messages from `start` to `end` in few partitions, if these are `most_messages` at most; returns
-        whether all of them are kept.
+        whether all of them are kept. The first entry of each partition shows whether there are many more, so that a
+        large backlog is not counted.
 
         Raises TopicNotFound, OperationTimeout as `PartitionLookAhead.count`.
         """
